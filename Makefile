@@ -69,10 +69,12 @@ generate: $(STAMP) ## the files that are written from code: schema, reference pa
 docs: $(STAMP) ## the pages under docs/ as a site in build/docs; a warning is an error
 	@$(BIN)/mkdocs build --strict
 
-lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all four files
+lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all but msk.txt
 	@mkdir -p build
-	$(LOCK) --all-extras --upgrade --output-file build/all.txt
+	$(LOCK) --extra otlp --extra sandbox --extra sim --extra test --upgrade --output-file build/all.txt
 	$(LOCK) --upgrade --constraints build/all.txt --output-file requirements/base.txt
+	$(LOCK) --upgrade --extra msk --output-file requirements/msk.txt
+	$(LOCK) --upgrade --constraints build/all.txt --extra otlp --output-file requirements/otlp.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra sandbox --output-file requirements/sandbox.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra sim --output-file requirements/sim.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra test --output-file requirements/test.txt

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rebalancer.api.serving.routes import openapi_text
 from rebalancer.app.reference.api import api_page
+from rebalancer.app.reference.asyncapi import asyncapi_text
 from rebalancer.app.reference.notices import notices_page
 from rebalancer.app.reference.owners import owners_page
 from rebalancer.app.reference.policy import policy_page
@@ -41,6 +42,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "charts/rebalancer/files/alerts.yaml": rules_text,
     "charts/rebalancer/files/dashboard.json": dashboard_text,
     "config/policy.schema.json": schema_text,
+    "docs/reference/asyncapi.json": asyncapi_text,
     "docs/reference/openapi.json": openapi_text,
 }
 

@@ -7,6 +7,7 @@ import structlog
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.past import read_last_policy
 from rebalancer.domain.policy import Policy
+from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import PastUnreadable
@@ -65,7 +66,9 @@ class FollowedPolicy:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             log.warning("policy", problem=self._file.trouble)
 
-    async def follow(self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner, watches: Watches) -> None:
+    async def follow(
+        self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner, watches: Watches, intake: KafkaIntake
+    ) -> None:
         """Take a changed policy over, for ever; a bad file keeps the last good one.
 
         Ports and state change without a wait between them: no plan is made, and no write passes the gate, under one of
@@ -83,6 +86,7 @@ class FollowedPolicy:
                 cycle_ports.policy = policy
                 state.set_policy(policy, now)
                 watches.follow(policy)
+                intake.follow(policy)
                 self._recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._file.digest)

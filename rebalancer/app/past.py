@@ -154,7 +154,7 @@ async def read_succession(  # noqa: PLR0913  # as for a start
 
 
 async def _restored(broker: Broker, models: Collection[str], now: float, since: float | None = None) -> Restored:
-    entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security(), since)
+    entries = await read_past(broker.bootstrap, broker.topic("state"), await broker.secured(), since)
     return checkpoint.read(((entry.key, entry.value) for entry in entries), models, now)
 
 
@@ -164,7 +164,9 @@ async def _begin(  # noqa: PLR0913  # as for a start
     """`restored`, and what was written since."""
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     since = begin - SLACK_SECONDS
-    records = await read_past(broker.bootstrap, broker.topic("decisions"), broker.security(), since - keyframe_seconds)
+    records = await read_past(
+        broker.bootstrap, broker.topic("decisions"), await broker.secured(), since - keyframe_seconds
+    )
     writes = await asyncio.to_thread(_writes, records, files, since)
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
@@ -192,7 +194,7 @@ async def await_start(
 
 async def read_last_policy(broker: Broker) -> Policy | None:
     """The policy that was in force last, if it is known. Raises kafka.topic_past.PastUnreadable without Kafka."""
-    entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security())
+    entries = await read_past(broker.bootstrap, broker.topic("state"), await broker.secured())
     return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
 
 

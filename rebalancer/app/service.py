@@ -191,6 +191,7 @@ class Service:
         intake = KafkaIntake(
             self._broker, clock, self._rng, sink, self.outbox, past.offsets, signed=(signatures, writer)
         )
+        intake.follow(policy)
         watches = Watches(kube, clock, self._rng, sink)
         watches.follow(policy)
         self._checkpoints = checkpoints = Checkpoints(
@@ -203,7 +204,7 @@ class Service:
             self._tasks.spawn("prometheus", prometheus.run())
         self._tasks.spawn("intake", read_when_pods_are_known(intake, state, clock))
         self._tasks.spawn("watches", watches.run())
-        self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))
+        self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("runner", runner.run())
         self._tasks.spawn("leading", self._lead(kube, state, gate, restoring, checkpoints))

@@ -1,24 +1,59 @@
 """How the settings reach Kafka."""
 
+from pathlib import Path
 from typing import Any
 
 from rebalancer.kafka.broker import Broker, trust
+from rebalancer.kafka.tokens import ClientToken, FileToken, MskToken
+from rebalancer.settings.kafka_login import MSK, OAUTH
 from rebalancer.settings.service import ServiceSettings
 
 
 def broker_of(settings: ServiceSettings) -> Broker:
-    """The broker that settings name; credentials are read again at each new connection."""
-    return Broker(settings.kafka_bootstrap, settings.topic_prefix, security=lambda: _security(settings))
+    """The broker that settings name; credentials are read again at each new client, and when their files change."""
+    return Broker(
+        settings.kafka_bootstrap,
+        settings.topic_prefix,
+        security=lambda: _security(settings),
+        files=_files(settings),
+    )
+
+
+def _files(settings: ServiceSettings) -> tuple[Path, ...]:
+    """What a client reads once. A token's file is none of them: that is read at each connection."""
+    named = (settings.kafka_password_file, settings.kafka_ca_file, settings.kafka_cert_file, settings.kafka_key_file)
+    return tuple(file for file in named if file is not None)
 
 
 def _security(settings: ServiceSettings) -> dict[str, Any]:
+    """Arguments of a client. Raises BadSettings for a password that cannot be read, OSError for a certificate."""
     protocol = settings.kafka_security_protocol
     found: dict[str, Any] = {"security_protocol": protocol}
     if protocol in {"SSL", "SASL_SSL"}:
-        found["ssl_context"] = trust(settings.kafka_ca_file)
+        found["ssl_context"] = trust(settings.kafka_ca_file, settings.kafka_cert_file, settings.kafka_key_file)
     if protocol.startswith("SASL"):
-        password = settings.kafka_password()
-        found["sasl_mechanism"] = settings.kafka_sasl_mechanism
-        found["sasl_plain_username"] = settings.kafka_username
-        found["sasl_plain_password"] = password.get_secret_value() if password else ""
+        found |= _login(settings)
     return found
+
+
+def _login(settings: ServiceSettings) -> dict[str, Any]:
+    mechanism = settings.kafka_sasl_mechanism
+    if mechanism == MSK:
+        return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": MskToken(settings.kafka_aws_region)}
+    if mechanism == OAUTH:
+        provider = (
+            FileToken(settings.kafka_token_file)
+            if settings.kafka_token_file is not None
+            else ClientToken(settings.kafka_token_url, settings.kafka_username, lambda: _password(settings))
+        )
+        return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": provider}
+    return {
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": settings.kafka_username,
+        "sasl_plain_password": _password(settings),
+    }
+
+
+def _password(settings: ServiceSettings) -> str:
+    password = settings.kafka_password()
+    return password.get_secret_value() if password else ""

@@ -6,10 +6,12 @@ import sys
 import typer
 
 from rebalancer.cli.commands import (
+    bridge,
     completion,
     config,
     demo,
     doctor,
+    events,
     explain,
     hand_back,
     init,
@@ -21,6 +23,7 @@ from rebalancer.cli.commands import (
     simulate,
     stand_up,
     status,
+    topics,
     version,
     writes,
 )
@@ -40,9 +43,12 @@ app.add_typer(notice.app, name="notice")
 app.command("init")(init.command)
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.command)
+app.add_typer(events.app, name="events")
+app.command("topics")(topics.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)
+app.command("bridge")(bridge.command)
 app.command("replay")(replay.command)
 app.command("simulate")(simulate.command)
 app.command("hand-back")(hand_back.command)

@@ -80,12 +80,13 @@ class MetricSample(Struct, frozen=True, tag="metric"):
     source: name of the producer (CloudEvents source).
     id: the producer's id of the record (CloudEvents id).
     at: when it was measured, by the producer's clock (event time).
-    model: model id or one of the model's aliases.
+    model: model id or one of the model's aliases; "" where the pod alone says whose it is.
     interval_seconds: seconds between two samples of the producer.
     gauges: values at that instant.
-    pod: UID of the pod, None where the sample is of the whole model.
+    pod: UID of the pod, or its name beside `namespace`; None where the sample is of the whole model.
     counters: counts up to that instant, None where the producer has none.
     position: where the record stands in Kafka, None where it came another way.
+    namespace: namespace of a pod that is told by its name; None where `pod` is its UID.
     """
 
     source: str
@@ -97,6 +98,7 @@ class MetricSample(Struct, frozen=True, tag="metric"):
     pod: str | None = None
     counters: Counters | None = None
     position: Position | None = None
+    namespace: str | None = None
 
 
 class CapacityNotice(Struct, frozen=True, tag="notice"):

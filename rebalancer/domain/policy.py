@@ -13,6 +13,7 @@ from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.metric_maps import MetricRules
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
@@ -367,6 +368,10 @@ class Policy(Part):
     nodes: NodeRules = Field(default=NodeRules(), description="Node grants, lost nodes, and what signs on nodes mean.")
     overrides: OverrideRules = OverrideRules()
     metrics: MetricRules = Field(default=MetricRules(), description="What is read from Prometheus, and from what.")
+    producers: tuple[MetricProducer, ...] = Field(
+        default=(),
+        description="Topics that others write as they are, beside our own: which, and what their names mean.",
+    )
 
     def to_mapping(self) -> dict[str, object]:
         """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps."""

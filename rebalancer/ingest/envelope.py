@@ -38,7 +38,10 @@ _instant = msgspec.json.Decoder(Instant).decode
 
 
 def unwrap(value: bytes, headers: Headers) -> Envelope | None:
-    """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError."""
+    """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError.
+
+    Without headers that say so, a value that has a `specversion` is a whole event.
+    """
     if len(value) > MAX_VALUE_BYTES:
         detail = f"{len(value)} bytes, at most {MAX_VALUE_BYTES} are read: send smaller events"
         raise RejectedError(Reason.TOO_LARGE, detail)
@@ -50,7 +53,7 @@ def unwrap(value: bytes, headers: Headers) -> Envelope | None:
         return structured(value)
     if "ce_type" in named or "ce_specversion" in named:
         return _unwrap_binary(value, named, content_type)
-    return None
+    return structured(value) if b'"specversion"' in value and value.lstrip()[:1] == b"{" else None
 
 
 def event_time(envelope: Envelope, kafka_timestamp: float, now: float) -> float:

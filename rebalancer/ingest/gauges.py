@@ -1,4 +1,4 @@
-"""Gauges that cannot be: an exporter's blank, a ratio above one, a negative or infinite amount. Pure.
+"""Gauges that cannot be (an exporter's blank, a ratio above one, a negative or infinite amount) or nobody knows. Pure.
 
 Such a gauge is absent, and what else its producer told counts. DCGM writes 9223372036854775794 or 2147483632 for what
 it does not know, a rate over nothing is NaN. Nothing is clamped: a ratio of 1.02 is a fault of unknown size and no full
@@ -30,20 +30,24 @@ def impossible(gauges: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def without_impossible(value: bytes) -> tuple[bytes, dict[str, float]]:
-    """A sample's record without such gauges, in either mode of CloudEvents, and what was left out: mostly nothing."""
+def without_faulty(value: bytes) -> tuple[bytes, dict[str, float], tuple[str, ...]]:
+    """A sample's record without gauges that cannot be or that nobody knows, in either mode of CloudEvents.
+
+    What was left out comes with it: the impossible ones with their values, the names of the unknown; mostly nothing.
+    """
     try:
         whole = json.loads(value.decode(), parse_int=float)
     except (ValueError, RecursionError):
-        return value, {}
+        return value, {}, ()
     data = whole.get("data", whole) if isinstance(whole, dict) else None
     if not isinstance(data, dict) or not isinstance(gauges := data.get("gauges"), dict):
-        return value, {}
-    left_out = impossible(gauges)
-    if not left_out:
-        return value, {}
-    data["gauges"] = {name: figure for name, figure in gauges.items() if name not in left_out}
-    return json.dumps(whole).encode(), left_out
+        return value, {}, ()
+    cannot_be = impossible(gauges)
+    unknown = tuple(name for name in gauges if name not in GAUGES)
+    if not cannot_be and not unknown:
+        return value, {}, ()
+    data["gauges"] = {name: gauges[name] for name in gauges if name in GAUGES and name not in cannot_be}
+    return json.dumps(whole).encode(), cannot_be, unknown
 
 
 def _may_be(name: str, value: float) -> bool:

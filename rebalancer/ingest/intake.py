@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NoReturn
 
+from rebalancer.domain.policy import Policy
 from rebalancer.ingest.override_queue import OverrideQueue, OverrideWriter
 from rebalancer.ingest.reader import DECODERS, Reader, Sink
 from rebalancer.ingest.signed import Signatures
@@ -20,6 +21,8 @@ from rebalancer.obs.clock import Clock
 
 # Without a checkpoint: the rings reach 5.1 h back, a notice or an override an hour old is history.
 SINCE_SECONDS = {"metrics": 5.1 * 3600, "notices": 3600.0, "overrides": 3600.0}
+# What others send as they are has all their metrics in it, some 100 times as many: an hour of it is read in minutes.
+OTHERS_SINCE_SECONDS = 3600.0
 
 
 class KafkaIntake:
@@ -55,6 +58,11 @@ class KafkaIntake:
         """What came in since the start, by what became of it; a closed set of keys."""
         queued = self._queue.counts if self._queue is not None else Counter[str]()
         return self.consumer.counts + self._reader.counts + self._dead_letters.counts + queued
+
+    def follow(self, policy: Policy) -> None:
+        """Read what the policy's producers write, each topic by its rows, from the next look at the topics on."""
+        self._reader.follow(policy.producers)
+        self.consumer.follow({producer.topic: OTHERS_SINCE_SECONDS for producer in policy.producers})
 
     async def run(self) -> NoReturn:
         """Consume for ever, whatever happens. Raises nothing but cancellation."""

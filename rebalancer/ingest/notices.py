@@ -32,8 +32,17 @@ READERS: dict[str, Callable[[Message, float], list[Told]]] = {
 }
 
 
-class _Notice(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Data of our own notice, version 1. `deadline` may be absent only from one that takes an earlier one back."""
+class NoticeData(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Data of our own notice, version 1.
+
+    kind: why the capacity goes.
+    node: name of the node, absent where `instance_id` names the capacity.
+    instance_id: the cloud's id of the instance, or its providerID.
+    deadline: when it goes, RFC 3339; it may be absent only from a notice that takes an earlier one back.
+    voluntary: whether its replacement comes by itself.
+    cancelled: whether earlier notices are taken back.
+    confidence: how sure it is; absent: what its kind says.
+    """
 
     kind: NoticeKind
     node: Name | None = None
@@ -44,7 +53,7 @@ class _Notice(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     confidence: Confidence | None = None
 
 
-_notice = msgspec.json.Decoder(_Notice).decode
+_notice = msgspec.json.Decoder(NoticeData).decode
 
 
 @dataclass(frozen=True, slots=True)

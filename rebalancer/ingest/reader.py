@@ -7,11 +7,13 @@ from math import inf
 import structlog
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
-from rebalancer.ingest.decode import Mended, decode_metric, decode_override
+from rebalancer.domain.producers import MetricProducer
+from rebalancer.ingest.decode import Mended, Several, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.notices import Partly, decode_notice
 from rebalancer.ingest.override_queue import OverrideQueue, QueuedOverride
+from rebalancer.ingest.producers.stream import ProducerStream
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.ingest.signed import SignedOverride
 from rebalancer.kafka.dead_letters import DeadLetters, Letter
@@ -19,11 +21,11 @@ from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.records import ConsumerRecord, TopicPartition
 
 REMEMBERED_IDS = 10_000
-MENDED_EVERY_SECONDS = 60.0  # one letter about a producer's impossible gauges; it may send them every second, for ever
+LETTER_EVERY_SECONDS = 60.0  # one about the same fault of a producer; it may send that every second, for ever
 
 Sink = Callable[[list[Event]], None]
 Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
-Decoded = MetricSample | Mended | tuple[CapacityNotice, ...] | Partly | SignedOverride | Rejection
+Decoded = MetricSample | Mended | Several | tuple[CapacityNotice, ...] | Partly | SignedOverride | Rejection
 Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
 
 DECODERS: dict[str, Decoder] = {
@@ -39,7 +41,8 @@ class Reader:
     """Decodes batches and hands the events to `sink`, overrides to `queue`; the rest goes to `dead_letters`.
 
     `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
-    ignored (records that mean nothing to us), duplicates, rejected.<reason>, and impossible.<gauge>.
+    ignored (records that mean nothing to us), duplicates, unmapped (series of other producers that no row of the policy
+    names), rejected.<reason>, and impossible.<gauge>.
     """
 
     def __init__(
@@ -51,18 +54,38 @@ class Reader:
     ) -> None:
         self.frontiers: dict[TopicPartition, Frontier] = {}
         self.counts: Counter[str] = Counter()
-        self._decoders = decoders
+        self._decoders = dict(decoders)
         self._sink = sink
         self._dead_letters = dead_letters
         self._queue = queue
         self._seen: dict[tuple[str, str], None] = {}
-        self._mended_at: dict[str, float] = {}
+        self._mended_at: dict[tuple[str, str], float] = {}
+        self._streams: dict[str, ProducerStream] = {}
+
+    def follow(self, producers: Sequence[MetricProducer]) -> None:
+        """Read the topics of these producers, and of no others; one that stays as it is keeps what it gathered."""
+        streams = {}
+        for producer in producers:
+            if producer.decoder == "rebalancer":
+                self._decoders[producer.topic] = decode_metric
+                continue
+            known = self._streams.get(producer.topic)
+            streams[producer.topic] = (
+                known if known and known.producer == producer else ProducerStream(producer, self.counts)
+            )
+        self._streams = streams
 
     def read(self, batch: Batch, now: float) -> None:
         """Take a batch in. Raises nothing, whatever is in it."""
         events: list[Event] = []
         for partition, records in batch.items():
-            self._decode(partition, records, now, events)
+            stream = self._streams.get(partition.topic)
+            if stream is None:
+                self._decode(partition, records, now, events)
+            else:
+                self._gather(stream, records, now, events)
+        for stream in self._streams.values():
+            events += stream.settled(now)
         if events:
             self.counts["events"] += len(events)
             self._apply(events, batch, now)
@@ -86,6 +109,8 @@ class Reader:
             elif isinstance(decoded, Mended):
                 events.append(decoded.sample)
                 self._mended(record, decoded, now)
+            elif isinstance(decoded, Several):
+                self._several(record, decoded, now, events)
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
             elif isinstance(decoded, Partly):
@@ -96,22 +121,53 @@ class Reader:
             elif isinstance(decoded, Rejection):
                 self._reject(record, decoded)
 
+    def _several(self, record: ConsumerRecord, several: Several, now: float, events: list[Event]) -> None:
+        """Each part counts by itself; the record is buried once, with the first fault in it."""
+        rejected: list[Rejection] = []
+        for part in several.parts:
+            if isinstance(part, Rejection):
+                rejected.append(part)
+            elif isinstance(part, Mended):
+                events.append(part.sample)
+                self._mended(record, part, now)
+            else:
+                events.append(part)
+        if rejected:
+            self._reject(record, rejected[0])
+            self.counts.update(f"rejected.{one.reason}" for one in rejected[1:])
+
+    def _gather(
+        self, stream: ProducerStream, records: Sequence[ConsumerRecord], now: float, events: list[Event]
+    ) -> None:
+        for record in records:
+            if record.value is None:
+                self.counts["tombstones"] += 1
+                continue
+            position = Position(record.topic, record.partition, record.offset)
+            samples, why = stream.take(record.value, position, record.timestamp / 1000, now)
+            events += samples
+            if why is not None:
+                self._bury(record, why)
+
     def _queue_override(self, record: ConsumerRecord, signed: SignedOverride) -> None:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
         if self._queue is not None:
             self._queue.put(QueuedOverride(record, signed, frontier))
 
     def _mended(self, record: ConsumerRecord, mended: Mended, now: float) -> None:
-        """Each gauge that was left out is counted; the record itself can be read in the dead-letter topic, at times."""
+        """What was left out is counted; the record itself can be read in the dead-letter topic, at times."""
         self.counts.update(f"{IMPOSSIBLE}{gauge}" for gauge in mended.left_out)
-        source = mended.sample.source
-        if 0 <= now - self._mended_at.get(source, -inf) < MENDED_EVERY_SECONDS:
+        source, reason = mended.sample.source, mended.rejection.reason
+        known = 0 <= now - self._mended_at.get((source, reason), -inf) < LETTER_EVERY_SECONDS
+        if reason == Reason.UNKNOWN_GAUGE or not known:
+            self.counts[f"rejected.{reason}"] += 1
+        if known:
             return
         if len(self._mended_at) >= REMEMBERED_IDS:
             self._mended_at.clear()
-        self._mended_at[source] = now
-        log.warning("gauges cannot be and are left out", source=source, why=mended.rejection.detail)
-        self._reject(record, mended.rejection)
+        self._mended_at[source, reason] = now
+        log.warning("gauges are left out", source=source, why=mended.rejection.detail)
+        self._bury(record, mended.rejection)
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
         """The notices of one record without those whose source and id came with a record before."""
@@ -141,12 +197,16 @@ class Reader:
                 log.exception("an event was not applied")
                 if isinstance(event, MetricSample | CapacityNotice) and event.position is not None:
                     position = event.position
-                    records = batch[TopicPartition(position.topic, position.partition)]
-                    record = next(one for one in records if one.offset == position.offset)
+                    records = batch.get(TopicPartition(position.topic, position.partition), ())
+                    record = next((one for one in records if one.offset == position.offset), None)
                     why = f"{type(error).__name__}: {error}: a defect of the rebalancer, report it with this record"
-                    self._reject(record, rejection(position, now, Reason.NOT_APPLIED, why))
+                    if record is not None and position.topic not in self._streams:
+                        self._reject(record, rejection(position, now, Reason.NOT_APPLIED, why))
 
     def _reject(self, record: ConsumerRecord, why: Rejection) -> None:
         self.counts[f"rejected.{why.reason}"] += 1
+        self._bury(record, why)
+
+    def _bury(self, record: ConsumerRecord, why: Rejection) -> None:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
         self._dead_letters.bury(Letter(record, why, frontier))

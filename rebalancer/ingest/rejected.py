@@ -31,6 +31,8 @@ class Reason(StrEnum):
     STALE = "stale"
     INVALID_DATA = "invalid-data"
     IMPOSSIBLE_GAUGE = "impossible-gauge"
+    UNKNOWN_GAUGE = "unknown-gauge"
+    NO_POD = "no-pod"
     OVERRIDE_UNSIGNED = "override-unsigned"
     OVERRIDE_SIGNATURE = "override-signature"
     OVERRIDE_LATE = "override-late"

@@ -24,15 +24,24 @@ class Topic(NamedTuple):
     partitions: int = 1
     settings: Mapping[str, str] = {}
 
+    def new(self, name: str, replication: int) -> NewTopic:
+        """The client's word for it, under its full name."""
+        return NewTopic(name, self.partitions, replication, topic_configs=dict(self.settings))
 
+
+def _kept(days: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(days * 86_400_000)}
+
+
+# A start without a checkpoint reads 5.1 h of metrics and an hour of notices; the rest is for people who look back.
 TOPICS: dict[str, Topic] = {
-    "metrics": Topic(partitions=12),
-    "notices": Topic(),
-    "overrides": Topic(),
-    "decisions": Topic(),
+    "metrics": Topic(partitions=12, settings=_kept(days=1)),
+    "notices": Topic(settings=_kept(days=7)),
+    "overrides": Topic(settings=_kept(days=7)),
+    "decisions": Topic(settings=_kept(days=30)),
     # Only closed segments are compacted: 64 MiB ones close often enough to keep a start short.
     "state": Topic(settings={"cleanup.policy": "compact", "segment.bytes": str(64 * 1024 * 1024)}),
-    "dead-letter": Topic(),
+    "dead-letter": Topic(settings=_kept(days=14)),
 }
 
 
@@ -40,18 +49,28 @@ TOPICS: dict[str, Topic] = {
 class Broker:
     """`bootstrap` is `host:port[,host:port]`; `security` gives aiokafka's security arguments.
 
-    It is asked at each new connection, so that rotated credentials are read again.
+    It is asked for each new client. `files`: what it read once; a client whose files have changed since is to be made
+    anew, so that what rotates needs no restart.
     """
 
     bootstrap: str
     prefix: str = "rebalancer."
     security: Callable[[], Mapping[str, Any]] = dict
+    files: tuple[Path, ...] = ()
 
     def topic(self, name: str) -> str:
         """Full name of one of `TOPICS`."""
         return f"{self.prefix}{name}"
 
-    def connection(self) -> dict[str, Any]:
+    async def credentials(self) -> tuple[object, ...]:
+        """A mark of the files with credentials as they are now: another one means that they have changed."""
+        return await asyncio.to_thread(lambda: tuple(map(_mark, self.files))) if self.files else ()
+
+    async def secured(self) -> Mapping[str, Any]:
+        """What `security` gives, its files read beside the event loop."""
+        return await asyncio.to_thread(self.security)
+
+    async def connection(self) -> dict[str, Any]:
         """Arguments that every aiokafka client gets."""
         return {
             "bootstrap_servers": self.bootstrap,
@@ -59,28 +78,32 @@ class Broker:
             "request_timeout_ms": REQUEST_SECONDS * 1000,
             "retry_backoff_ms": 250,
             "metadata_max_age_ms": 30_000,
-            **self.security(),
+            **await self.secured(),
         }
 
-    async def make_topics(self) -> dict[str, int]:
+    async def make_topics(self, others: Collection[str] = ()) -> dict[str, int]:
         """Make those of `TOPICS` that are missing, where that is allowed; partitions of those there are, by full name.
 
-        Raises one of BROKER_ERRORS when the broker is away.
+        `others`: full names of topics that are not ours to make, and are told of where they are. Raises one of
+        BROKER_ERRORS when the broker is away.
         """
-        async with self._admin() as admin:
-            await self._create(admin, set(await admin.list_topics()))
-            return await _partitions(admin, [self.topic(name) for name in TOPICS])
+        async with self.admin() as admin:
+            there = set(await admin.list_topics())
+            await self._create(admin, there)
+            ours = [self.topic(name) for name in TOPICS]
+            return await _partitions(admin, [*ours, *(name for name in others if name in there and name not in ours)])
 
     async def partitions(self, topic: str) -> int:
         """Partitions of the topic with this full name; 0 when it does not exist. Raises one of BROKER_ERRORS."""
-        async with self._admin() as admin:
+        async with self.admin() as admin:
             if topic not in await admin.list_topics():
                 return 0  # describing it could make it
             return (await _partitions(admin, [topic])).get(topic, 0)
 
     @asynccontextmanager
-    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(**self.connection())
+    async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        """A client for topics, while the block lasts. Raises one of BROKER_ERRORS."""
+        admin = AIOKafkaAdminClient(**await self.connection())
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await admin.start()
@@ -92,12 +115,7 @@ class Broker:
         cluster = await admin.describe_cluster()
         brokers = {broker["node_id"] for broker in cluster["brokers"]}
         topics = [
-            NewTopic(
-                self.topic(name),
-                topic.partitions,
-                replication_factor=min(MOST_REPLICAS, len(brokers)),
-                topic_configs=dict(topic.settings),
-            )
+            topic.new(self.topic(name), min(MOST_REPLICAS, len(brokers)))
             for name, topic in TOPICS.items()
             if self.topic(name) not in there
         ]
@@ -112,9 +130,22 @@ async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str
     return {topic["topic"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
 
 
-def trust(ca_file: Path | None) -> SSLContext:
-    """Whom a client believes to be the broker: who has a certificate of this CA, else of one that the machine knows."""
-    context: SSLContext = create_ssl_context(cafile=str(ca_file) if ca_file else None)
+def _mark(file: Path) -> object:
+    """A file that is away for a moment, as while it is replaced, is not yet another one."""
+    try:
+        found = file.stat()  # follows the links by which Kubernetes flips a Secret
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def trust(ca_file: Path | None, cert_file: Path | None = None, key_file: Path | None = None) -> SSLContext:
+    """Whom a client believes to be the broker: who has a certificate of this CA, else of one that the machine knows.
+
+    `cert_file` and `key_file` are what the client shows of itself. Raises OSError where one cannot be read.
+    """
+    files = {"cafile": ca_file, "certfile": cert_file, "keyfile": key_file}
+    context: SSLContext = create_ssl_context(**{name: str(file) for name, file in files.items() if file is not None})
     return context
 
 

@@ -41,6 +41,10 @@ FETCH = {
 log = structlog.get_logger()
 
 
+class RotatedError(Exception):
+    """The files with our credentials have changed: a new client reads them."""
+
+
 class StuckError(Exception):
     """The client runs, but nothing comes through."""
 
@@ -62,8 +66,9 @@ class Consumer:
     """Run `run()` as a task: batches go to `reader`.
 
     `since_seconds`: the topics by name without prefix, with how far back each is read where no offset is known;
-    `bulk` is the one of them that waits for the others. `read_up_to`: next offset per (topic, partition) from a
-    checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics that do not exist.
+    `bulk` is the one of them that waits for the others, as do those that `follow` adds. `read_up_to`: next offset per
+    (topic, partition) from a checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics
+    that do not exist.
     `counts`: resyncs (what was to be read next is gone: everything there is was read again) and reconnects.
     """
 
@@ -85,6 +90,7 @@ class Consumer:
         self._reader = reader
         self._since_seconds = since_seconds
         self._bulk_topic = broker.topic(bulk)
+        self._others: dict[str, float] = {}
         self._read_up_to = dict(read_up_to)
         self._backoff = Backoff(rng, *BACKOFF_SECONDS)
         self._progress = Progress(clock.monotonic())
@@ -92,6 +98,11 @@ class Consumer:
         self._urgent: tuple[TopicPartition, ...] = ()
         self._bulk: tuple[TopicPartition, ...] = ()
         self._faltered = False
+        self._credentials: tuple[object, ...] = ()
+
+    def follow(self, since_seconds: Mapping[str, float]) -> None:
+        """Read these topics too, by their full names, and of such no others; within `TOPICS_SECONDS`."""
+        self._others = dict(since_seconds)
 
     def safe_offsets(self) -> dict[tuple[str, int], int]:
         """For the checkpoint: next offset per (topic, partition) below which nothing can be lost."""
@@ -104,9 +115,10 @@ class Consumer:
         return self._progress.stuck_seconds(self._clock.monotonic())
 
     def stuck_by_topic(self) -> dict[str, float]:
-        """The same for each topic there is, by its name without prefix."""
+        """The same for each topic there is, by its name without prefix; of those that `follow` adds by the full one."""
         stuck = self._progress.stuck_by_topic(self._clock.monotonic())
-        return {name: stuck[full] for name in self._since_seconds if (full := self._broker.topic(name)) in stuck}
+        names = {self._broker.topic(name): name for name in self._since_seconds} | {full: full for full in self._others}
+        return {name: stuck[full] for full, name in names.items() if full in stuck}
 
     async def run(self) -> NoReturn:
         """Consume, and connect again whatever happens. Raises nothing but cancellation."""
@@ -123,10 +135,11 @@ class Consumer:
 
     async def _session(self, started_monotonic: float) -> None:
         """One consumer, until it fails."""
+        self._credentials = await self._broker.credentials()
         self._there = await self._find_partitions()
         finding = asyncio.create_task(self._keep_finding_partitions(), name="kafka-partitions")
         consumer = AIOKafkaConsumer(
-            **self._broker.connection(),
+            **await self._broker.connection(),
             **FETCH,
             enable_auto_commit=False,
             auto_offset_reset="none",
@@ -144,8 +157,9 @@ class Consumer:
 
     async def _find_partitions(self) -> frozenset[TopicPartition]:
         """All partitions there are of our topics; one may come, grow or go at any time."""
-        there = await self._broker.make_topics()
-        topics = [self._broker.topic(name) for name in self._since_seconds]
+        others = tuple(self._others)
+        there = await self._broker.make_topics(others)
+        topics = [*(self._broker.topic(name) for name in self._since_seconds), *others]
         self.missing = tuple(topic for topic in topics if topic not in there)
         return frozenset(TopicPartition(topic, index) for topic in topics for index in range(there.get(topic, 0)))
 
@@ -174,13 +188,16 @@ class Consumer:
         partitions = sorted(there)
         if partitions:
             await self._seek(consumer, partitions)
-        self._bulk = tuple(one for one in partitions if one.topic == self._bulk_topic)
-        self._urgent = tuple(one for one in partitions if one.topic != self._bulk_topic)
+        bulk = {self._bulk_topic, *self._others}
+        self._bulk = tuple(one for one in partitions if one.topic in bulk)
+        self._urgent = tuple(one for one in partitions if one.topic not in bulk)
         self._progress.follow(partitions, self._clock.monotonic())
         return there
 
     async def _look(self, consumer: AIOKafkaConsumer, session_seconds: float) -> None:
-        """Is anything coming through? Raises StuckError when nothing has for a minute."""
+        """Is anything coming through? Raises StuckError when nothing has for a minute, RotatedError."""
+        if await self._broker.credentials() != self._credentials:
+            raise RotatedError("the files with our credentials have changed: connecting anew")
         await self._progress.look(consumer, self._clock.monotonic())
         stuck = self.stuck_seconds()
         if min(stuck, session_seconds) > STUCK_SECONDS:
@@ -192,7 +209,8 @@ class Consumer:
     async def _seek(self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> None:
         """Assign the partitions and go on where they were read up to."""
         now = self._clock.now()
-        since = {self._broker.topic(name): now - seconds for name, seconds in self._since_seconds.items()}
+        ours = {self._broker.topic(name): seconds for name, seconds in self._since_seconds.items()}
+        since = {topic: now - seconds for topic, seconds in (ours | self._others).items()}
         frontiers = self._reader.frontiers
         read_up_to = self._read_up_to | {one: frontier.next_offset for one, frontier in frontiers.items()}
         begin = await starts(consumer, partitions, since, read_up_to)
@@ -225,7 +243,7 @@ class Consumer:
         if not partitions:
             return False
         batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=SHARE)
-        if batch:
+        if batch or wait_ms:  # readers hold what may be half a sample: they are asked when nothing comes, too
             self._reader.read(batch, self._clock.now())
         return bool(batch)
 

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from aiokafka import AIOKafkaProducer
@@ -26,6 +27,7 @@ from rebalancer.obs.clock import Clock
 
 MAX_PENDING_BYTES = 32 * 1024 * 1024
 BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
+LOOK_SECONDS = 2.0  # between looks at the files with credentials
 RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
 
 # A dead letter must fit into the 1 MiB that brokers take by default; what is cut off still is in its own topic.
@@ -72,7 +74,7 @@ class Outbox:
             try:
                 await self._connect()
                 self._backoff.succeeded()
-                await self._broken.wait()
+                await self._until_broken()
             except BROKER_ERRORS as error:
                 self.trouble = f"Kafka at {self._broker.bootstrap} cannot be written to: {error!r}"
             await self._disconnect(seconds=1.0)
@@ -145,11 +147,21 @@ class Outbox:
         await self._disconnect(deadline_seconds)
         self._connected.set()  # who waits for a connection finds that there is no producer
 
+    async def _until_broken(self) -> None:
+        """Wait until the producer is to be replaced: it is past repair, or its credentials have changed."""
+        credentials = await self._broker.credentials()
+        while not self._broken.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._broken.wait()
+            if await self._broker.credentials() != credentials:
+                return
+
     async def _connect(self) -> None:
         await self._broker.make_topics()
         self._broken.clear()
         self._producer = AIOKafkaProducer(
-            **self._broker.connection(), acks="all", enable_idempotence=True, compression_type="lz4"
+            **await self._broker.connection(), acks="all", enable_idempotence=True, compression_type="lz4"
         )
         async with asyncio.timeout(REQUEST_SECONDS):
             await self._producer.start()
@@ -217,7 +229,7 @@ class Outbox:
 
 async def send_once(broker: Broker, topic: str, value: bytes, headers: Headers) -> None:
     """Write one record with a producer of its own, and wait until it is acknowledged. Raises one of BROKER_ERRORS."""
-    producer = AIOKafkaProducer(**broker.connection(), acks="all")
+    producer = AIOKafkaProducer(**await broker.connection(), acks="all")
     try:
         await producer.start()
         await producer.send_and_wait(topic, value=value, headers=list(headers))

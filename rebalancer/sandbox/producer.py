@@ -21,9 +21,10 @@ class Producer:
     def __init__(self, broker: Broker) -> None:
         self._metrics = broker.topic("metrics")
         self._notices = broker.topic("notices")
-        self._kafka = AIOKafkaProducer(**broker.connection())
+        self._broker = broker
 
     async def __aenter__(self) -> Self:
+        self._kafka = AIOKafkaProducer(**await self._broker.connection())
         await self._kafka.start()
         return self
 

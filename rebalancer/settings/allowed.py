@@ -15,6 +15,7 @@ FORMS = {
     r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": "lower-case letters, digits, '-' and '.', a letter or digit at both ends",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "lower-case letters, digits and '-', a letter or digit at both ends",
     r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$": "DOMAIN/NAME, like nvidia.com/gpu",
+    r"^[A-Za-z0-9._-]+$": "letters, digits, '.', '_' and '-'",
     r"^[a-z0-9.-]+/v[0-9][a-z0-9]*$": "GROUP/VERSION, like apps/v1",
     r"^[A-Z][A-Za-z0-9]*$": "the kind as manifests spell it, like Deployment",
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "HH:MM, 00:00 to 23:59",

@@ -18,6 +18,7 @@ Check = Callable[[Part], Iterator[Finding]]
 CHECKS: tuple[Check, ...] = (
     references.unique_pool_names,
     references.unique_model_names,
+    references.unique_producer_topics,
     references.known_pools,
     references.known_teams,
     references.known_kinds,

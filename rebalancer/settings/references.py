@@ -25,6 +25,12 @@ def unique_model_names(policy: Part) -> Iterator[Finding]:
     return unique("model name", chain(ids, aliases))
 
 
+def unique_producer_topics(policy: Part) -> Iterator[Finding]:
+    """A topic is read once: two producers in one topic cannot be told apart."""
+    named = ((producer.at("topic"), producer.text("topic")) for producer in policy.parts("producers"))
+    return _unique("producer topic", named, fix="give each producer a topic of its own")
+
+
 def known_pools(policy: Part) -> Iterator[Finding]:
     """A target's pool is one of the policy's."""
     pools = tuple(pools_by_name(policy))

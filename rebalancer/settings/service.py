@@ -13,6 +13,7 @@ from pydantic import Field, FiniteFloat, SecretStr, ValidationError, model_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rebalancer.settings.allowed import words
+from rebalancer.settings.kafka_login import kafka_problem
 from rebalancer.settings.prometheus_url import problem_of
 
 PREFIX = "REBALANCER_"
@@ -30,6 +31,10 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
+    dev: bool = Field(
+        default=False,
+        description="This is no production: a Kafka without TLS is allowed. One on this machine always is.",
+    )
     cluster_name: str = Field(default="", max_length=63, description="Name of the cluster, shown to people.")
 
     kafka_bootstrap: str = Field(min_length=1, description="HOST:PORT of Kafka brokers, separated by commas.")
@@ -42,11 +47,27 @@ class ServiceSettings(BaseSettings):
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="SSL", description="PLAINTEXT must be asked for: whoever reaches the broker could forge events."
     )
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="SCRAM-SHA-512", description="How the user is proved; for SASL_PLAINTEXT and SASL_SSL."
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] = Field(
+        default="SCRAM-SHA-512",
+        description="How the user is proved; for SASL_PLAINTEXT and SASL_SSL. AWS_MSK_IAM needs the extra msk.",
     )
-    kafka_username: str = Field(default="", description="SASL user.")
-    kafka_password_file: Path | None = Field(default=None, description="File with the SASL password.")
+    kafka_username: str = Field(default="", description="SASL user; for OAUTHBEARER by URL the client's id.")
+    kafka_password_file: Path | None = Field(
+        default=None, description="File with the SASL password, or the client's secret; changed, it is read again."
+    )
+    kafka_token_file: Path | None = Field(
+        default=None, description="File with the token of OAUTHBEARER, read at each connection."
+    )
+    kafka_token_url: str = Field(
+        default="",
+        pattern=r"^(https?://.+)?$",
+        description="Where OAUTHBEARER's tokens come from (client credentials), without a token file.",
+    )
+    kafka_aws_region: str = Field(default="", max_length=63, description="Region of the cluster, for AWS_MSK_IAM.")
+    kafka_cert_file: Path | None = Field(
+        default=None, description="PEM file with our certificate, where brokers want one (mTLS); changed, it is read."
+    )
+    kafka_key_file: Path | None = Field(default=None, description="PEM file with its key, without a passphrase.")
     kafka_ca_file: Path | None = Field(
         default=None, description="PEM file with the brokers' CA; without it the system's CAs are trusted."
     )
@@ -153,11 +174,8 @@ class ServiceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        if self.kafka_security_protocol.startswith("SASL") and not (self.kafka_username and self.kafka_password_file):
-            raise ValueError(
-                f"{PREFIX}KAFKA_SECURITY_PROTOCOL={self.kafka_security_protocol}: set "
-                f"{PREFIX}KAFKA_USERNAME and {PREFIX}KAFKA_PASSWORD_FILE"
-            )
+        if problem := kafka_problem(self, PREFIX):
+            raise ValueError(problem)
         if self.override_keys_dir is not None and not self.cluster_name:
             raise ValueError(
                 f"{PREFIX}OVERRIDE_KEYS_DIR={self.override_keys_dir}: set {PREFIX}CLUSTER_NAME too; a signature is good"

@@ -35,6 +35,7 @@ from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
+from rebalancer.state.named import named
 from rebalancer.state.notices import NoticePast, Notices
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.outlooks import Outlooks
@@ -139,7 +140,7 @@ class ClusterState:
         for event in events:
             if type(event) is MetricSample:
                 if self._early is None:
-                    take(event, now) if event.pod not in launchers else self._take_of_launcher(event, now)
+                    take(event, now) if event.model and event.pod not in launchers else self._take_of_pod(event, now)
                 else:
                     self._wait_for_pods(event)
             else:
@@ -151,11 +152,9 @@ class ClusterState:
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
 
-    def _take_of_launcher(self, sample: MetricSample, now: float) -> None:
-        """What a launcher tells is its requester's; any other pod's sample stays as it is."""
-        samples = self._holdings.bindings.attributed(sample)
-        self._counters["unbound-launcher"] += not samples
-        for one in samples:
+    def _take_of_pod(self, sample: MetricSample, now: float) -> None:
+        """What a launcher tells is its requester's; where a sample names no model, its pod says whose it is."""
+        for one in named(sample, self._holdings, self._loads.model_of, self._counters):
             self._loads.take(one, now)
 
     def _certain(self, now: float) -> bool:
@@ -194,7 +193,7 @@ class ClusterState:
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
-                        self._take_of_launcher(sample, now)
+                        self._take_of_pod(sample, now)
             case ObjectChanged():
                 self._move(self._objects.changed(event), event.at)
             case ObjectUnreadable():

@@ -113,6 +113,10 @@ class Loads:
             track.pod_gone(uid, self._latest)
             self._dirty.add(track)
 
+    def model_of(self, pod: str) -> str | None:
+        """The model whose pod has this UID, None where it is nobody's."""
+        return self._model_of_pod.get(pod)
+
     def take(self, sample: MetricSample, now: float) -> None:
         """One sample, in any order and any number of times."""
         track = self._by_name.get(sample.model)

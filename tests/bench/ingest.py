@@ -130,7 +130,7 @@ def _partitions() -> list[TopicPartition]:
 async def _consumer(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
     """The service's own settings, from the first record on."""
     consumer = AIOKafkaConsumer(
-        **Broker(bootstrap).connection(), **FETCH, enable_auto_commit=False, isolation_level="read_committed"
+        **await Broker(bootstrap).connection(), **FETCH, enable_auto_commit=False, isolation_level="read_committed"
     )
     await consumer.start()
     try:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Counters, Gauges, MetricSample, Position, Rejection
-from rebalancer.ingest.decode import Mended, decode_metric, decode_override
+from rebalancer.ingest.decode import Mended, Several, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.notices import decode_notice
@@ -32,7 +32,7 @@ WHOLE = MetricSample(
 
 def decode(
     value: bytes, headers: Headers = STRUCTURED, timestamp: float = NOW - 60
-) -> MetricSample | Mended | Rejection:
+) -> MetricSample | Mended | Several | Rejection:
     return decode_metric(value, headers, HERE, timestamp, NOW)
 
 
@@ -175,7 +175,7 @@ def test_a_ratio_is_not_a_percentage(value: float, accepted: bool) -> None:  # n
         ({"intervalSeconds": 0}, "$.data.intervalSeconds"),
         ({"intervalSeconds": 86_400}, "$.data.intervalSeconds"),
         ({"intervalSeconds": "5"}, "$.data.intervalSeconds"),
-        ({"gauges": {"runing": 3}}, "$.data.gauges"),
+        ({"model": None, "pod": None, "namespace": "serving"}, "$.data.pod"),
         ({"counters": {"requestsFinished": 3}}, "$.data.counters"),
         ({"counters": {"startTime": "soon"}}, "$.data.counters.startTime"),
         ({"counters": {"startTime": "2027-01-15T08:00:00Z", "promptTokens": -1}}, "$.data.counters.promptTokens"),
@@ -239,7 +239,7 @@ def test_a_format_that_is_not_json_is_rejected(value: bytes, headers: Headers) -
 
 @pytest.mark.parametrize("headers", [(), [("content-type", b"application/json")], [("trace", None)]])
 def test_a_record_without_marks_of_cloudevents_is_rejected(headers: Headers) -> None:
-    said = rejected(event(), headers)
+    said = rejected(json.dumps(SAMPLE).encode(), headers)
     assert (said.reason, METRIC_SAMPLE_TYPE in said.detail) == ("not-cloudevent", True)
 
 
@@ -392,6 +392,6 @@ def test_poisoned_neighbours_do_not_matter(poisoned: list[bool]) -> None:
         for offset, bad in enumerate(poisoned)
     ]
     assert [isinstance(one, Rejection) for one in decoded] == poisoned
-    assert [one.position.offset for one in decoded if not isinstance(one, Mended) and one.position] == list(
+    assert [one.position.offset for one in decoded if not isinstance(one, Mended | Several) and one.position] == list(
         range(len(poisoned))
     )

@@ -55,6 +55,11 @@ def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(envi
     [
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "set REBALANCER_KAFKA_USERNAME and REBALANCER_KAFKA_PASSWORD_FILE"),
         ({"API_PORT": "9000", "PROBE_PORT": "9000"}, "are both 9000"),
+        ({"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "k:1"}, "say by REBALANCER_DEV=true"),
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_BOOTSTRAP": "localhost:1,k:1"}, "REBALANCER_DEV=true"),
+        ({"KAFKA_CERT_FILE": "/c"}, "KAFKA_KEY_FILE go together"),
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM"}, "KAFKA_AWS_REGION"),
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "OAUTHBEARER"}, "KAFKA_TOKEN_FILE, or"),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(
@@ -78,6 +83,21 @@ def test_a_password_is_read_from_its_file_and_never_shown(tmp_path: Path) -> Non
     assert password is not None
     assert password.get_secret_value() == "s3cret"
     assert "s3cret" not in f"{settings!r}{password!r}{settings.model_dump()}"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "k:1", "DEV": "true"},
+        {"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "127.0.0.1:1, localhost:2,[::1]:3"},
+        {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM", "KAFKA_AWS_REGION": "eu-west-1"},
+        {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "OAUTHBEARER", "KAFKA_TOKEN_FILE": "/t"},
+    ],
+)
+def test_settings_that_agree_are_taken(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        environment.setenv(f"REBALANCER_{name}", value)
+    assert read_settings().kafka_bootstrap
 
 
 def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:

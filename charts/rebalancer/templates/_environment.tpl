@@ -1,5 +1,6 @@
 {{- define "rebalancer.environment" -}}
 {{- $set := dict
+  "DEV" .Values.dev
   "KAFKA_BOOTSTRAP" .Values.kafka.bootstrap
   "KAFKA_SECURITY_PROTOCOL" .Values.kafka.securityProtocol
   "TOPIC_PREFIX" .Values.kafka.topicPrefix

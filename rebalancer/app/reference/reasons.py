@@ -162,6 +162,8 @@ _REJECTIONS = {
     "stale": "A notice of what was over an hour ago: the Node itself knows better.",
     "invalid-data": "The data does not have the shape of its type; the detail says where.",
     "impossible-gauge": "A gauge cannot be (an exporter's blank, a ratio above 1) and was left out; the rest counts.",
+    "unknown-gauge": "A gauge has a name that nobody knows here and was left out; the rest counts.",
+    "no-pod": "No label of another producer's metric says which pod it is of; the detail has the labels it has.",
     "override-unsigned": "An override came without a signature, or no key may sign one here.",
     "override-signature": "An override's signature is not good for its key.",
     "override-late": "A signed override came too late, or a second time.",

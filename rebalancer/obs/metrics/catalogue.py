@@ -43,11 +43,12 @@ INPUTS = (
         "older-object",
     ),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
-    *("orders-taken", "orders-put-off"),
+    *("orders-taken", "orders-put-off", "unmapped"),
 )
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
     *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data", "impossible-gauge"),
+    *("unknown-gauge", "no-pod"),
     "stale",
     *("override-unsigned", "override-signature", "override-late", "override-refused", "not-applied"),
 )

@@ -54,8 +54,9 @@ def add(
     """
     import asyncio
 
-    from rebalancer.cli.commands.notice.event import event_of, send, settings_of
+    from rebalancer.cli.commands.notice.event import event_of, send
     from rebalancer.cli.failure import USAGE, Failed
+    from rebalancer.cli.remote.kafka import kafka_settings
     from rebalancer.cli.render.overrides import hour
     from rebalancer.cli.terminal.spans import seconds_of
     from rebalancer.loop.clock import RealClock
@@ -63,7 +64,7 @@ def add(
     if (node is None) is (instance is None):
         raise Failed("give a NODE, or --instance and its ID", USAGE)
     name = node or instance
-    settings, now, talk = settings_of(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
+    settings, now, talk = kafka_settings(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in")
     goes = {"node": node} if node is not None else {"instanceId": instance}
     event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)

@@ -12,7 +12,7 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
 from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.outbox import send_once
-from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
+from rebalancer.settings.service import BadSettings, ServiceSettings
 
 SOURCE = "rebalancer-cli"
 HEADERS = [("content-type", b"application/cloudevents+json")]
@@ -23,16 +23,6 @@ class Event(Struct, frozen=True):
 
     id: str
     value: bytes
-
-
-def settings_of(bootstrap: str | None) -> ServiceSettings:
-    """How to reach Kafka. Raises Failed saying which variable is missing."""
-    try:
-        return read_settings() if bootstrap is None else ServiceSettings(kafka_bootstrap=bootstrap)
-    except BadSettings as wrong:
-        raise Failed(str(wrong), USAGE) from wrong
-    except ValueError as wrong:
-        raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
 
 
 def event_of(

@@ -1,0 +1,119 @@
+"""Where records to be checked come from, and as what they are read."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from rebalancer.app.topics import broker_of
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.remote.kafka import kafka_settings, policy_in
+from rebalancer.domain.producers import DecoderName, MetricProducer
+from rebalancer.ingest.instants import epoch
+from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, understanding_of
+from rebalancer.kafka.broker import BROKER_ERRORS
+from rebalancer.kafka.last_records import last_records
+from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
+
+STDIN = "-"
+
+
+class SourceRecords(NamedTuple):
+    """Records, and whether they stood in a file."""
+
+    records: list[SentRecord]
+    in_file: bool
+
+
+def instant(text: str) -> float:
+    """Epoch seconds of an RFC 3339 instant. Raises Failed."""
+    try:
+        return epoch(text)
+    except ValueError as error:
+        raise Failed(f"--at {text}: no RFC 3339 instant, like 2027-01-15T08:00:00Z", USAGE) from error
+
+
+def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> SourceRecords:
+    """The records of a file, else the newest `limit` of a topic. Raises Failed."""
+    if source == STDIN:
+        return SourceRecords(list(_in_text(sys.stdin.buffer.read(), "standard input", now)), in_file=True)
+    path = Path(source)
+    if path.is_file():
+        try:
+            return SourceRecords(list(_in_text(path.read_bytes(), source, now)), in_file=True)
+        except OSError as error:
+            raise Failed(f"{source} cannot be read: {error.strerror}", USAGE) from error
+    return SourceRecords(asyncio.run(_in_topic(source, limit, kafka_settings(bootstrap))), in_file=False)
+
+
+def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_file: bool) -> Understanding:
+    """How records are read. Raises Failed where the policy or the topic is none."""
+    if read_as == NOTICES:
+        return Understanding(notices=True)
+    if read_as is not None:
+        return Understanding(MetricProducer(topic="file", decoder=cast("DecoderName", read_as)))
+    if in_file:
+        return Understanding()
+    default = str(ServiceSettings.model_fields["topic_prefix"].default)
+    found = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), policy_in(policy))
+    if found is None:
+        what = "no producer of the policy has it" if policy else "give --policy, whose producers say how it is read"
+        raise Failed(f"{topic} is none of our own topics: {what}, or say --as FORMAT", USAGE)
+    return found
+
+
+def _in_text(text: bytes, name: str, now: float) -> Iterator[SentRecord]:
+    """One document is one record, as is what is no text at all; else each line is."""
+    try:
+        json.loads(text)
+    except ValueError:
+        lines = text.splitlines() if _is_text(text) else [text]
+    else:
+        lines = [text]
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _record(line, f"{name}:{number}", now)
+
+
+def _is_text(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _record(line: bytes, where: str, now: float) -> SentRecord:
+    """A record as it is, or as `kcat -J` prints it: with headers, and with where it stands in Kafka."""
+    try:
+        whole: Any = json.loads(line)
+    except ValueError:
+        return SentRecord(where, line, (), now)
+    if not isinstance(whole, dict) or not {"topic", "partition", "offset", "payload"} <= whole.keys():
+        return SentRecord(where, line, (), now)
+    flat = whole.get("headers") or []
+    headers = tuple((str(name), str(text).encode()) for name, text in zip(flat[::2], flat[1::2], strict=False))
+    payload = whole["payload"]
+    value = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
+    place = f"{whole['topic']}/{whole['partition']}@{whole['offset']}"
+    return SentRecord(place, value, headers, float(whole.get("ts") or now * 1000) / 1000)
+
+
+async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[SentRecord]:
+    try:
+        records = await last_records(broker_of(settings), topic, limit)
+    except BadSettings as wrong:
+        raise Failed(str(wrong), USAGE) from wrong
+    except BROKER_ERRORS as error:
+        what = f"Kafka at {settings.kafka_bootstrap} cannot be read ({type(error).__name__}: {error})"
+        raise Failed(what, UNREACHABLE) from error
+    if records is None:
+        raise Failed(f"{topic} is no file here and no topic of {settings.kafka_bootstrap}", USAGE)
+    return [
+        SentRecord(f"{one.topic}/{one.partition}@{one.offset}", one.value, one.headers, one.timestamp / 1000)
+        for one in records
+        if one.value is not None
+    ]

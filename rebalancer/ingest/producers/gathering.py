@@ -1,0 +1,133 @@
+"""Readings of one pod and instant become one sample.
+
+Producers send them apart, and alone each would say that the rest is unknown. A pod's sample is made when its next
+scrape begins, or half a second after its first reading came. What comes later for the same instant makes it again,
+fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of its pod for two intervals.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from rebalancer.domain.events import Gauges, MetricSample, Position
+from rebalancer.domain.producers import Combine, MetricProducer
+from rebalancer.ingest.gauges import impossible
+from rebalancer.ingest.producers.mapping import GaugeReading, Pod
+
+SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
+KEPT_INTERVALS = 2.0
+FORGOTTEN_INTERVALS = 20.0
+MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
+
+Told = tuple[float, float]  # a value, and when it was measured
+
+
+class _Gathered:
+    """Readings of one pod: by gauge, row and part the newest.
+
+    at: when the newest of them was measured.
+    begun: when the first was measured that no sample has yet.
+    since: when that one came, by our clock.
+    told: the readings.
+    """
+
+    __slots__ = ("at", "begun", "since", "told")
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.begun = 0.0
+        self.since = 0.0
+        self.told: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
+
+    def put(self, reading: GaugeReading) -> None:
+        parts = self.told.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
+        known = parts.get(reading.part)
+        if known is None or known[1] <= reading.at:
+            parts[reading.part] = (reading.value, reading.at)
+        self.at = max(self.at, reading.at)
+
+    def since_then(self, oldest: float) -> Iterator[tuple[str, int, list[float]]]:
+        """Each gauge that was told since `oldest`, with the first row that tells it and the values of its parts."""
+        for gauge, ranks in self.told.items():
+            for rank in ranks:
+                ranks[rank] = {part: told for part, told in ranks[rank].items() if told[1] >= oldest}
+            first = min((rank for rank, parts in ranks.items() if parts), default=None)
+            if first is not None:
+                yield gauge, first, [value for value, _ in ranks[first].values()]
+
+
+class PodGathering:
+    """Readings of one producer in, samples out. `impossible`: figures made of parts that cannot be, by gauge."""
+
+    def __init__(self, producer: MetricProducer) -> None:
+        self.impossible: Counter[str] = Counter()
+        self._topic = producer.topic
+        self._interval_seconds = producer.interval_seconds
+        self._rules = producer.rules
+        self._pods: dict[Pod, _Gathered] = {}
+        self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
+        self._made = 0
+
+    def put(self, readings: Iterable[GaugeReading], now: float) -> list[MetricSample]:
+        """Take readings; the samples of pods whose next scrape began with them."""
+        samples: list[MetricSample] = []
+        for reading in readings:
+            pod = reading.pod
+            gathered = self._pods.get(pod) or self._first(pod, now)
+            if gathered is None:
+                continue
+            if pod in self._pending and reading.at - gathered.begun >= self._interval_seconds / 2:
+                samples += self._sample(pod)
+            if pod not in self._pending:
+                self._pending[pod] = gathered
+                gathered.since, gathered.begun = now, reading.at
+            gathered.put(reading)
+        return samples
+
+    def settled(self, now: float) -> list[MetricSample]:
+        """The samples of pods of which nothing more is to come for this instant."""
+        ready = []
+        for pod, gathered in self._pending.items():
+            if 0 <= now - gathered.since < SETTLE_SECONDS:
+                break
+            ready.append(pod)
+        return [sample for pod in ready for sample in self._sample(pod)]
+
+    def _sample(self, pod: Pod) -> Iterator[MetricSample]:
+        gathered = self._pending.pop(pod)
+        told = gathered.since_then(gathered.at - KEPT_INTERVALS * self._interval_seconds)
+        figures = {gauge: _combined(self._rules[rank].combine, values) for gauge, rank, values in told}
+        cannot_be = impossible(figures)
+        self.impossible.update(cannot_be.keys())
+        gauges = {gauge: figure for gauge, figure in figures.items() if gauge not in cannot_be}
+        if gauges:
+            self._made += 1
+            namespace, name = pod
+            yield MetricSample(
+                source=f"kafka/{self._topic}",
+                id=f"{namespace}/{name}/{gathered.at}",
+                at=gathered.at,
+                model="",
+                interval_seconds=self._interval_seconds,
+                gauges=msgspec.convert(gauges, Gauges),
+                pod=name,
+                # Records of one instant come in any order of partitions: what was gathered last is the fullest.
+                position=Position(self._topic, 0, self._made),
+                namespace=namespace or None,
+            )
+
+    def _first(self, pod: Pod, now: float) -> _Gathered | None:
+        """Room for a pod that is new; None where there are too many."""
+        if len(self._pods) >= MAX_PODS:
+            oldest = now - FORGOTTEN_INTERVALS * self._interval_seconds
+            self._pods = {known: one for known, one in self._pods.items() if one.at >= oldest or known in self._pending}
+            if len(self._pods) >= MAX_PODS:
+                return None
+        return self._pods.setdefault(pod, _Gathered())
+
+
+def _combined(how: Combine, values: list[float]) -> float:
+    if how == "max":
+        return max(values)
+    return sum(values) / (len(values) if how == "mean" else 1)

@@ -1,0 +1,131 @@
+"""Which series is which gauge of which pod: a producer's rows of the policy, applied. Pure; no input raises."""
+
+import re
+from math import isfinite
+from typing import NamedTuple
+
+from rebalancer.domain.events import MAX_AHEAD_SECONDS, Position, Rejection
+from rebalancer.domain.producers import GaugeRule, MetricProducer
+from rebalancer.ingest.gauges import impossible
+from rebalancer.ingest.producers.formats import DECODERS
+from rebalancer.ingest.producers.series import MetricSeries
+from rebalancer.ingest.rejected import Reason, RejectedError
+
+# A pod: its namespace and name, or "" and its UID.
+Pod = tuple[str, str]
+
+
+class GaugeReading(NamedTuple):
+    """One gauge of one pod, or of a part of it.
+
+    pod: namespace and name, or "" and the UID.
+    rank: place of the row that made it; of several rows for one gauge the first that tells counts.
+    rule: that row: which gauge it is, and how parts become one.
+    part: which engine or GPU of the pod it is of.
+    value: in the gauge's unit.
+    at: when it was measured, UTC epoch seconds.
+    """
+
+    pod: Pod
+    rank: int
+    rule: GaugeRule
+    part: tuple[str, ...]
+    value: float
+    at: float
+
+
+class Readings(NamedTuple):
+    """What one record says.
+
+    readings: in the record's order.
+    dropped: why values that the policy maps are none, each with its reason.
+    unmapped: series whose name no row has; nobody asked for them.
+    """
+
+    readings: tuple[GaugeReading, ...]
+    dropped: tuple[Rejection, ...]
+    unmapped: int
+
+
+class ProducerMapping:
+    """A producer's records to readings. `producer`: the entry of the policy."""
+
+    def __init__(self, producer: MetricProducer) -> None:
+        self.producer = producer
+        self._decode = DECODERS[producer.decoder]
+        self._rules: dict[str, tuple[int, GaugeRule]] = {}
+        for rank, rule in enumerate(producer.rules):
+            self._rules.setdefault(_plain(rule.metric), (rank, rule))
+
+    def read(self, value: bytes, position: Position, kafka_timestamp: float, now: float) -> Readings | Rejection:
+        """The readings in one record; a Rejection where nothing of it can be read. Times in UTC epoch seconds."""
+        readings: list[GaugeReading] = []
+        dropped: list[Rejection] = []
+        unmapped = 0
+        try:
+            for series in self._decode(value):
+                try:
+                    if isinstance(series, RejectedError):
+                        raise series
+                    ranked = self._rules.get(_plain(series.name))
+                    if ranked is None:
+                        unmapped += 1
+                    else:
+                        readings.append(self._reading(series, *ranked, kafka_timestamp, now))
+                except RejectedError as rejected:
+                    dropped.append(rejected.at(position, now))
+        except RejectedError as rejected:
+            return rejected.at(position, now)
+        if dropped and not readings and not unmapped and len(dropped) == 1:
+            return dropped[0]
+        return Readings(tuple(readings), tuple(dropped), unmapped)
+
+    def _reading(
+        self, series: MetricSeries, rank: int, rule: GaugeRule, kafka_timestamp: float, now: float
+    ) -> GaugeReading:
+        """Raises RejectedError."""
+        if not isfinite(series.value):
+            raise RejectedError(Reason.NOT_FINITE, f"{series.name} is {series.value}: leave out what is unknown")
+        value = series.value * rule.factor
+        if impossible({rule.gauge: value}):
+            raise RejectedError(Reason.IMPOSSIBLE_GAUGE, f"{series.name} {series.value:g} cannot be {rule.gauge}")
+        labels = self.producer.labels
+        part = tuple(series.labels.get(label, "") for label in labels.parts)
+        return GaugeReading(self._pod(series), rank, rule, part, value, _instant(series, kafka_timestamp, now))
+
+    def _pod(self, series: MetricSeries) -> Pod:
+        """Raises RejectedError where no label says whose the value is."""
+        labels = self.producer.labels
+        uid = _first(series, labels.uid)
+        if uid:
+            return "", uid
+        namespace, name = _first(series, labels.namespace), _first(series, labels.pod)
+        if namespace and name:
+            return namespace, name
+        missing = "no namespace" if name else "no pod"
+        known = ", ".join(sorted(series.labels)[:12]) or "none"
+        detail = f"{series.name} names {missing}; its labels: {known}. Add them, or name them in producers.labels"
+        raise RejectedError(Reason.NO_POD, detail)
+
+
+def _first(series: MetricSeries, names: tuple[str, ...]) -> str:
+    return next((text for name in names if (text := series.labels.get(name))), "")
+
+
+def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:
+    """Raises RejectedError."""
+    at = kafka_timestamp if series.at is None else series.at
+    if at - now > MAX_AHEAD_SECONDS:
+        detail = f"{series.name} is {at - now:.0f} s ahead: set the producer's clock"
+        raise RejectedError(Reason.TIME_AHEAD, detail)
+    if not at > 0:
+        raise RejectedError(Reason.NO_TIME, f"{series.name} has no time since 1970, nor has its record")
+    return at
+
+
+_SEPARATORS = re.compile(r"[:./]")
+
+
+def _plain(name: str) -> str:
+    """A metric's name as all producers would spell it."""
+    return _SEPARATORS.sub("_", name)

@@ -1,0 +1,135 @@
+"""What the service would understand of a record, told before it is asked to decide by it. Pure; no input raises."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from rebalancer.domain.events import CapacityNotice, Gauges, MetricSample, Position, Rejection
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.producers import MetricProducer
+from rebalancer.ingest.decode import Mended, Several, decode_metric
+from rebalancer.ingest.envelope import Headers
+from rebalancer.ingest.notices import Partly, decode_notice
+from rebalancer.ingest.producers.mapping import ProducerMapping, Readings
+from rebalancer.ingest.reader import Decoded
+
+NOTICES = "notices"
+GAUGES = tuple(zip(Gauges.__struct_fields__, Gauges.__struct_encode_fields__, strict=True))
+OWN = MetricProducer(topic="metrics", decoder="rebalancer")
+
+
+class SentRecord(Struct, frozen=True):
+    """A record as it stands in Kafka or in a file.
+
+    where: its topic, partition and offset, or file and line.
+    value: its bytes.
+    headers: as Kafka has them.
+    at: Kafka's timestamp, UTC epoch seconds.
+    """
+
+    where: str
+    value: bytes
+    headers: Headers
+    at: float
+
+
+class ToldGauge(Struct, frozen=True):
+    """One gauge that a record tells.
+
+    of: `namespace/pod`, the pod's UID, or the model where it is of all of it.
+    gauge: its name as in our own format.
+    value: in the gauge's unit.
+    """
+
+    of: str
+    gauge: str
+    value: float
+
+
+class Understood(Struct, frozen=True):
+    """What becomes of one record.
+
+    where: as of the record.
+    readings: gauges that count.
+    notices: sentences about nodes that go.
+    dropped: `reason: detail` of each part that does not count.
+    unmapped: series that no row of the policy names.
+    """
+
+    where: str
+    readings: tuple[ToldGauge, ...] = ()
+    notices: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unmapped: int = 0
+
+
+class Understanding:
+    """How records of one topic are read: `producer`'s rows, our own metrics (None), or notices."""
+
+    def __init__(self, producer: MetricProducer | None = None, *, notices: bool = False) -> None:
+        self._decode = decode_notice if notices else decode_metric
+        foreign = producer is not None and producer.decoder != OWN.decoder
+        self._mapping = ProducerMapping(producer) if producer is not None and foreign else None
+
+    def of(self, record: SentRecord, now: float) -> Understood:
+        """What one record says at `now` (UTC epoch seconds)."""
+        here = Position(record.where, 0, 0)
+        if self._mapping is not None:
+            return _mapped(record.where, self._mapping.read(record.value, here, record.at, now))
+        return _own(record.where, self._decode(record.value, record.headers, here, record.at, now))
+
+
+def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understanding | None:
+    """How the service reads the topic with this full name; None: it does not."""
+    entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
+    if entry is not None:
+        return Understanding(entry)
+    if topic == f"{prefix}{OWN.topic}":
+        return Understanding()
+    return Understanding(notices=True) if topic == f"{prefix}{NOTICES}" else None
+
+
+def _mapped(where: str, read: Readings | Rejection) -> Understood:
+    if isinstance(read, Rejection):
+        return Understood(where, dropped=(_why(read),))
+    told = tuple(ToldGauge("/".join(filter(None, one.pod)), one.rule.gauge, one.value) for one in read.readings)
+    return Understood(where, told, (), tuple(_why(one) for one in read.dropped), read.unmapped)
+
+
+def _own(where: str, decoded: Decoded) -> Understood:
+    readings: list[ToldGauge] = []
+    notices: list[str] = []
+    dropped: list[str] = []
+    for part in decoded.parts if isinstance(decoded, Several) else (decoded,):
+        match part:
+            case MetricSample():
+                readings += _of_sample(part)
+            case Mended():
+                readings += _of_sample(part.sample)
+                dropped.append(_why(part.rejection))
+            case Partly():
+                notices += _sentences(part.notices)
+                dropped.append(_why(part.rejection))
+            case Rejection():
+                dropped.append(_why(part))
+            case tuple():
+                notices += _sentences(part)
+    return Understood(where, tuple(readings), tuple(notices), tuple(dropped))
+
+
+def _of_sample(sample: MetricSample) -> list[ToldGauge]:
+    pod = f"{sample.namespace}/{sample.pod}" if sample.namespace else sample.pod
+    gauges = sample.gauges
+    values = {wire: getattr(gauges, name) for name, wire in GAUGES}
+    return [ToldGauge(pod or sample.model, name, value) for name, value in values.items() if value is not None]
+
+
+def _sentences(notices: Sequence[CapacityNotice]) -> list[str]:
+    return [
+        f"{one.node or one.instance_id} {'stays' if one.cancelled else 'goes'}: {one.kind} ({one.confidence})"
+        for one in notices
+    ]
+
+
+def _why(rejection: Rejection) -> str:
+    return f"{rejection.reason}: {rejection.detail}"

@@ -1,0 +1,117 @@
+"""The topics and rights that the service needs, beside those that a broker has: told, printed, made where asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, for_code
+
+from rebalancer.kafka.broker import TOPICS, Broker, Topic
+
+READ = ("metrics", "notices", "overrides", "decisions", "state")
+WRITTEN = ("decisions", "state", "dead-letter")
+
+
+class ThereTopic(NamedTuple):
+    """A topic as the broker has it: its partitions, and those of its settings that we would set."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+
+class Difference(NamedTuple):
+    """What is not as the service would make it.
+
+    topic: its full name.
+    what: a sentence.
+    command: arguments of a Kafka tool that mend it, the tool first; empty where none does.
+    """
+
+    topic: str
+    what: str
+    command: tuple[str, ...] = ()
+
+
+class Right(NamedTuple):
+    """What a user may do with topics."""
+
+    operations: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+def wanted(prefix: str) -> dict[str, Topic]:
+    """Our topics by full name."""
+    return {f"{prefix}{name}": topic for name, topic in TOPICS.items()}
+
+
+def rights(prefix: str, producers: Sequence[str]) -> tuple[Right, ...]:
+    """What the service's user needs: no group, no commit, nothing on what it does not read or write.
+
+    `producers`: full names of topics that others write and the policy reads.
+    """
+    read = (*(f"{prefix}{name}" for name in READ), *producers)
+    written = tuple(f"{prefix}{name}" for name in WRITTEN)
+    return Right(("Read", "Describe"), read), Right(("Write", "Describe"), written)
+
+
+def create_command(name: str, topic: Topic, replication: int) -> tuple[str, ...]:
+    """Arguments of kafka-topics that make a topic."""
+    settings = [part for key, value in topic.settings.items() for part in ("--config", f"{key}={value}")]
+    numbers = ("--partitions", str(topic.partitions), "--replication-factor", str(replication))
+    return ("kafka-topics", "--create", "--if-not-exists", "--topic", name, *numbers, *settings)
+
+
+def acl_commands(granted: Sequence[Right], principal: str) -> Iterator[tuple[str, ...]]:
+    """Arguments of kafka-acls that give a principal these rights."""
+    for right in granted:
+        operations = [part for operation in right.operations for part in ("--operation", operation)]
+        topics = [part for topic in right.topics for part in ("--topic", topic)]
+        yield "kafka-acls", "--add", "--allow-principal", principal, *operations, *topics
+
+
+def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) -> Iterator[Difference]:
+    """What is missing and what is otherwise, topic by topic."""
+    for name, topic in wanted(prefix).items():
+        found = there.get(name)
+        if found is None:
+            yield Difference(name, "is missing", create_command(name, topic, replication))
+            continue
+        if found.partitions < topic.partitions:
+            more = ("kafka-topics", "--alter", "--topic", name, "--partitions", str(topic.partitions))
+            yield Difference(name, f"has {found.partitions} of {topic.partitions} partitions", more)
+        for key, value in topic.settings.items():
+            have = found.settings.get(key)
+            if have != value:
+                alter = ("kafka-configs", "--alter", "--entity-type", "topics", "--entity-name", name)
+                said = f"has {key} {have or 'unknown'}, not {value}"
+                yield Difference(name, said, (*alter, "--add-config", f"{key}={value}"))
+
+
+async def there_now(broker: Broker, names: Sequence[str]) -> dict[str, ThereTopic]:
+    """Those of the topics that the broker has, with their settings. Raises one of BROKER_ERRORS."""
+    async with broker.admin() as admin:
+        exist = set(await admin.list_topics())
+        known = [name for name in names if name in exist]
+        if not known:
+            return {}
+        described = await admin.describe_topics(known)
+        answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in known])
+        settings: dict[str, dict[str, str]] = {}
+        for answer in answers:
+            for _, _, _, name, entries, *_ in answer.resources:
+                settings[name] = {entry[0]: entry[1] for entry in entries}
+    return {
+        each["topic"]: ThereTopic(len(each["partitions"]), settings.get(each["topic"], {}))
+        for each in described
+        if not each["error_code"]
+    }
+
+
+async def create(broker: Broker, names: Sequence[str], replication: int) -> None:
+    """Make those of our topics; never one that is there. Raises one of BROKER_ERRORS with the broker's refusal."""
+    of = wanted(broker.prefix)
+    async with broker.admin() as admin:
+        answer = await admin.create_topics([of[name].new(name, replication) for name in names])
+    for name, code, *_ in answer.topic_errors:
+        if code:
+            raise KafkaError(f"{name} was not made: {for_code(code).__name__}")

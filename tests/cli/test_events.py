@@ -1,0 +1,139 @@
+"""`rebalancer events check`: what the service would understand of a file or a topic, and an exit code for CI."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from rebalancer.cli.commands.events import ReadAs
+from rebalancer.ingest.producers.formats import DECODERS
+from rebalancer.sandbox.broker import EmbeddedBroker
+from tests.cli.running import rebalancer
+from tests.house.repository import ROOT
+from tests.ingest.producers.records import RUNNING
+from tests.ingest.wire import STRUCTURED, event, notice
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroker]:
+    async with EmbeddedBroker({"t-metrics": 1, "t-notices": 1, "telegraf-metrics": 1, "other": 1}) as running:
+        monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", running.bootstrap)
+        monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+        monkeypatch.setenv("REBALANCER_TOPIC_PREFIX", "t-")
+        yield running
+
+
+async def check(source: str, *options: str) -> int:
+    return await rebalancer("events", "check", source, *options, "--at", "2027-01-15T08:00:00Z")
+
+
+async def write(broker: EmbeddedBroker, topic: str, *values: bytes, structured: bool = False) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        for value in values:
+            await producer.send_and_wait(topic, value, headers=list(STRUCTURED) if structured else [])
+
+
+async def test_each_line_of_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(RUNNING["telegraf"] + b"\n\nnot json\n" + event() + b"\n")
+    assert await check(str(file), "--as", "telegraf") == 1
+    said = capsys.readouterr().out
+    assert f"{file}:1:\n  + serving/llama-70b-0: running 12\n" in said
+    assert f"{file}:3:\n  ! not-json: " in said
+    assert f"{file}:4:\n  ! invalid-data: " in said
+    assert "3 records: 1 understood (1 reading of 1 subject), 2 dropped." in said
+
+
+async def test_a_good_file_is_exit_code_0_and_json_has_the_same(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "sample.json"
+    file.write_text(json.dumps(json.loads(event()), indent=2))
+    assert await check(str(file), "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["summary"] == {
+        "records": 1,
+        "understood": 1,
+        "readings": 9,
+        "notices": 0,
+        "subjects": 1,
+        "dropped": 0,
+        "unmapped": 0,
+    }
+    assert {"of": "5f0c6a3e-7a5f-4b0e-9d61-7f6b0f5b8a10", "gauge": "running", "value": 12.0} in told["records"][0][
+        "readings"
+    ]
+
+
+async def test_records_of_which_nothing_is_asked_for_fail(tmp_path: Path) -> None:
+    file = tmp_path / "empty.json"
+    file.write_text('{"resourceMetrics": []}')
+    assert await check(str(file), "--as", "otlp-json") == 1
+
+
+async def test_kcat_s_json_has_headers_and_places(tmp_path: Path, capsys: Captured) -> None:
+    line = {
+        "topic": "m",
+        "partition": 2,
+        "offset": 7,
+        "ts": 1_800_000_000_000,
+        "headers": ["content-type", "application/cloudevents+json"],
+        "payload": event().decode(),
+    }
+    file = tmp_path / "dump.jsonl"
+    file.write_text(json.dumps(line))
+    assert await check(str(file)) == 0
+    assert "m/2@7:\n  + 5f0c6a3e-7a5f-4b0e-9d61-7f6b0f5b8a10: running 12" in capsys.readouterr().out
+
+
+async def test_a_topic_of_the_policy_is_read_by_its_rows(broker: EmbeddedBroker, capsys: Captured) -> None:
+    own = {
+        "name": "my_engine_active_requests",
+        "fields": {"gauge": 4},
+        "tags": {"namespace": "serving", "pod_name": "p"},
+    }
+    await write(broker, "telegraf-metrics", RUNNING["telegraf"], json.dumps(own).encode(), b"[]")
+    policy = str(ROOT / "config/policy.yaml")
+    assert await check("telegraf-metrics", "--policy", policy) == 0
+    said = capsys.readouterr().out
+    assert "telegraf-metrics/0@0:\n  + serving/llama-70b-0: running 12" in said
+    assert "telegraf-metrics/0@1:\n  + serving/p: running 4" in said
+
+
+async def test_our_own_topics_need_no_policy(broker: EmbeddedBroker, capsys: Captured) -> None:
+    await write(broker, "t-metrics", event(), b"{}", structured=True)
+    await write(broker, "t-notices", notice(), structured=True)
+    assert await check("t-metrics") == 1
+    assert "t-metrics/0@1:\n  ! bad-envelope: " in capsys.readouterr().out
+    await check("t-notices")
+    assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
+
+
+async def test_only_the_newest_records_of_a_topic_are_asked_for(broker: EmbeddedBroker, capsys: Captured) -> None:
+    await write(broker, "t-metrics", *(event(id=str(number)) for number in range(5)), structured=True)
+    assert await check("t-metrics", "--limit", "2", "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["where"] for one in told["records"]] == ["t-metrics/0@3", "t-metrics/0@4"]
+
+
+async def test_a_topic_that_nobody_explains_is_exit_code_2(broker: EmbeddedBroker, capsys: Captured) -> None:
+    await write(broker, "other", b"{}")
+    assert await check("other") == 2
+    assert "give --policy" in capsys.readouterr().err
+
+
+async def test_what_is_neither_file_nor_topic_is_exit_code_2(broker: EmbeddedBroker, capsys: Captured) -> None:
+    assert await check("nowhere") == 2
+    assert f"nowhere is no file here and no topic of {broker.bootstrap}" in capsys.readouterr().err
+
+
+async def test_a_broker_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    assert await check("t-metrics", "--kafka-bootstrap", "127.0.0.1:1") == 4
+    assert "Kafka at 127.0.0.1:1 cannot be read" in capsys.readouterr().err
+
+
+def test_every_decoder_can_be_chosen() -> None:
+    assert {one.value for one in ReadAs} == {*DECODERS, "rebalancer", "notices"}

@@ -1,0 +1,124 @@
+"""Which gauge a series is, of which pod, and how a pod's readings become one sample."""
+
+import json
+
+import pytest
+
+from rebalancer.domain.events import Gauges, Rejection
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
+from tests.ingest.producers.records import AT, NOW, POD, RUNNING, producer, read, readings, samples
+
+
+def telegraf(fields: dict[str, float], at: float = AT, **tags: str) -> bytes:
+    record = {"name": "prometheus", "tags": {**POD, **tags}, "fields": fields, "timestamp": int(at * 1000)}
+    return json.dumps(record).encode()
+
+
+def test_a_uid_counts_before_namespace_and_name() -> None:
+    (one,) = readings(producer(), telegraf({"vllm:num_requests_running": 3}, pod_uid="u-1")).readings
+    assert one.pod == ("", "u-1")
+    (sample,) = samples(producer(), [telegraf({"vllm:num_requests_running": 3}, pod_uid="u-1")])
+    assert (sample.pod, sample.namespace) == ("u-1", None)
+
+
+def test_labels_of_the_policy_replace_the_usual_ones() -> None:
+    entry = producer(labels={"pod": ["workload_pod"]})
+    (one,) = readings(entry, telegraf({"vllm:num_requests_running": 3}, workload_pod="mine")).readings
+    assert one.pod == ("serving", "mine")
+
+
+@pytest.mark.parametrize(("labels", "missing"), [({"pod": "x"}, "no namespace"), ({}, "no pod")])
+def test_a_value_of_no_pod_is_dropped_with_the_labels_it_has(labels: dict[str, str], missing: str) -> None:
+    record = {"name": "prometheus", "tags": {**labels, "host": "n1"}, "fields": {"vllm:num_requests_running": 3}}
+    said = read(producer(), json.dumps(record).encode())
+    assert isinstance(said, Rejection)
+    assert said.reason == "no-pod"
+    assert missing in said.detail
+    assert "host" in said.detail
+
+
+def test_what_no_row_names_is_counted_and_nothing_else() -> None:
+    found = readings(producer(), telegraf({"vllm:num_requests_running": 3, "go_threads": 9, "up": 1}))
+    assert (len(found.readings), found.dropped, found.unmapped) == (1, (), 2)
+
+
+def test_a_gauge_that_cannot_be_costs_itself_alone() -> None:
+    found = readings(producer(), telegraf({"vllm:num_requests_running": -1, "vllm:num_requests_waiting": 4}))
+    assert [one.rule.gauge for one in found.readings] == ["waiting"]
+    assert [one.reason for one in found.dropped] == ["impossible-gauge"]
+
+
+def test_a_row_of_the_policy_counts_before_the_names_that_are_known() -> None:
+    row = {"metric": "vllm:num_requests_running", "gauge": "waiting", "factor": 2}
+    (sample,) = samples(producer(gauges=[row]), [telegraf({"vllm:num_requests_running": 3})])
+    assert sample.gauges == Gauges(waiting=6.0)
+
+
+def test_engines_of_one_pod_are_summed_and_their_caches_are_not() -> None:
+    records = [
+        telegraf({"vllm:num_requests_running": 3, "vllm:kv_cache_usage_perc": 0.2}, engine="0"),
+        telegraf({"vllm:num_requests_running": 4, "vllm:kv_cache_usage_perc": 0.7}, engine="1"),
+    ]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(running=7.0, kv_cache_use=0.7)
+
+
+def test_two_replicas_of_prometheus_that_tell_of_the_same_requests_count_once() -> None:
+    records = [telegraf({"vllm:num_requests_running": 3}, prometheus_replica=name) for name in "ab"]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(running=3.0)
+
+
+def test_of_two_names_for_one_gauge_the_first_row_counts() -> None:
+    fields = {"DCGM_FI_DEV_GPU_UTIL": 80.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.5}
+    (sample,) = samples(producer(), [telegraf(fields, gpu="0"), telegraf({"DCGM_FI_DEV_GPU_UTIL": 40.0}, gpu="1")])
+    assert sample.gauges.gpu_utilisation == pytest.approx(0.6)
+
+
+def test_records_of_one_instant_become_one_sample() -> None:
+    records = [telegraf({"vllm:num_requests_running": 3}), telegraf({"vllm:num_requests_waiting": 1})]
+    (sample,) = samples(producer(), records)
+    assert (sample.gauges, sample.source) == (Gauges(running=3.0, waiting=1.0), "kafka/others")
+
+
+def test_a_sample_is_made_when_the_next_scrape_begins() -> None:
+    records = [telegraf({"vllm:num_requests_running": count}, AT + 15 * count - 100) for count in (1, 2, 3)]
+    assert [(one.at, one.gauges.running) for one in samples(producer(), records)] == [
+        (AT - 85, 1.0),
+        (AT - 70, 2.0),
+        (AT - 55, 3.0),
+    ]
+
+
+def test_what_comes_late_for_an_instant_makes_its_sample_again_and_later_in_order() -> None:
+    gathering, entry = PodGathering(producer()), producer()
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, NOW)
+    assert gathering.settled(NOW + SETTLE_SECONDS / 2) == []
+    (first,) = gathering.settled(NOW + SETTLE_SECONDS)
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_waiting": 1})).readings, NOW + 1)
+    (again,) = gathering.settled(NOW + 1 + SETTLE_SECONDS)
+    assert (first.at, first.gauges, again.at, again.gauges) == (AT, Gauges(running=3.0), AT, Gauges(3.0, 1.0))
+    assert first.position is not None
+    assert again.position is not None
+    assert again.position > first.position
+
+
+def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknown() -> None:
+    records = [telegraf({"DCGM_FI_DEV_FB_USED": 7.0}, AT - 60)]
+    records += [telegraf({"vllm:num_requests_running": 1}, AT - 60 + 15 * count) for count in (1, 2, 3)]
+    told = samples(producer(), records)
+    assert [one.gauges.fb_used_mib for one in told] == [7.0, 7.0, 7.0, None]
+
+
+def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
+    entry = producer(gauges=[{"metric": "cache", "gauge": "kvCacheUse", "combine": "sum"}])
+    gathering = PodGathering(entry)
+    for engine in "01":
+        value = telegraf({"cache": 0.9, "vllm:num_requests_running": 1}, engine=engine)
+        gathering.put(readings(entry, value).readings, NOW)
+    (sample,) = gathering.settled(NOW + SETTLE_SECONDS)
+    assert (sample.gauges, dict(gathering.impossible)) == (Gauges(running=2.0), {"kvCacheUse": 1})
+
+
+def test_every_decoder_has_a_record_here() -> None:
+    assert set(RUNNING) >= {"telegraf", "prometheus", "otlp-json", "vector", "flat"}

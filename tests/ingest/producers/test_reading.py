@@ -1,0 +1,132 @@
+"""Records of other producers through the reader into the state: for the right pod, and what is bad is told once."""
+
+import json
+import random
+from collections.abc import Sequence
+
+from aiokafka import ConsumerRecord, TopicPartition
+
+from rebalancer.domain.events import Event
+from rebalancer.domain.producers import MetricProducer
+from rebalancer.domain.readings import Reading
+from rebalancer.ingest.reader import DECODERS, Reader
+from rebalancer.kafka.dead_letters import DeadLetters
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.loop.clock import RealClock
+from rebalancer.state import ClusterState
+from tests.ingest.producers.records import AT, NOW, RUNNING, producer
+from tests.ingest.rig import Refusing
+from tests.ingest.wire import event
+from tests.state.loads import signal_of
+from tests.state.objects import a_ready_pod, a_state, a_workload
+
+OTHERS = TopicPartition("others", 0)
+OURS = TopicPartition("rebalancer.metrics", 0)
+
+
+def a_reader(sink: list[Event], *producers: MetricProducer) -> Reader:
+    letters = DeadLetters(Refusing(), RealClock(), random.Random(1))
+    reader = Reader({OURS.topic: DECODERS["metrics"]}, sink.extend, letters)
+    reader.frontiers = {one: Frontier(0) for one in (OTHERS, OURS)}
+    reader.follow(producers)
+    return reader
+
+
+def batch(*values: bytes, where: TopicPartition = OTHERS) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
+    records = [
+        ConsumerRecord(where.topic, where.partition, offset, int((NOW - 1) * 1000), 0, None, value, None, 0, 0, ())
+        for offset, value in enumerate(values)
+    ]
+    return {where: records}
+
+
+def a_serving_state() -> ClusterState:
+    """A state that knows the ready pod b-1 of model b, in the namespace `default` of the tests' objects."""
+    return a_state(None, a_workload(), a_ready_pod(created_at=NOW - 900, ready_at=NOW - 800), started_at=NOW - 600)
+
+
+def running(state: ClusterState) -> float:
+    signal = signal_of(state, "concurrency", NOW + 1)
+    assert isinstance(signal, Reading), signal
+    return signal.value
+
+
+def of_pod(namespace: str, name: str, value: float = 12) -> bytes:
+    record = {"name": "prometheus", "tags": {"namespace": namespace, "pod": name}, "timestamp": int(AT)}
+    return json.dumps(record | {"fields": {"vllm:num_requests_running": value}}).encode()
+
+
+def test_a_record_of_a_producer_counts_for_its_pod_half_a_second_later() -> None:
+    state, events = a_serving_state(), list[Event]()
+    reader = a_reader(events, producer())
+    pod = a_ready_pod()
+    reader.read(batch(of_pod(pod.namespace, pod.name)), NOW)
+    assert events == []
+    reader.read({}, NOW + 0.5)
+    state.apply_all(events, NOW + 0.5)
+    assert running(state) == 12.0
+
+
+def test_a_pod_that_nobody_knows_is_counted_and_moves_nothing() -> None:
+    state, events = a_serving_state(), list[Event]()
+    reader = a_reader(events, producer())
+    reader.read(batch(of_pod("elsewhere", "x-1")), NOW)
+    reader.read({}, NOW + 1)
+    state.apply_all(events, NOW + 1)
+    assert state.counters()["unknown-pod"] == 1
+
+
+def test_what_was_measured_before_a_pod_of_that_name_began_is_not_its_own() -> None:
+    state = a_state(None, a_workload(), a_ready_pod(created_at=AT + 1), started_at=NOW - 600)
+    events, pod = list[Event](), a_ready_pod()
+    reader = a_reader(events, producer())
+    reader.read(batch(of_pod(pod.namespace, pod.name)), NOW)
+    reader.read({}, NOW + 1)
+    state.apply_all(events, NOW + 1)
+    assert state.counters()["unknown-pod"] == 1
+
+
+def test_a_pod_told_by_its_uid_needs_no_model() -> None:
+    state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
+    record = {"name": "prometheus", "tags": {"pod_uid": pod.uid}, "fields": {"vllm:num_requests_running": 7}}
+    reader = a_reader(events, producer())
+    reader.read(batch(json.dumps(record | {"timestamp": int(AT)}).encode()), NOW)
+    reader.read({}, NOW + 1)
+    state.apply_all(events, NOW + 1)
+    assert running(state) == 7.0
+
+
+def test_a_faulty_record_of_a_producer_is_counted_each_time_and_kept_once_a_minute() -> None:
+    reader = a_reader([], producer())
+    for second in range(61):
+        reader.read(batch(b"not json"), NOW + second)
+    assert reader.counts["rejected.not-json"] == 61
+    assert len(reader._dead_letters._queue) == 2  # noqa: SLF001  nothing else shows what is to be kept
+
+
+def test_an_unknown_gauge_is_counted_each_time_and_kept_once_a_minute() -> None:
+    events = list[Event]()
+    reader = a_reader(events)
+    value = event({"model": "b", "intervalSeconds": 5, "gauges": {"running": 1, "runing": 2}})
+    for second in range(61):
+        reader.read(batch(value, where=OURS), NOW + second)
+    assert (len(events), reader.counts["rejected.unknown-gauge"]) == (61, 61)
+    assert len(reader._dead_letters._queue) == 2  # noqa: SLF001  same
+
+
+def test_a_topic_that_leaves_the_policy_is_read_no_more_and_one_that_stays_keeps_what_it_gathered() -> None:
+    events = list[Event]()
+    reader = a_reader(events, producer())
+    reader.read(batch(RUNNING["telegraf"]), NOW)
+    reader.follow([producer()])
+    reader.read({}, NOW + 1)
+    assert len(events) == 1
+    reader.follow([])
+    assert reader._streams == {}  # noqa: SLF001  same
+
+
+def test_our_own_format_may_stand_on_a_topic_of_another_name() -> None:
+    events = list[Event]()
+    reader = a_reader(events, producer("rebalancer"))
+    reader.read(batch(event()), NOW)
+    assert len(events) == 1

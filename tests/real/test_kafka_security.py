@@ -1,0 +1,211 @@
+"""On a broker that lets nobody do what no ACL says: who we are is proved in each way, and may rotate while we run."""
+
+import asyncio
+import base64
+import json
+import random
+import shlex
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from rebalancer.app.topics import broker_of
+from rebalancer.kafka.broker import BROKER_ERRORS, Broker
+from rebalancer.kafka.last_records import last_records
+from rebalancer.kafka.outbox import Outbox, send_once
+from rebalancer.kafka.topic_plan import differences, there_now
+from rebalancer.loop.clock import RealClock
+from rebalancer.settings.service import ServiceSettings
+from tests.cli.running import rebalancer
+from tests.ingest.rig import Intake
+from tests.ingest.wire import STRUCTURED, event
+from tests.testbed.build import Missing, build
+from tests.testbed.place import Place
+from tests.testbed.process import Reaper
+from tests.testbed.secured_kafka import SecuredKafka
+
+FIRST, SECOND = "first-password", "second-password"
+PREFIX = "rebalancer."
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A broker with our topics and, for the user `rebalancer` and the certificate's, the rights that are printed."""
+    reaper = Reaper()
+    try:
+        kafka = SecuredKafka(Place(tmp_path_factory.mktemp("secured"), reaper), build("kafka"), "rebalancer", FIRST)
+    except Missing as missing:
+        pytest.skip(f"the testbed cannot be built: {missing.reason}")
+    yield kafka
+    kafka.process.stop()
+    reaper.close()
+
+
+@pytest.fixture
+def settings(broker: SecuredKafka, tmp_path: Path) -> ServiceSettings:
+    password = tmp_path / "password"
+    password.write_text(FIRST)
+    return scram(broker, password)
+
+
+def scram(kafka: SecuredKafka, password: Path) -> ServiceSettings:
+    return ServiceSettings(
+        kafka_bootstrap=kafka.sasl,
+        kafka_security_protocol="SASL_SSL",
+        kafka_username="rebalancer",
+        kafka_password_file=password,
+        kafka_ca_file=kafka.certificates.ca,
+    )
+
+
+def admin(kafka: SecuredKafka) -> Broker:
+    return broker_of(ServiceSettings(kafka_bootstrap=kafka.admin, kafka_security_protocol="PLAINTEXT"))
+
+
+async def said_by(kafka: SecuredKafka, name: str) -> None:
+    await send_once(admin(kafka), f"{PREFIX}metrics", event(id=name, time=None), list(STRUCTURED))
+
+
+async def until(condition: "object", seconds: float = 30.0) -> None:
+    """Wait until `condition()` holds; fails after so long."""
+    assert callable(condition)
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await RealClock().sleep(0.1)
+
+
+@asynccontextmanager
+async def outbox_of(broker: Broker) -> AsyncIterator[Outbox]:
+    outbox = Outbox(broker, RealClock(), random.Random(1))
+    running = asyncio.create_task(outbox.run())
+    yield outbox
+    running.cancel()
+    await outbox.close()
+
+
+async def ready(kafka: SecuredKafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """Topics made by our command, rights given by Kafka's tool as our command prints them; again is the same."""
+    bootstrap = ("--kafka-bootstrap", kafka.admin, "--replication", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+        assert await rebalancer("topics", "--create", *bootstrap) == 0
+        capsys.readouterr()
+        for user in ("rebalancer", "CN=testbed"):
+            assert await rebalancer("topics", "--print", "commands", "--user", user, *bootstrap) == 0
+            for line in capsys.readouterr().out.splitlines():
+                tool, _, _, *rest = shlex.split(line)
+                if tool == "kafka-acls":
+                    await asyncio.to_thread(kafka.grant, *rest)
+
+
+async def reads_and_writes(settings: ServiceSettings, kafka: SecuredKafka) -> None:
+    """The service's own parts do what they need to, with the rights that were printed."""
+    broker = broker_of(settings)
+    async with outbox_of(broker) as outbox:
+        for topic in ("state", "decisions", "dead-letter"):
+            assert await outbox.send(topic, b"k", b"v", deadline_seconds=20.0), (topic, outbox.trouble)
+        async with Intake(broker, outbox) as intake:
+            await until(lambda: intake.intake.consumer.trouble is None)
+            await said_by(kafka, "x")
+            await until(lambda: len(intake.samples) > 0)
+
+
+@pytest.mark.timeout(180)
+async def test_scram_over_tls_with_the_rights_that_are_printed_is_all_that_the_service_needs(
+    broker: SecuredKafka, settings: ServiceSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await ready(broker, capsys)
+    await reads_and_writes(settings, broker)
+    with pytest.raises(KafkaError, match="TopicAuthorizationFailed"):
+        await send_once(broker_of(settings), f"{PREFIX}metrics", event(), list(STRUCTURED))
+
+
+@pytest.mark.timeout(180)
+async def test_what_differs_is_told_and_nothing_is_changed(
+    broker: SecuredKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready(broker, capsys)
+    names = [f"{PREFIX}metrics", f"{PREFIX}notices"]
+    await asyncio.to_thread(broker.configure, "--alter", "--entity-type", "topics", "--entity-name", names[1],
+               "--add-config", "retention.ms=1000")  # fmt: skip
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    bootstrap = ("--kafka-bootstrap", broker.admin, "--replication", "1")
+    assert await rebalancer("topics", "--exit-code", *bootstrap) == 3
+    said = capsys.readouterr().out
+    assert said.splitlines() == [
+        f"{names[1]} has retention.ms 1000, not 604800000",
+        f"  kafka-configs --alter --entity-type topics --entity-name {names[1]} --add-config retention.ms=604800000",
+    ]
+    (command,) = [shlex.split(line) for line in said.splitlines() if line.startswith("  ")]
+    await asyncio.to_thread(broker.configure, *command[1:])
+    there = await there_now(admin(broker), [f"{PREFIX}{name}" for name in ("metrics", "notices")])
+    assert [one for one in differences(PREFIX, there, 1) if one.topic in names] == []
+    assert await rebalancer("topics", "--exit-code", *bootstrap) == 0
+
+
+@pytest.mark.timeout(180)
+async def test_a_password_rotates_while_the_service_runs(
+    broker: SecuredKafka, settings: ServiceSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await ready(broker, capsys)
+    ours = broker_of(settings)
+    assert settings.kafka_password_file is not None
+    async with outbox_of(ours) as outbox, Intake(ours, outbox) as intake:
+        await until(lambda: intake.intake.consumer.trouble is None and outbox.trouble is None)
+        await asyncio.to_thread(broker.set_password, SECOND)
+        with pytest.raises(BROKER_ERRORS):
+            await last_records(ours, f"{PREFIX}metrics", 1)  # a new client with the old password
+        await asyncio.to_thread(settings.kafka_password_file.write_text, SECOND)
+        await until(lambda: intake.intake.counts["reconnects"] > 0 and intake.intake.consumer.trouble is None)
+        await until(lambda: outbox.counts["connected"] > 1)
+        before = len(intake.samples)
+        await said_by(broker, "after")
+        await until(lambda: len(intake.samples) > before)
+        assert await outbox.send("state", b"k", b"v", deadline_seconds=20.0), outbox.trouble
+    await asyncio.to_thread(broker.set_password, FIRST)
+
+
+@pytest.mark.timeout(180)
+async def test_a_certificate_proves_who_we_are_and_without_one_nobody_is_let_in(
+    broker: SecuredKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await ready(broker, capsys)
+    files = broker.certificates
+    anybody = ServiceSettings(kafka_bootstrap=broker.mtls, kafka_ca_file=files.ca)
+    shown = ServiceSettings(
+        kafka_bootstrap=broker.mtls, kafka_ca_file=files.ca, kafka_cert_file=files.certificate, kafka_key_file=files.key
+    )
+    await reads_and_writes(shown, broker)
+    with pytest.raises(BROKER_ERRORS):
+        await last_records(broker_of(anybody), f"{PREFIX}metrics", 1)
+
+
+def unsecured_token(user: str, seconds: float) -> str:
+    """A token without a signature, as the broker's default for tests takes it."""
+    now = time.time()
+    parts = {"alg": "none"}, {"sub": user, "iat": now, "exp": now + seconds}
+    return ".".join(base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in parts) + "."
+
+
+@pytest.mark.timeout(180)
+async def test_a_token_in_a_file_proves_who_we_are(
+    broker: SecuredKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await ready(broker, capsys)
+    file = tmp_path / "token"
+    await asyncio.to_thread(file.write_text, unsecured_token("rebalancer", 3600))
+    by_token = ServiceSettings(
+        kafka_bootstrap=broker.sasl,
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_mechanism="OAUTHBEARER",
+        kafka_token_file=file,
+        kafka_ca_file=broker.certificates.ca,
+    )
+    await reads_and_writes(by_token, broker)
+    await asyncio.to_thread(file.write_text, unsecured_token("rebalancer", -3600))
+    with pytest.raises(BROKER_ERRORS):
+        await last_records(broker_of(by_token), f"{PREFIX}metrics", 1)
