@@ -42,7 +42,7 @@ UP = 0.7
 LEAST_LATE = 0.01  # of the work: less is no reason to move anybody
 
 
-def a_month_policy() -> Policy:
+def a_month_policy(step_seconds: float = STEP) -> Policy:
     """20 models of five teams on one pool of 160 GPUs."""
     rng = random.Random(23)
     models = []
@@ -72,7 +72,7 @@ def a_month_policy() -> Policy:
         "price_per_gpu_hour": 2.5,
         "gpus_per_node": GPUS,
     }
-    head = {"api_version": "rebalancer.io/v1alpha1", "kind": "Policy", "plan_every_seconds": STEP}
+    head = {"api_version": "rebalancer.io/v1alpha1", "kind": "Policy", "plan_every_seconds": min(600.0, step_seconds)}
     return Policy.model_validate({**head, "pools": (pool,), "models": tuple(models)})
 
 
@@ -106,12 +106,12 @@ class Served:
         return round(self.level * daily * weekend * times * self.rng.lognormvariate(0.0, 0.12), 6)
 
 
-def write_month(folder: Path, steps: int) -> int:
-    """`steps` cycles into `folder/journal-*.jsonl`; how many were recorded."""
-    policy = a_month_policy()
+def write_month(folder: Path, steps: int, step_seconds: float = STEP) -> int:
+    """`steps` cycles, `step_seconds` apart, into `folder/journal-*.jsonl`; how many were recorded."""
+    policy = a_month_policy(step_seconds)
     line = journal.policy_line(policy, BEGIN, journal.code_digest())
     memory, memo, before, recorded = Memory(), Memo(), journal.EMPTY, 0
-    month = _Month(policy)
+    month = _Month(policy, step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     handle: BinaryIO | None = None
     for step in range(steps):
@@ -140,7 +140,8 @@ def write_month(folder: Path, steps: int) -> int:
 
 
 class _Month:
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, step_seconds: float) -> None:
+        self._step_seconds = step_seconds
         rng = random.Random(7)
         self._served = [
             Served(
@@ -162,7 +163,7 @@ class _Month:
 
     def snapshot(self, step: int) -> Snapshot:
         """The cluster at that step: pods follow what was asked for, then everybody is looked at."""
-        at = BEGIN + step * STEP
+        at = BEGIN + step * self._step_seconds
         nodes = self._nodes(step)
         names = {node.name for node in nodes}
         free = dict.fromkeys(names, GPUS)
@@ -243,12 +244,12 @@ class _Month:
 
     def _pod(self, uid: str, each: Served, at: float) -> PodView:
         node, since = each.pods[uid]
-        phase = "pending" if node is None else "loading" if at - since < STEP else "ready"
+        phase = "pending" if node is None else "loading" if at - since < self._step_seconds else "ready"
         began = since + 60.0 if phase == "ready" else since
         return PodView(uid, f"{each.entry.id}-{uid[-5:]}", node, phase, began, since)
 
     def _load(self, each: Served, work: float, at: float) -> ModelLoad:
-        ready = sum(node is not None and at - since >= STEP for node, since in each.pods.values())
+        ready = sum(node is not None and at - since >= self._step_seconds for node, since in each.pods.values())
         running = min(work, ready) * SLOTS
         waiting = max(0.0, work - ready) * SLOTS
         readings: dict[str, Reading | NoReading] = dict.fromkeys(

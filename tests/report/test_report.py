@@ -22,11 +22,11 @@ from rebalancer.report.page import page
 from rebalancer.report.report import Report, headline, report, worth
 from rebalancer.report.telling import lines
 from rebalancer.settings.policy_file import check_bytes
-from tests.report.conftest import STEPS
-from tests.report.month import GPUS, IDLE, NODES, STEP, a_month_policy
+from tests.report.conftest import STEP_SECONDS, STEPS
+from tests.report.month import GPUS, IDLE, NODES, a_month_policy
 
 POLICY = a_month_policy()
-THERE = NODES * GPUS * (STEPS - 1) * STEP  # GPU-seconds: nodes x GPUs x time, by hand
+THERE = NODES * GPUS * (STEPS - 1) * STEP_SECONDS  # GPU-seconds: nodes x GPUs x time, by hand
 
 
 @pytest.fixture(scope="module")
