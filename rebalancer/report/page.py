@@ -28,6 +28,7 @@ from rebalancer.report.telling import (
 
 OTHERS = "other models"
 NARROW_INCHES = 5.2
+DAYS_FROM, MINUTES_FROM = 2 * 86_400, 900  # seconds of the whole picture: from there on ticks are days, and minutes
 ABOUT = (
     "Above: GPUs that models held, whether replicas served, started or ended there; in grey those of pods of no model,"
     " and those of which nothing is known; what is left below the line was free. Below: late requests of all models,"
@@ -49,7 +50,8 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
     yield from _section("models", "By model", model_rows(of), _MODELS)
     yield from _section("requests", "What users got", request_rows(of), _REQUESTS)
     for kind, name, rows in (("team", "teams", of.bill.teams), ("cost center", "centers", of.bill.cost_centers)):
-        yield from _section(name, f"By {kind}", group_rows(kind, rows, of), "")
+        if any(row.name for row in rows):
+            yield from _section(name, f"By {kind}", group_rows(kind, rows, of), "")
     yield from _section("pools", "By pool and instance type", pool_rows(of), _POOLS)
     if of.free:
         yield from _section("free", "GPUs that are free when", free_rows(of.free), _FREE)
@@ -130,7 +132,9 @@ def _stacked(seen: Gathered) -> tuple[list[str], list[F64], F64, F64, F64]:
 
 def _tick(seen: Gathered, second: float) -> str:
     at = datetime.fromtimestamp(seen.since + second, UTC)
-    return f"{at:%d %b}" if seen.pieces.seconds > 2 * 86_400 else f"{at:%H:%M}"
+    if seen.pieces.seconds > DAYS_FROM:
+        return f"{at:%d %b}"
+    return f"{at:%H:%M}" if seen.pieces.seconds > MINUTES_FROM else f"{at:%H:%M:%S}"
 
 
 def _section(name: str, heading: str, rows: Sequence[Sequence[str]], about: str) -> Iterator[str]:

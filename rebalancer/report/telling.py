@@ -11,6 +11,7 @@ from rebalancer.report.free_hours import FreeHour
 from rebalancer.report.report import ModelService, Report, amount, headline, money, unknown_share, worth
 
 NOBODY = "(nobody)"
+NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
 DASH = "-"
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
@@ -89,8 +90,7 @@ def group_rows(kind: str, rows: Sequence[BillRow], of: Report) -> list[list[str]
     """GPU-hours and money by team or cost center, heads first."""
     whole = of.bill.capacity_gpu_hours or 1.0
     body = [
-        [row.name or NOBODY, amount(row.gpu_hours), f"{100 * row.gpu_hours / whole:.1f}%", money(row.usd)]
-        for row in rows
+        [row.name or NONE, amount(row.gpu_hours), f"{100 * row.gpu_hours / whole:.1f}%", money(row.usd)] for row in rows
     ]
     return [[kind, "GPU-h", "share", "USD"], *body]
 

@@ -15,7 +15,7 @@ from tests.builders import NOW, a_load, a_model, a_policy, a_snapshot
 SECONDS = 1800
 
 
-def a_served(work: float = 3.0, **overrides: object) -> Model:
+def a_served(work: float = 3.0, **overrides: float) -> Model:
     wave = np.full(SECONDS, work)
     wave[600:900] *= 2.0
     fields: dict[str, object] = {"name": "a", "work": wave, "requests": 2.0 * wave, "first": 4, "floor": 4, "most": 4}
@@ -30,7 +30,7 @@ class _Stays:
 
 
 @pytest.mark.parametrize("promised", [{"slo_wait_seconds": 2.0}, {"slo_wait_seconds": 60.0, "deferred": True}])
-def test_recorded_replicas_are_as_late_as_the_simulator_finds_them(promised: dict[str, object]) -> None:
+def test_recorded_replicas_are_as_late_as_the_simulator_finds_them(promised: dict[str, float]) -> None:
     model = a_served(**promised)
     simulated = play(Scenario("x", "", (model,), (8,), SECONDS), _Stays(), "stays").late[0]
     assert simulated.sum() > 0.0
@@ -78,7 +78,8 @@ def test_the_autoscaler_begins_where_it_was_and_goes_on_where_it_ended() -> None
 
 
 def test_work_is_that_of_the_later_look_and_replicas_are_those_of_the_earlier() -> None:
-    policy, days = a_policy(), []
+    policy = a_policy()
+    days: list[RecordedDay] = []
     gathering = Days(days.append)
     for at, replicas, work in ((0.0, 2, 9.0), (10.0, 4, 1.5), (20.0, 1, 2.5)):
         look = replace(a_snapshot(policy, {"a": replicas}, work={"a": work}), at=NOW + at)
