@@ -96,14 +96,13 @@ def _of_model(model: Model, hours: Sequence[ModelHour], carries: Mapping[str, Ca
     most = int(needs.max())
     of = f"of {counted(len(hours), 'hour')}"
     if owned != model.entitlement:
-        more = "not be late more than 1 % of its requests" if owned > model.entitlement else "have had the same"
         yield Advice(
             subject,
             "entitlement",
             model.entitlement,
             owned,
-            f"with {owned} of its own it would {more} in {_share(needs <= owned)} {of}; the busiest needed {most},"
-            f" and {model.entitlement} sufficed in {_share(needs <= model.entitlement)}",
+            f"{owned} of its own would have sufficed in {_share(needs <= owned)} {of}, {model.entitlement} did in"
+            f" {_share(needs <= model.entitlement)}; the busiest needed {most}",
         )
     floor = min(held, owned)
     if floor < model.min_replicas:

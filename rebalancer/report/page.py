@@ -153,7 +153,7 @@ def _advice(of: Report) -> Iterator[str]:
     yield "<ul>\n"
     for each in of.advice:
         now = "none" if each.now is None else f"{each.now:g}"
-        what = f"{each.subject} {each.key}: {each.better:g} in place of {now}"
-        yield f"<li><strong>{escape(what)}</strong>, for {escape(each.why)}.</li>\n"
+        what = f"{each.subject} {each.key} {each.better:g} in place of {now}"
+        yield f"<li><strong>{escape(what)}</strong>: {escape(each.why)}.</li>\n"
     yield "</ul>\n"
     yield f"<details>\n<summary>As a patch</summary>\n<pre>{escape(patch(of.advice))}</pre>\n</details>\n</section>\n"
