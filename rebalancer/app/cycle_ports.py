@@ -9,6 +9,8 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ledger.books import ALL_TIME, Books, patience_seconds
+from rebalancer.ledger.inventory import inventory
 from rebalancer.loop.gate_ports import GatePorts
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
@@ -17,7 +19,7 @@ from rebalancer.state import ClusterState
 
 
 class ServicePorts(GatePorts):
-    """Tells metrics and history what was decided and done."""
+    """Tells metrics and history what was decided and done; `books`: the GPU-seconds since this replica leads."""
 
     def __init__(  # noqa: PLR0913  # the parts it holds together
         self,
@@ -36,6 +38,7 @@ class ServicePorts(GatePorts):
         self._metrics = metrics
         self._history = history
         self._written: tuple[Outcome, ...] = ()  # of the cycle under way
+        self.books = Books(ALL_TIME)
 
     def note(self, snapshot: Snapshot, decision: Decision) -> None:
         """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
@@ -43,6 +46,8 @@ class ServicePorts(GatePorts):
         self._metrics.accounts(decision.plan)
         self._history.cycle(snapshot, decision)
         self._history.wrote(self._written)
+        if self._acts:  # who stands by sees the same GPUs: they count once
+            self.books.see(inventory(snapshot, self.policy), patience_seconds(self.policy))
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """Told and counted."""

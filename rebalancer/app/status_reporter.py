@@ -30,7 +30,7 @@ from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.figures import notice_figures, plan_figures, start_figures
+from rebalancer.obs.metrics.figures import ledger_figures, notice_figures, plan_figures, start_figures
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
@@ -259,5 +259,6 @@ class StatusReporter:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._cycle_ports.memory)
             yield from start_figures(known)
+            yield from ledger_figures(self._cycle_ports.books, self._cycle_ports.policy)
         if self.plan is not None:
             yield from plan_figures(self.plan, now)

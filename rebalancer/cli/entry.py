@@ -20,6 +20,7 @@ from rebalancer.cli.commands import (
     override,
     plan,
     replay,
+    report,
     simulate,
     stand_up,
     status,
@@ -50,6 +51,7 @@ app.command("logout")(login.logout)
 app.command("run")(run_service.command)
 app.command("bridge")(bridge.command)
 app.command("replay")(replay.command)
+app.command("report")(report.command)
 app.command("simulate")(simulate.command)
 app.command("hand-back")(hand_back.command)
 app.command("demo")(demo.command)

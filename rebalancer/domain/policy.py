@@ -169,6 +169,9 @@ class Model(Part):
         description="Where this model is one role and another the second, as prefill and decode: how many of this one"
         " there are for each of the other. They move together, and no write leaves the bounds.",
     )
+    cost_center: str = Field(
+        default="", max_length=63, description="Whom `rebalancer report` charges its GPUs to; none said: its team."
+    )
 
     @property
     def gpus_per_pod(self) -> int:

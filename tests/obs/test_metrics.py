@@ -9,9 +9,11 @@ from rebalancer.domain.plan import Plan, Unmet
 from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
+from rebalancer.ledger.books import ALL_TIME, Books
+from rebalancer.ledger.inventory import inventory
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import GUARDS, KUBE_ERRORS, METRICS, REASONS
-from rebalancer.obs.metrics.figures import notice_figures, plan_figures, start_figures
+from rebalancer.obs.metrics.figures import ledger_figures, notice_figures, plan_figures, start_figures
 from rebalancer.obs.metrics.metric import COUNTER, Metric
 from rebalancer.planning import plan
 from rebalancer.planning.guards.guards import GUARDS as JUDGES
@@ -34,6 +36,25 @@ def shown(text: bytes, name: str) -> dict[tuple[str, ...], float]:
 
 def of_plan(decided: Plan, name: str) -> dict[tuple[str, ...], float]:
     return shown(Metrics().text(plan_figures(decided, NOW)), name)
+
+
+def test_gpu_seconds_are_told_by_who_held_them_and_never_of_who_left_the_policy() -> None:
+    policy = a_policy(a_model("a", team="red", entitlement=1), a_model("b"))
+    books = Books(ALL_TIME)
+    for at in (NOW, NOW + 10.0):
+        seen = replace(a_snapshot(policy, {"a": 2, "b": 1}, work={"a": 1.0, "b": 0.5}), at=at)
+        books.see(inventory(seen, policy), 60.0)
+    told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_seconds_total")
+    assert told == {
+        ("a", "a100", "owned-busy", "red"): 5.0,
+        ("a", "a100", "owned-idle", "red"): 5.0,
+        ("a", "a100", "borrowed", "red"): 10.0,
+        ("b", "a100", "owned-busy", ""): 5.0,
+        ("b", "a100", "owned-idle", ""): 5.0,
+        ("", "a100", "free", ""): 50.0,
+    }
+    left = shown(Metrics().text(ledger_figures(books, a_policy(a_model("b")))), "rebalancer_gpu_seconds_total")
+    assert {model for model, *_ in left} == {"b", ""}
 
 
 def test_before_the_first_plan_no_model_is_shown() -> None:

@@ -9,12 +9,14 @@ from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
 from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
+from rebalancer.ledger.states import STATES as LEDGER_STATES
 from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.settings.entries import FORMS
 
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
+TEAM = Label("team", of="the policy's teams")
 TOPIC = Label("topic", ("metrics", "notices", "overrides"))
 START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
@@ -184,6 +186,14 @@ METRICS: tuple[Metric, ...] = (
         "GPUs of a pool in the last plan; a figure that is unknown is absent.",
         "GPUs",
         (POOL, Label("state", POOL_STATES)),
+    ),
+    Metric(
+        "rebalancer_gpu_seconds_total",
+        COUNTER,
+        "GPU-seconds of a pool by who held them and how, each counted once; model and team are empty where no model "
+        "held them. They add up to the pool's capacity times the time.",
+        "seconds",
+        (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
     ),
     Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "0 or 1", (POOL,)),
     Metric(

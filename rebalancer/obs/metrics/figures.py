@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from rebalancer.domain.arithmetic import doomed_pods
 from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
+from rebalancer.ledger.books import MICRO, Books
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 
@@ -29,6 +31,18 @@ def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
     for pool in plan.pools:
         yield from _states("rebalancer_pool_gpus", pool.pool, pool, POOL_STATES)
         yield Figure("rebalancer_pool_budget_known", pool.budget is not None, (pool.pool,))
+
+
+def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
+    """GPU-seconds since this process leads; of models and pools that left the policy nothing is told."""
+    teams = {model.id: model.team for model in policy.models} | {"": ""}
+    pools = {pool.name for pool in policy.pools}
+    sums: Counter[tuple[str, str, str]] = Counter()
+    for (_, shelf, model, state), amount in books.charged.items():
+        if shelf.pool in pools and model in teams:
+            sums[shelf.pool, model, state] += amount
+    for (pool, model, state), amount in sums.items():
+        yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, (pool, model, teams[model], state))
 
 
 def start_figures(snapshot: Snapshot) -> Iterator[Figure]:

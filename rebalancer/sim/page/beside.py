@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.drawing.bins import Bins
+from rebalancer.drawing.panels import MODEL_COLOURS, Level, Line, Panel
 from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.demand import F64
-from rebalancer.sim.page.bins import Bins
-from rebalancer.sim.page.drawing import MODEL_COLOURS, Level, Line, Panel
 from rebalancer.sim.page.figures import table
 
 TITLE = "GPUs by model, and late requests"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.drawing.bins import Bins, bins, clock
+from rebalancer.drawing.panels import Level, Line, Panel
 from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.demand import F64
-from rebalancer.sim.page.bins import Bins, bins, clock
-from rebalancer.sim.page.drawing import Level, Line, Panel
 
 POINTS = 360
 ROWS = 24

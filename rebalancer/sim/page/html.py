@@ -3,17 +3,16 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from rebalancer.drawing.bins import Bins, bins, clock
+from rebalancer.drawing.panels import draw
+from rebalancer.drawing.parts import head, legend, table
 from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.contest.telling import verdicts
 from rebalancer.sim.page.beside import ABOUT, TITLE, keys, numbers, pictures
-from rebalancer.sim.page.bins import Bins, bins, clock
-from rebalancer.sim.page.drawing import draw
 from rebalancer.sim.page.figures import ROWS, Figure, figures
-from rebalancer.sim.page.style import STYLE
 
 MOVES_MOST = 500  # lines; a day of 20 models has some thousands, which nobody reads
 BESIDE_INCHES = 5.2
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> str:
@@ -27,16 +26,13 @@ def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: 
 
 def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[str]:
     pieces, made = figures(runs)
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    yield head(title)
     yield f"<h1>{escape(about[0] if about else title)}</h1>\n"
     yield from (f"<p>{escape(line)}</p>\n" for line in ((title, *about[1:]) if about else ()))
     yield from _beside(runs, pieces)
     yield from _verdicts(runs)
     yield '<section>\n<h2 id="numbers">What came of it</h2>\n'
-    yield from _table(rows, "What came of it")
+    yield from table(rows, "What came of it")
     yield "</section>\n"
     for figure in made:
         yield from _figure(figure, pieces, runs[0].record.scenario.seconds)
@@ -49,7 +45,7 @@ def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs:
 
 def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
     seconds = runs[0].record.scenario.seconds
-    yield f'<section>\n<h2 id="beside">{escape(TITLE)}</h2>\n<p>{escape(ABOUT)}</p>{_legend(keys(runs))}\n'
+    yield f'<section>\n<h2 id="beside">{escape(TITLE)}</h2>\n<p>{escape(ABOUT)}</p>{legend(keys(runs))}\n'
     yield '<div class="beside">\n'
     for picture in pictures(runs, pieces):
         label = f'role="img" aria-label="{escape(picture.said)}"'
@@ -57,7 +53,7 @@ def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
         yield f"<figure>{drawn.replace('<svg', f'<svg {label}', 1)}"
         yield f"<figcaption>{escape(picture.said)}</figcaption></figure>\n"
     yield "</div>\n<details>\n<summary>The numbers</summary>\n"
-    yield from _table(numbers(runs, bins(seconds, ROWS)), f"{TITLE}, numbers")
+    yield from table(numbers(runs, bins(seconds, ROWS)), f"{TITLE}, numbers")
     yield "</details>\n</section>\n"
 
 
@@ -80,7 +76,7 @@ def _moves(runs: Sequence[Run]) -> Iterator[str]:
         rows = [["at", "what"], *([clock(move.second), move.said] for move in run.moves[:MOVES_MOST])]
         more = f", the first {MOVES_MOST} of them" if len(run.moves) > MOVES_MOST else ""
         yield f"<details>\n<summary>{len(run.moves):,} moves of {escape(run.outcome.name)}{more}</summary>\n"
-        yield from _table(rows, f"Moves of {run.outcome.name}", "moves")
+        yield from table(rows, f"Moves of {run.outcome.name}", "moves")
         yield "</details>\n"
     yield "</section>\n"
 
@@ -89,33 +85,9 @@ def _figure(figure: Figure, pieces: Bins, seconds: int) -> Iterator[str]:
     drawn = draw(figure.name, figure.panels, pieces.begins, seconds)
     label = f'role="img" aria-label="{escape(f"{figure.title}. {figure.said}")}"'
     yield f'<section>\n<h2 id="{figure.name}">{escape(figure.title)}</h2>\n<figure>\n'
-    yield f"<figcaption><p>{escape(figure.about)}</p><p>{escape(figure.said)}</p>{_legend(figure.keys)}</figcaption>\n"
+    yield f"<figcaption><p>{escape(figure.about)}</p><p>{escape(figure.said)}</p>{legend(figure.keys)}</figcaption>\n"
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}, plot">'
     yield drawn.replace("<svg", f"<svg {label}", 1)
     yield "</div>\n</figure>\n<details>\n<summary>The numbers</summary>\n"
-    yield from _table(figure.numbers, f"{figure.title}, numbers")
+    yield from table(figure.numbers, f"{figure.title}, numbers")
     yield "</details>\n</section>\n"
-
-
-def _legend(of: Sequence[tuple[str, str, bool]]) -> str:
-    items = []
-    for colour, label, dashed in of:
-        dashes = ' stroke-dasharray="6 3"' if dashed else ""
-        line = f'<line x1="0" y1="6" x2="28" y2="6" stroke="var(--{colour})" stroke-width="3"{dashes}/>'
-        if colour == "need" or colour.startswith("model"):
-            line = f'<rect width="28" height="12" fill="var(--{colour})"/>'
-        items.append(f'<li><svg viewBox="0 0 28 12" aria-hidden="true">{line}</svg>{escape(label)}</li>')
-    return f'<ul class="keys">{"".join(items)}</ul>'
-
-
-def _table(rows: Sequence[Sequence[str]], label: str, kind: str = "numbers") -> Iterator[str]:
-    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n'
-    yield f'<table class="{kind}">\n<thead><tr>'
-    yield "".join(f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in rows[0])
-    yield "</tr></thead>\n<tbody>\n"
-    for head, *cells in rows[1:]:
-        part = ' class="part"' if head.startswith(" ") else ""
-        yield f'<tr{part}><th scope="row">{escape(head.strip())}</th>'
-        yield "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        yield "</tr>\n"
-    yield "</tbody>\n</table>\n</div>\n"

@@ -7,15 +7,15 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from rebalancer.drawing.bins import Bins, bins, clock
+from rebalancer.drawing.panels import COLOUR
+from rebalancer.drawing.style import STYLE
 from rebalancer.sim.contest.outcome import ModelOutcome, Outcome, Paid, Run, SimulatedMove, outcome
 from rebalancer.sim.contest.telling import Difference, headline, rows, verdicts
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.page.beside import pictures
-from rebalancer.sim.page.bins import Bins, bins, clock
-from rebalancer.sim.page.drawing import COLOUR
 from rebalancer.sim.page.figures import figures
 from rebalancer.sim.page.html import page
-from rebalancer.sim.page.style import STYLE
 from rebalancer.sim.peers.hpa import Metric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.signals import WorkRate

@@ -15,6 +15,7 @@ from rebalancer.cli.commands.simulate.speeds import Speeds, gpus_of, services
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.cli.terminal.talk import Talk
 from rebalancer.domain.policy import Policy
+from rebalancer.drawing.bins import clock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
@@ -23,7 +24,6 @@ from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
 from rebalancer.sim.contest.telling import headline, rows
 from rebalancer.sim.demand import Demand
-from rebalancer.sim.page.bins import clock
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.suite.names import BEST, Entry, Ours, UnknownController, contender

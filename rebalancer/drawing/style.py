@@ -5,8 +5,8 @@ STYLE = """
   --need: #C3C9D1; --first: #1A82DC; --second: #A31B2E;
   --model-0: #1A82DC; --model-1: #A67D00; --model-2: #3B1667; --model-3: #2E8B6F;
   --model-4: #C2571A; --model-5: #7A5CC7; --model-6: #5E6B2A; --model-7: #B0437E; }
-@media (prefers-color-scheme: dark) { :root { --page: #10151B; --surface: #1A2129; --ink: #E6EDF3; --soft: #39424D;
-  --need: #4A545F; --first: #A9D3F5; --second: #F7D27E;
+@media screen and (prefers-color-scheme: dark) { :root { --page: #10151B; --surface: #1A2129; --ink: #E6EDF3;
+  --soft: #39424D; --need: #4A545F; --first: #A9D3F5; --second: #F7D27E;
   --model-0: #A9D3F5; --model-1: #F7D27E; --model-2: #B566EE; --model-3: #5CC8A4;
   --model-4: #F0935A; --model-5: #8F9BF0; --model-6: #B9C96A; --model-7: #F08CBF; } }
 * { box-sizing: border-box; }
@@ -22,6 +22,9 @@ svg { display: block; width: 100%; min-width: 720px; height: auto; }
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 8px 16px; }
 .beside svg { min-width: 0; }
 .beside figcaption { font-size: 14px; line-height: 20px; }
+figure.narrow { display: none; } figure.narrow svg { min-width: 0; }
+@media screen and (max-width: 720px) { h1 { font-size: 22px; line-height: 28px; }
+  figure.wide { display: none; } figure.narrow { display: block; } }
 .moves td { text-align: left; white-space: normal; }
 .moves th { vertical-align: top; font-weight: normal; }
 svg text { font-family: system-ui, sans-serif; }
@@ -35,4 +38,8 @@ ul.keys { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 20px; margi
 ul.keys svg { display: inline-block; width: 28px; min-width: 0; height: 12px; margin-right: 6px; vertical-align: -1px; }
 summary { cursor: pointer; font-size: 14px; min-height: 24px; }
 footer { margin-top: 40px; font-size: 14px; line-height: 20px; }
+@media print { :root { color-scheme: light; } body { max-width: none; padding: 0; font-size: 11pt; line-height: 15pt; }
+  figure, tr, ul.keys { break-inside: avoid; } h2 { break-after: avoid; } thead { display: table-header-group; }
+  .scroll { overflow: visible; } svg { min-width: 0; } table { font-size: 8.5pt; line-height: 12pt; }
+  th, td { padding: 2px 8px 2px 0; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

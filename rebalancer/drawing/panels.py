@@ -1,7 +1,7 @@
 """Panels over one time axis as an SVG element whose colours are the page's, the same bytes for the same values."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Literal
@@ -13,8 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
-from rebalancer.sim.demand import F64
-from rebalancer.sim.page.bins import clock
+from rebalancer.drawing.bins import F64, clock
 
 INCHES_WIDE, PANEL_INCHES, EDGE_INCHES = 9.6, 1.15, 0.5
 LEFT_INCHES, RIGHT_INCHES = 0.53, 0.91
@@ -61,8 +60,18 @@ class Panel:
     tall: float = field(default=1.0)
 
 
-def draw(name: str, panels: Sequence[Panel], begins: F64, seconds: int, inches_wide: float = INCHES_WIDE) -> str:
-    """An `svg` element without width and height, drawn as if it were so wide; its ids begin with `name`."""
+def draw(  # noqa: PLR0913  # what a drawing is made of
+    name: str,
+    panels: Sequence[Panel],
+    begins: F64,
+    seconds: int,
+    inches_wide: float = INCHES_WIDE,
+    instant: Callable[[float], str] = clock,
+) -> str:
+    """An `svg` element without width and height, drawn as if it were so wide; its ids begin with `name`.
+
+    `instant`: how a second since the beginning is written below the axis.
+    """
     heights = [panel.tall * PANEL_INCHES for panel in panels]
     high = sum(heights) + EDGE_INCHES + 0.28 * len(panels)
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9.0, "axes.linewidth": 0.6}):
@@ -72,7 +81,7 @@ def draw(name: str, panels: Sequence[Panel], begins: F64, seconds: int, inches_w
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         for panel, axis in zip(panels, axes, strict=True):
             _panel(panel, axis, begins, seconds)
-        _time(axes[-1], seconds, inches_wide)
+        _time(axes[-1], seconds, inches_wide, instant)
         below = (EDGE_INCHES - 0.12) / high
         gap = 0.28 * len(panels) / sum(heights)
         left, right = LEFT_INCHES / inches_wide, 1 - RIGHT_INCHES / inches_wide
@@ -135,11 +144,11 @@ def _line(line: Line, axis: Axes, edges: F64, top: F64, floor: F64 | None) -> No
         )
 
 
-def _time(axis: Axes, seconds: int, inches_wide: float) -> None:
+def _time(axis: Axes, seconds: int, inches_wide: float, instant: Callable[[float], str]) -> None:
     most = inches_wide / INCHES_A_TICK
     step = next((each for each in TICKS_SECONDS if seconds <= each * most), TICKS_SECONDS[-1])
     axis.xaxis.set_major_locator(MultipleLocator(step))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: clock(value)))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: instant(value)))
 
 
 def _themed(svg: str, name: str) -> str:

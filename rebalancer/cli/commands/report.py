@@ -1,0 +1,158 @@
+"""`rebalancer report`: where the GPUs went, what lending was worth, and what would have been enough."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.cli.terminal.talk import QuietOption, Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
+COLUMNS = 80
+
+
+class ReportOutput(StrEnum):
+    """Forms of a report."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def command(
+    last: Annotated[str, typer.Option(help="So much up to the last recorded cycle: 90m, 12h, 30d, 4w.")] = "30d",
+    journal: Annotated[
+        Path,
+        typer.Option(help="The service's journal: its folder, or one file.", envvar="REBALANCER_JOURNAL_DIR"),
+    ] = Path("/var/lib/rebalancer/journal"),
+    page: Annotated[
+        Path | None, typer.Option(help="Write an HTML page there; it needs no other file.", metavar="FILE")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write the accounts by the hour there, as `-o csv` has them.", metavar="FILE")
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="USD for a GPU for an hour, in place of the policy's pricePerGpuHour; of a pool or an instance type.",
+            metavar="POOL_OR_TYPE=USD",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(help="Name of the cluster in `-o csv`.", envvar="REBALANCER_CLUSTER_NAME")
+    ] = "",
+    output: Annotated[
+        ReportOutput, typer.Option("--output", "-o", help="csv: the accounts by the hour, exact.")
+    ] = ReportOutput.TABLE,
+    quiet: QuietOption = False,
+) -> None:
+    """GPU-hours and money by model, team, pool and hour, from the journal alone; what lending moved and spared.
+
+    Every GPU-second counts once; they add up to the capacity, exactly. Late requests are played again: the recorded
+    work on the recorded replicas, on each model's entitlement alone, and on what its autoscaler would have made of it.
+    """
+    _installed(page)
+    import msgspec
+
+    from rebalancer.report.bill import PriceUnknown, prices
+    from rebalancer.report.export import as_csv, write_parquet
+    from rebalancer.report.gathering import gather
+    from rebalancer.report.reading import NoJournal
+    from rebalancer.report.report import report
+    from rebalancer.report.telling import lines
+
+    given = _prices(price or [])
+    talk = Talk(quiet)
+    try:
+        with _progress(talk) as heard:
+            seen = gather(journal, _seconds(last), heard)
+        result = report(seen, given)
+    except NoJournal as error:
+        raise Failed(str(error)) from error
+    except PriceUnknown as error:
+        raise Failed(f"--price: {error}", USAGE) from error
+    accounts = seen.books, seen.policy, prices(seen.policy, given, {shelf for _, shelf in seen.books.capacity}), cluster
+    if page is not None:
+        from rebalancer.report.page import page as drawn
+
+        _written(page, lambda: page.write_text(drawn(result, seen)))
+        talk.say(f"page in {page}")
+    if parquet is not None:
+        _written(parquet, lambda: write_parquet(parquet, *accounts))
+    if output is ReportOutput.CSV:
+        typer.echo(as_csv(*accounts), nl=False)
+    elif output is ReportOutput.JSON:
+        typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+    else:
+        typer.echo("\n".join(_folded(lines(result))))
+
+
+def _folded(lines: "Iterator[str]") -> Iterator[str]:
+    """Sentences in lines of at most 80 columns; tables and patches are narrower already."""
+    import textwrap
+
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()))
+        narrow = len(line) <= COLUMNS or "\n" in line
+        yield from [line] if narrow else textwrap.wrap(line, COLUMNS, subsequent_indent=f"{indent}  ")
+
+
+def _seconds(last: str) -> float:
+    told = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", last)
+    if told is None or not float(told[1]):
+        raise Failed(f"--last {last}: a number and m, h, d or w, as 12h or 30d", USAGE)
+    return float(told[1]) * UNITS[told[2]]
+
+
+def _prices(words: list[str]) -> dict[str, float]:
+    given = {}
+    for word in words:
+        name, _, usd = word.partition("=")
+        if not name or not re.fullmatch(r"\d+(\.\d+)?", usd):
+            raise Failed(f"--price {word}: write POOL_OR_TYPE=USD, as a100=2.50", USAGE)
+        given[name] = float(usd)
+    return given
+
+
+def _installed(page: Path | None) -> None:
+    """Before a journal of gigabytes is read. Raises Failed."""
+    try:
+        import rebalancer.report.gathering
+
+        if page is not None:
+            import rebalancer.report.page  # noqa: F401  # matplotlib, half a second
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
+
+
+def _written(path: Path, write: "Callable[[], object]") -> None:
+    try:
+        write()
+    except OSError as error:
+        raise Failed(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+@contextmanager
+def _progress(talk: Talk) -> "Iterator[Callable[[float], None]]":
+    """A bar on a terminal, nothing elsewhere."""
+    if talk.quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading the journal", total=1.0)
+        yield lambda share: progress.update(task, completed=share)

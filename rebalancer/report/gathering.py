@@ -1,0 +1,136 @@
+"""One pass over a journal: the books, each day played again, and what is remembered for advice. Memory is a day's.
+
+What stays is by the hour: a month of 20 models is some 20 MB, whatever the journal's size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.readings import Carries
+from rebalancer.drawing.bins import F64, Bins, bins
+from rebalancer.ledger.books import HOUR, MICRO, Books, micro, patience_seconds
+from rebalancer.ledger.inventory import Inventory, inventory
+from rebalancer.ledger.states import FREE
+from rebalancer.report.days import Days, RecordedDay
+from rebalancer.report.lateness import ModelHour, autoscaler_of, played
+from rebalancer.report.reading import NoJournal, Tally, Turn, journal_files, last_instant, turns, within
+
+POINTS = 360  # of the picture
+
+
+@dataclass(slots=True)
+class Gathered:
+    """All that a report is made of.
+
+    since: from when on, in epoch seconds.
+    until: until the last recorded cycle.
+    books: the accounts by the hour.
+    fine: the accounts by the piece of the picture; piece 0 begins at the epoch.
+    pieces: the pieces of the picture, from `since`.
+    late: late requests by piece, all models together.
+    hours: every model's hours, played again; empty where the fluid path is not installed.
+    least_free: fewest GPUs that were free at once, by hour and pool.
+    tally: what was read.
+    policy: the last policy in force.
+    carries: by model what the journal's last look knows of a replica's requests.
+    autoscaler: which peer stood for the autoscalers that were recorded: keda, hpa, or static where there are none.
+    """
+
+    since: float
+    until: float
+    books: Books
+    fine: Books
+    pieces: Bins
+    late: F64
+    policy: Policy
+    tally: Tally = field(default_factory=Tally)
+    hours: list[ModelHour] = field(default_factory=list)
+    least_free: dict[tuple[int, str], int] = field(default_factory=dict)
+    carries: dict[str, Carries] = field(default_factory=dict)
+    autoscaler: str = "static"
+
+
+def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = lambda _: None) -> Gathered:
+    """Read the last `last_seconds` of the journal at `place`; `heard` is told the share that is done, 0-1.
+
+    Raises NoJournal.
+    """
+    files = journal_files(place)
+    until = last_instant(files)
+    files = within(files, until - last_seconds)
+    size = sum(path.stat().st_size for path in files)
+    tally = Tally()
+    reader = turns(files, tally, lambda read: heard(min(1.0, read / max(1, size))))
+    first = next((turn for turn in reader if turn.snapshot.at >= until - last_seconds), None)
+    if first is None:
+        raise NoJournal(f"{files[-1]} has no whole cycle: it begins with none of the keyframes that a reader needs")
+    gathering = _Gathering(first, until, tally)
+    for turn in reader:
+        gathering.see(turn)
+    return gathering.end()
+
+
+class _Gathering:
+    """The pass under way."""
+
+    def __init__(self, first: Turn, until: float, tally: Tally) -> None:
+        since = first.snapshot.at
+        pieces = bins(max(1, int(until) - int(since)), POINTS)
+        fine = Books(pieces.width * MICRO)
+        self._into = Gathered(
+            since, until, Books(HOUR), fine, pieces, np.zeros(len(pieces.begins)), first.policy, tally
+        )
+        self._autoscaler: dict[str, int] = {}
+        self._days = Days(self._play)
+        self.see(first)
+
+    def see(self, turn: Turn) -> None:
+        """The next cycle."""
+        into, patience = self._into, patience_seconds(turn.policy)
+        seen = inventory(turn.snapshot, turn.policy)
+        for books in (into.books, into.fine):
+            if turn.after_loss:
+                books.lost(turn.after_loss)
+            books.see(seen, patience)
+        self._days.see(turn, patience)
+        self._note_free(seen)
+        into.policy = turn.policy
+        into.carries.update((load.model, load.carries) for load in turn.snapshot.loads if load.carries is not None)
+
+    def end(self) -> Gathered:
+        """No cycle follows."""
+        self._days.end()
+        return self._into
+
+    def _note_free(self, seen: Inventory) -> None:
+        if seen.unknown:
+            return
+        free = dict.fromkeys((shelf.pool for shelf in seen.capacity), 0)
+        for hold, gpus in seen.held.items():
+            if hold.state == FREE:
+                free[hold.shelf.pool] += gpus
+        hour, least = micro(seen.at) // HOUR, self._into.least_free
+        for pool, gpus in free.items():
+            least[hour, pool] = min(gpus, least.get((hour, pool), gpus))
+
+    def _play(self, day: RecordedDay) -> None:
+        into = self._into
+
+        def told(since: int, late: F64) -> None:
+            at = (since - int(into.since) + np.arange(len(late))) // into.pieces.width
+            np.add.at(into.late, np.clip(at, 0, len(into.late) - 1), late)
+
+        into.hours += played(day, self._autoscaler, told)
+        into.autoscaler = autoscaler_of(list(day.models.values()))
+
+
+def models_of(hours: Sequence[ModelHour]) -> dict[str, list[ModelHour]]:
+    """The hours by model, in time."""
+    found: dict[str, list[ModelHour]] = {}
+    for each in hours:
+        found.setdefault(each.model, []).append(each)
+    return found

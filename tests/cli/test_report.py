@@ -1,0 +1,66 @@
+"""`rebalancer report` as a user runs it: the forms it has, and what it says when it cannot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rebalancer.cli.entry import run
+from tests.report.month import write_month
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("journal")
+    write_month(folder, 13)
+    return folder
+
+
+def test_people_get_the_headline_first_and_the_table_after(journal: Path, capsys: Captured) -> None:
+    assert run(["report", "--journal", str(journal)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("2027-01-01 00:00 UTC to 2027-01-01 01:00 UTC, 60 min, 13 cycles")
+    assert "GPU-hours for 400 USD" in said[1]  # 160 GPUs for an hour, 2.50 USD each
+    assert said[said.index("") + 1].split() == [
+        "model",
+        "GPU-h",
+        "busy",
+        "idle",
+        "borr.",
+        "lent",
+        "other",
+        "USD",
+        "late",
+        "alone",
+    ]
+    assert max(map(len, said)) <= 80
+
+
+def test_scripts_get_json_and_csv_and_a_page_goes_to_its_file(journal: Path, tmp_path: Path, capsys: Captured) -> None:
+    page = tmp_path / "report.html"
+    assert run(["report", "--journal", str(journal), "-o", "json", "--page", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["bill"]["residual_gpu_microseconds"], found["bill"]["capacity_gpu_hours"]) == (0, 160.0)
+    assert page.read_text().endswith("</html>\n")
+    assert run(["report", "--journal", str(journal), "-o", "csv", "--last", "30m"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert sum(int(row.split(",")[10]) for row in rows[1:]) == 160 * 30 * 60 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--last", "3x"], "--last 3x: a number and m, h, d or w"),
+        (["--price", "h100"], "--price h100: write POOL_OR_TYPE=USD"),
+        (["--price", "a1=2"], "no pool or instance type a1; there are h100, p5.48xlarge, p5e.48xlarge"),
+        (["--page", "/nowhere/x.html"], "/nowhere/x.html: cannot be written"),
+        (["--journal", "/nowhere"], "no journal in /nowhere"),
+    ],
+)
+def test_what_cannot_be_is_said_with_the_way_out(
+    arguments: list[str], said: str, journal: Path, capsys: Captured
+) -> None:
+    assert run(["report", "--journal", str(journal), *arguments]) != 0
+    assert said in capsys.readouterr().err

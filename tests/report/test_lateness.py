@@ -1,0 +1,96 @@
+"""The recorded work played again: the physics are the simulator's, and each course gets the same work."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay, work_of_one
+from rebalancer.report.lateness import late_with, needed, played
+from rebalancer.report.reading import Turn
+from rebalancer.sim.controller import Seen
+from rebalancer.sim.fluid.fast import play
+from rebalancer.sim.scenario import Model, Scenario
+from tests.builders import NOW, a_load, a_model, a_policy, a_snapshot
+
+SECONDS = 1800
+
+
+def a_served(work: float = 3.0, **overrides: float) -> Model:
+    wave = np.full(SECONDS, work)
+    wave[600:900] *= 2.0
+    fields: dict[str, object] = {"name": "a", "work": wave, "requests": 2.0 * wave, "first": 4, "floor": 4, "most": 4}
+    return Model(**(fields | overrides))  # type: ignore[arg-type]  # the fields of a scenario's model
+
+
+class _Stays:
+    every_seconds = 60
+
+    def decide(self, seen: Seen) -> list[int]:
+        return list(seen.asked)
+
+
+@pytest.mark.parametrize("promised", [{"slo_wait_seconds": 2.0}, {"slo_wait_seconds": 60.0, "deferred": True}])
+def test_recorded_replicas_are_as_late_as_the_simulator_finds_them(promised: dict[str, float]) -> None:
+    model = a_served(**promised)
+    simulated = play(Scenario("x", "", (model,), (8,), SECONDS), _Stays(), "stays").late[0]
+    assert simulated.sum() > 0.0
+    np.testing.assert_array_equal(late_with(model, np.full(SECONDS, 4, np.int32)), simulated)
+
+
+def test_the_need_of_an_hour_is_the_smallest_number_that_keeps_99_of_100_in_time() -> None:
+    model = a_served()
+    need = needed(model, 0, SECONDS)
+    late = [late_with(model, np.full(SECONDS, count, np.int32)).sum() for count in (need - 1, need)]
+    assert late[1] <= 0.01 * model.requests.sum() < late[0]
+    assert needed(a_served(0.0), 0, SECONDS) == 0
+
+
+def a_day(ready: int, entitlement: int) -> RecordedDay:
+    policy = a_policy(a_model("a", entitlement=entitlement))
+    day = RecordedDay(int(NOW), policy, SECONDS, nodes=(8,))
+    model = ModelDay(policy.models[0], ready, (1, 8))
+    model.work[:SECONDS] = model.requests[:SECONDS] = 3.5
+    model.ready[:SECONDS] = ready
+    day.models["a"] = model
+    return day
+
+
+def test_alone_a_model_has_its_entitlement_and_nothing_else() -> None:
+    (hour,) = played(a_day(ready=5, entitlement=2), None)
+    assert (hour.late, hour.late_by_autoscaler, hour.needed) == (0.0, None, 4)
+    assert hour.late_alone is not None
+    assert hour.late_alone > 0.9 * 3.5 * SECONDS
+
+
+def test_what_owns_nothing_is_not_played_alone() -> None:
+    (hour,) = played(a_day(ready=5, entitlement=1), None)
+    assert hour.late_alone is not None
+    day = a_day(ready=5, entitlement=1)
+    day.models["a"].entry = a_model("a", 0, entitlement=0)
+    (hour,) = played(day, None)
+    assert hour.late_alone is None
+
+
+def test_the_autoscaler_begins_where_it_was_and_goes_on_where_it_ended() -> None:
+    kept: dict[str, int] = {}
+    played(a_day(ready=5, entitlement=2), kept)
+    assert kept == {"a": 5}  # nobody scales it: it stays as it stood
+
+
+def test_work_is_that_of_the_later_look_and_replicas_are_those_of_the_earlier() -> None:
+    policy = a_policy()
+    days: list[RecordedDay] = []
+    gathering = Days(days.append)
+    for at, replicas, work in ((0.0, 2, 9.0), (10.0, 4, 1.5), (20.0, 1, 2.5)):
+        look = replace(a_snapshot(policy, {"a": replicas}, work={"a": work}), at=NOW + at)
+        gathering.see(Turn(look, policy, ""), 60.0)
+    gathering.end()
+    (day,) = days
+    assert day.seconds == 20
+    assert list(day.models["a"].ready[[0, 9, 10, 19]]) == [2, 2, 4, 4]
+    assert list(day.models["a"].work[[0, 9, 10, 19]]) == [1.5, 1.5, 2.5, 2.5]
+    assert len(day.models["a"].work) == DAY
+
+
+def test_requests_are_counted_where_somebody_counts_them() -> None:
+    assert work_of_one(a_load("a", work=1.0)) is None

@@ -1,0 +1,140 @@
+"""A day of 20 models: the sums of the report, its advice, and every form of it."""
+
+import csv
+import re
+from collections import Counter
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from pyarrow import parquet
+
+from rebalancer.domain.readings import Carries
+from rebalancer.ledger.books import MICRO
+from rebalancer.report.advice import Advice, advice, patch
+from rebalancer.report.bill import PriceUnknown, bill, prices
+from rebalancer.report.export import COLUMNS, as_csv, write_parquet
+from rebalancer.report.free_hours import FreeHour, free_hours
+from rebalancer.report.gathering import Gathered
+from rebalancer.report.page import page
+from rebalancer.report.report import Report, headline, report, worth
+from rebalancer.report.telling import lines
+from rebalancer.settings.policy_file import check_bytes
+from tests.report.conftest import STEP_SECONDS, STEPS
+from tests.report.month import GPUS, IDLE, NODES, a_month_policy
+
+POLICY = a_month_policy()
+THERE = NODES * GPUS * (STEPS - 1) * STEP_SECONDS  # GPU-seconds: nodes x GPUs x time, by hand
+
+
+@pytest.fixture(scope="module")
+def made(gathered: Gathered) -> Report:
+    return report(gathered, {})
+
+
+def test_every_way_of_adding_up_comes_to_the_capacity_times_the_time(gathered: Gathered, made: Report) -> None:
+    assert gathered.books.residual() == gathered.fine.residual() == {}
+    assert sum(gathered.books.charged.values()) == THERE * MICRO
+    assert sum(gathered.fine.charged.values()) == THERE * MICRO
+    assert made.bill.residual_gpu_microseconds == 0
+    for rows in (made.bill.models, made.bill.teams, made.bill.cost_centers):
+        assert sum(row.gpu_hours for row in rows) == pytest.approx(THERE / 3600)
+        assert sum(row.usd or 0.0 for row in rows) == pytest.approx(2.5 * THERE / 3600)
+    assert made.bill.capacity_gpu_hours == pytest.approx(THERE / 3600)
+
+
+def test_an_instance_type_may_have_a_price_of_its_own(gathered: Gathered) -> None:
+    shelves = {shelf for _, shelf in gathered.books.capacity}
+    dear = bill(gathered.books, POLICY, prices(POLICY, {"p5.48xlarge": 5.0, "h100": 1.0}, shelves))
+    assert [row.usd_per_gpu_hour for row in dear.shelves] == [5.0, 1.0]  # p5.48xlarge, p5e.48xlarge
+    assert dear.usd == pytest.approx((5.0 + 1.0) * THERE / 3600 / 2)
+    with pytest.raises(PriceUnknown, match="no pool or instance type p4"):
+        prices(POLICY, {"p4": 1.0}, shelves)
+
+
+def test_csv_and_parquet_have_the_exact_accounts(gathered: Gathered, tmp_path: Path) -> None:
+    of = prices(POLICY, {}, set())
+    rows = list(csv.DictReader(StringIO(as_csv(gathered.books, POLICY, of, "lab"))))
+    assert sum(int(row["gpu_microseconds"]) for row in rows) == THERE * MICRO
+    assert {row["cluster"] for row in rows} == {"lab"}
+    write_parquet(tmp_path / "x.parquet", gathered.books, POLICY, of, "lab")
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert tuple(table.column_names) == COLUMNS
+    assert sum(table["gpu_microseconds"].to_pylist()) == THERE * MICRO
+
+
+def test_what_lending_was_worth_is_told_first_and_with_its_baselines(made: Report) -> None:
+    lending = made.lending
+    assert lending.left_out == {f"model-{IDLE}": "nobody counts its requests"}
+    assert lending.autoscaler == "keda"
+    assert lending.spared == pytest.approx(lending.late_alone - lending.late)
+    assert re.fullmatch(r"[\d,]+ GPU-hours for [\d,]+ USD: .*% free", headline(made))
+    said = list(worth(made))
+    assert said[0].startswith("Lending ")
+    assert "alone" in said[0]
+    assert said[1].startswith("With KEDA within their recorded bounds")
+
+
+def test_a_model_without_work_is_idle_and_owns_too_much(made: Report) -> None:
+    assert [each.model for each in made.idle] == [f"model-{IDLE}"]
+    assert any(each.subject == f"model/model-{IDLE}" and each.key == "entitlement" for each in made.advice)
+
+
+def test_the_advised_patch_makes_a_policy_that_is_in_order(made: Report) -> None:
+    changes = yaml.safe_load(patch(made.advice))
+    whole = POLICY.to_mapping()
+    for section, name in (("pools", "name"), ("models", "id")):
+        entries = whole[section]
+        assert isinstance(entries, list)
+        by_name = {each[name]: each for each in entries}
+        for change in changes.get(section, ()):
+            by_name[change[name]] |= change
+    policy, problems = check_bytes(yaml.safe_dump(whole, default_flow_style=False).encode(), "advised.yaml")
+    assert (policy is not None, [str(each) for each in problems]) == (True, [])
+
+
+def test_less_than_a_day_advises_nothing_of_replicas(gathered: Gathered) -> None:
+    first = min(hour.hour for hour in gathered.hours)
+    short = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    short.hours = [hour for hour in gathered.hours if hour.hour < first + 5]
+    assert advice(short) == ()
+
+
+@pytest.mark.parametrize(("readings", "advised"), [(130, [24.0]), (5, [])])
+def test_per_replica_is_advised_once_enough_replicas_were_seen_under_load(
+    gathered: Gathered, readings: int, advised: list[float]
+) -> None:
+    short = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    short.hours, short.carries = [], {"model-00": Carries(16.0, 24.0, readings, low=20.0, high=30.0)}
+    assert [each.better for each in advice(short)] == advised
+
+
+def test_a_patch_is_nested_as_the_policy_is() -> None:
+    one = Advice("model/a", "signals.concurrency.perReplica", 16.0, 24.0, "because")
+    assert yaml.safe_load(patch([one])) == {"models": [{"id": "a", "signals": {"concurrency": {"perReplica": 24}}}]}
+
+
+def test_gpus_are_free_when_nine_of_ten_such_hours_had_them() -> None:
+    least = {(24 * day + 3, "p"): free for day, free in enumerate([5, 5, 5, 5, 5, 5, 5, 5, 4, 0])}
+    assert free_hours(least) == (FreeHour("p", 3, likely=0, usual=5, days=10),)
+
+
+def test_tables_fit_80_columns(made: Report) -> None:
+    tables = [line for line in lines(made) if not re.search(r"[.:;] |[.:]$", line)]
+    assert len(tables) > 60
+    assert max(len(each) for line in tables for each in line.split("\n")) <= 80
+
+
+def test_the_page_stands_alone_and_says_everything_once(made: Report, gathered: Gathered) -> None:
+    text = page(made, gathered)
+    assert headline(made) in text
+    assert not re.search(r"<(?:script|link|img)|https?://(?!www\.w3\.org)|url\((?!#)", text)
+    sections = ("picture", "models", "requests", "teams", "pools", "free", "advice")
+    order = [text.index(f'id="{name}"') for name in sections]
+    assert all(one < other for one, other in pairwise(order))
+    ids = Counter(re.findall(r' id="([^"]+)"', text))
+    assert max(ids.values()) == 1
+    assert "13 other models" in text
+    assert "2027" in text
