@@ -41,7 +41,7 @@ class ServicePorts(GatePorts):
         """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
         super().note(snapshot, decision)
         self._metrics.accounts(decision.plan)
-        self._history.cycle(snapshot, decision)
+        self._history.cycle(snapshot, decision, self.policy)
         self._history.wrote(self._written)
 
     def skip(self, outcome: Outcome, why: str) -> None:

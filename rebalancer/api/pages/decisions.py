@@ -25,6 +25,9 @@ class DecisionsQuery(Struct, frozen=True):
     )
     before: Annotated[int, Meta(ge=0, le=10**15, description="only cycles before this one")] | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST, description="cycles on one page")] = LIMIT
+    around: Annotated[int, Meta(ge=0, le=10**15, description="the page that has this cycle in its middle")] | None = (
+        None
+    )
 
     def of(self, row: DecisionRow) -> DecisionRow | None:
         """What of `row` is asked for, None when nothing is."""
@@ -46,15 +49,17 @@ class DecisionQuery(Struct, frozen=True):
 
 def decisions(rows: tuple[DecisionRow, ...], query: DecisionsQuery) -> Decisions:
     """A page of `rows` (oldest first), the newest first."""
-    page: list[DecisionRow] = []
-    for row in reversed(rows):
-        matching = query.of(row)
-        if matching is None:
-            continue
-        if len(page) == query.limit:
-            return Decisions(tuple(page), next_before=page[-1].cycle)
-        page.append(matching)
-    return Decisions(tuple(page))
+    matching = [each for row in reversed(rows) if (each := query.of(row)) is not None]
+    first = 0
+    if query.around is not None:
+        newer = sum(row.cycle > query.around for row in matching)
+        first = max(0, newer - query.limit // 2)
+    page = matching[first : first + query.limit]
+    more = len(matching) > first + query.limit
+    oldest = rows[0].at if rows else None
+    return Decisions(
+        tuple(page), page[-1].cycle if more else None, newest=first == 0 and query.before is None, oldest_at=oldest
+    )
 
 
 def decision_page(recorded: RecordedCycle, model: str = "") -> DecisionPage:
