@@ -43,18 +43,24 @@ class Charts:
             self._minutes[place] = minute
         loads = {load.model: load for load in snapshot.loads}
         specs = {model.id: model for model in policy.models}
+        short = {each.model for each in plan.unmet}
         for decision in plan.models:
             ring = self._models.get(decision.model)
             if ring is None:
                 ring = self._models[decision.model] = np.full((STEPS, len(FIGURES)), np.nan, dtype=np.float32)
             spec, load = specs.get(decision.model), loads.get(decision.model)
+            latency = NAN if load is None else _latency_seconds(load, policy, snapshot.at)
+            over = spec is not None and spec.slo is not None and latency > spec.slo.latency_seconds
+            late = NAN
+            if load is not None and spec is not None:
+                late = _late_per_minute(load, decision, spec.priority, late=over or decision.model in short)
             ring[place] = (
                 NAN if load is None or load.work.last_60s is None else load.work.last_60s,
                 NAN if decision.demand is None else decision.demand,
                 decision.allocation,
                 decision.ready,
-                NAN if load is None else _latency_seconds(load, policy, snapshot.at),
-                NAN if load is None or spec is None else _late_per_minute(load, decision, spec.priority),
+                latency,
+                late,
             )
         for key, gpus in _held(snapshot):
             if key not in self._gpus:
@@ -119,17 +125,20 @@ def _latency_seconds(load: ModelLoad, policy: Policy, now: float) -> float:
     return reading.value
 
 
-def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int) -> float:
-    """Requests that will be late until the horizon with what serves and loads, a minute; NaN where nobody counts them.
+def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int, *, late: bool) -> float:
+    """Requests that are late a minute with what serves and loads, as far as the outlook's replays can say.
 
-    Nobody tells which requests were late: the outlook replays the model's past on the replicas it has.
+    `late`: whether the latency is over its SLO, or the plan calls the model short. Else none are: the outlook's mean
+    holds surges of its past, by which a model at ease would have hundreds. NaN where nobody counts requests.
     """
     outlook = load.outlook
     if outlook is None or outlook.deferred or outlook.by_minute:
         return NAN
-    late = outlook.late_with(decision.ready + decision.loading, priority)
-    late = outlook.expected_requests if late is None else late  # fewer replicas than were played: all of them
-    return late * 60.0 / outlook.horizon_seconds
+    if not late:
+        return 0.0
+    requests = outlook.late_with(decision.ready + decision.loading, priority)
+    requests = outlook.expected_requests if requests is None else requests  # fewer than were played: all of them
+    return requests * 60.0 / outlook.horizon_seconds
 
 
 def _held(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], int]]:

@@ -8,7 +8,7 @@ from rebalancer.api.pages.history import HistoryPage, HistoryQuery, history_page
 from rebalancer.api.ports.timeline import DecisionRow, ShiftStep, TimelineEvent
 from rebalancer.app.charts import Charts
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.plan import Plan
+from rebalancer.domain.plan import Plan, Unmet
 from rebalancer.domain.pool_view import PoolView
 from tests.builders import NOW, a_load, a_model, a_model_view, a_node, a_policy, a_snapshot, a_target
 from tests.cli.scene import decided
@@ -19,8 +19,8 @@ BEGIN = NOW - NOW % 240
 OUTLOOK = Outlook(BEGIN, 120, 2, 2, (9.0,), (9.0,), (0.0,), 4.0, 4.0, 1.0, 0.0, 4.0, 1.0, 9, 0, 0.0, 1.0, None, None)
 
 
-def charts(minutes: range, held: tuple[int, ...] = (3, 2, 1)) -> Charts:
-    """A cycle in each minute after the start: a, b and c hold so many GPUs of 8, and requests of b are late."""
+def charts(minutes: range, held: tuple[int, ...] = (3, 2, 1), *, short: bool = True) -> Charts:
+    """A cycle in each minute after the start: a, b and c hold so many GPUs of 8; b is short unless told otherwise."""
     made = Charts()
     views = tuple(a_model_view(name, a_target(name, gpus)) for name, gpus in zip(MODELS, held, strict=True))
     for minute in minutes:
@@ -32,7 +32,8 @@ def charts(minutes: range, held: tuple[int, ...] = (3, 2, 1)) -> Charts:
             models=views,
             loads=(a_load("b", outlook=OUTLOOK),),
         )
-        plan = Plan(cycle=1, at=at, models=tuple(decided(name, 1, 2, 2, 0, 0, 0, why="") for name in MODELS))
+        models = tuple(decided(name, 1, 2, 2, 0, 0, 0, why="") for name in MODELS)
+        plan = Plan(cycle=1, at=at, models=models, unmet=(Unmet("b", 1, "gpus", "no GPUs", at),) if short else ())
         made.note(seen, plan, POLICY)
     return made
 
@@ -73,10 +74,12 @@ def test_who_holds_most_comes_first_and_the_rest_is_one_sum() -> None:
     assert [(each.model, each.gpus[-1]) for each in pool.models] == [("a", 3), ("", 3)]
 
 
-def test_late_requests_are_those_expected_with_the_replicas_there_were() -> None:
+def test_late_requests_are_those_reckoned_with_the_replicas_there_were_while_a_model_is_short() -> None:
     found = page(charts(range(3)), 2, hours="1")
     assert found.late_per_minute[-1] == 4.5  # 9 in 120 s
     assert found.late == ("b",)
+    at_ease = page(charts(range(3), short=False), 2, hours="1")
+    assert (at_ease.late_per_minute[-1], at_ease.late) == (0.0, ())
 
 
 def test_one_model_has_its_own_figures_its_slo_and_its_gpus_alone() -> None:

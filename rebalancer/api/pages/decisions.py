@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from rebalancer.api.pages.values import DecisionPage, Decisions
 from rebalancer.api.ports.page_data import RecordedCycle
-from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 
-KINDS = ("release", "grant", "notice", "refusal", "override", "stop", "node")
+KINDS = ("shift", "release", "grant", "notice", "refusal", "override", "stop", "node")
 LIMIT, MOST = 50, 200
 
 
@@ -35,10 +35,13 @@ class DecisionsQuery(Struct, frozen=True):
             return None
         if not self.model and not self.kind:
             return row
-        wanted = tuple(
-            each for each in row.timeline if self.model in {"", each.model or ""} and self.kind in {"", each.kind}
-        )
+        wanted = tuple(each for each in row.timeline if self._is_asked(each))
         return replace(row, timeline=wanted) if wanted else None
+
+    def _is_asked(self, each: TimelineEvent) -> bool:
+        """Of a shift all whom it moves are found; kind `shift` has its releases and its grant."""
+        kinds = {"", each.kind, "shift"} if each.shift is not None else {"", each.kind}
+        return self.kind in kinds and self.model in {"", each.model or "", *(step.model for step in each.steps)}
 
 
 class DecisionQuery(Struct, frozen=True):

@@ -51,8 +51,9 @@ class PoolHistory(Struct, frozen=True):
 class ModelHistory(Struct, frozen=True):
     """One model by step. `work`, `demand`, `allocation`, `ready`: in replicas; `latency_seconds`: p95.
 
-    `slo_seconds`: of the policy in force, None without one. `late_per_minute`: requests that were expected to be late
-    a minute with the replicas there were. Of several minutes in a step the largest work, latency and lateness count.
+    `slo_seconds`: of the policy in force, None without one. `late_per_minute`: requests that were late a minute, as the
+    look-ahead reckons while the latency is over its SLO or the model is short; 0 else. Of several minutes in a step the
+    largest work, latency and lateness count.
     """
 
     model: str

@@ -37,7 +37,7 @@ class AttentionItem(Struct, frozen=True):
     node: str | None = None
 
 
-class Seated(Struct, frozen=True, array_like=True):
+class Seated(Struct, frozen=True):
     """`gpus` neighbouring devices under one pod, or under none (`model` ""). `lender`: as in ReplicaRow."""
 
     gpus: int
