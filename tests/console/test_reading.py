@@ -26,6 +26,7 @@ PAGES = (
     "/console/pools",
     "/console/pools/a100",
     "/console/timeline",
+    "/console/timeline?entry=48197-0f0f0f0f",
     "/console/decisions/48211",
     "/console/overrides",
     "/console/health",

@@ -8,6 +8,7 @@ import { amount, clock, known, ms } from "./words.js";
 const NARROW_PX = 560;
 const LETTERS_PX = 15; // least height, and half the least width, of a band that bears its letters
 const LABEL_GAP = 13;
+const ROW_PX = 13; // of marks: shifts above, notices and people's decisions below
 
 /** The mark's place in time and what it says: `qwen-32b → llama-70b`, or the sentence. */
 export const marked = (each) => (each.steps?.length ? `${[...new Set(each.steps.slice(0, -1).map((step) => step.model))].join(", ")} → ${each.model}` : `${each.model ? `${each.model} ` : ""}${each.said}`);
@@ -64,7 +65,7 @@ class Hours extends Drawn {
 
   picture(page, width) {
     const narrow = width < NARROW_PX;
-    const right = width - (narrow ? 48 : 116);
+    const right = width - (narrow ? 68 : 116);
     this.last = page.steps - 1;
     this.plot = { left: 48, right, step: (right - 48) / page.steps };
     const panels = page.models.length ? modelPanels(page, narrow) : poolPanels(page, narrow);
@@ -76,10 +77,10 @@ class Hours extends Drawn {
     });
     const marksY = y + 10;
     const x = (n) => this.plot.left + (n + 0.5) * this.plot.step;
-    const cursor = this.#at === null ? null : h("path", { class: "cursor", d: `M${x(this.at)} 0V${marksY + 10}` });
+    const cursor = this.#at === null ? null : h("path", { class: "cursor", d: `M${x(this.at)} 0V${marksY + ROW_PX + 8}` });
     return [
       h("div", { class: "plot", role: "slider", tabindex: 0, "aria-label": "Instant in the last hours; arrow keys move it", "aria-valuemin": 0, "aria-valuemax": this.last, "aria-valuenow": this.at, "aria-valuetext": this.#said(page), onpointermove: this.#point, onpointerleave: () => this.#move(null), onkeydown: this.#key },
-        svg(width, marksY + 34, "", h("g", {}, drawn), this.#marks(page, marksY), this.#ticks(page, marksY + 14, narrow), cursor)),
+        svg(width, marksY + 34 + ROW_PX, "", h("g", {}, drawn), this.#marks(page, marksY), this.#ticks(page, marksY + 14 + ROW_PX, narrow), cursor)),
       readout(page, this.at, this.#at === null),
     ];
   }
@@ -121,9 +122,10 @@ class Hours extends Drawn {
     for (const each of once(page.happenings)) {
       const kind = markKind(each);
       const x = this.plot.left + ((ms(each.at) - ms(page.firstAt)) / 1000 / page.stepSeconds) * this.plot.step;
-      if (x - (last[kind] ?? -99) < 7) continue; // one stands for its neighbours; the readout and the text tell all
-      last[kind] = x;
-      drawn.push(h("path", { class: `stroke ${kind}`, d: `M${x} 14V${y - 8}` }), h("path", { class: `happening ${kind}`, transform: `translate(${x} ${y})`, d: GLYPHS[kind] ?? GLYPHS.node }));
+      const row = kind === "shift" ? 0 : ROW_PX;
+      if (x - (last[row] ?? -99) < ROW_PX) continue; // one stands for its neighbours; the readout and the text tell all
+      last[row] = x;
+      drawn.push(h("path", { class: `stroke ${kind}`, d: `M${x} 14V${y - 8}` }), h("path", { class: `happening ${kind}`, transform: `translate(${x} ${y + row})`, d: GLYPHS[kind] ?? GLYPHS.node }));
     }
     return h("g", { class: "marks" }, drawn);
   }
@@ -232,7 +234,7 @@ function modelPanels(page, narrow) {
   const end = (name, values) => (values.at(-1) === null ? "" : `${name} ${amount(values.at(-1))}`);
   const [whole] = page.pools.length ? [page.pools[0].gpus.map((_, n) => (page.pools.every((pool) => pool.gpus[n] === null) ? null : 0))] : [[]];
   return [
-    { title: "replicas: ready (filled), need (line), work (dots), alloc (dashes)", height: narrow ? 90 : 120, layers: [
+    { title: narrow ? "ready; need —, work ··, alloc - -" : "replicas: ready (filled), need (line), work (dots), alloc (dashes)", height: narrow ? 90 : 120, layers: [
       { ...area("ready", it.ready, `band hue-${hue}`), label: end("ready", it.ready), short: `${known(it.ready.at(-1))} rdy` },
       line("alloc", it.allocation, "line allocation", ""), line("need", it.demand, "line demand", end("need", it.demand)), line("work", it.work, "line work", end("work", it.work))] },
     { title: `latency, p95 s${it.sloSeconds ? `; SLO ${amount(it.sloSeconds)} s dashed` : ""}`, height: narrow ? 60 : 72, least: 0.001, reference: it.sloSeconds, layers: [line("latency", it.latencySeconds, "line latency", end("p95", it.latencySeconds))] },
