@@ -9,9 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-import msgspec
 import structlog
-from pydantic import ValidationError
 
 from rebalancer.app.history import History
 from rebalancer.domain.codec import from_bytes
@@ -38,7 +36,7 @@ def refilled(files: Sequence[Path], policy: Policy, since: float, first_cycle: i
         try:
             with path.open("rb") as lines:
                 policy = _hear(lines, history, policy, since, first_cycle)
-        except (OSError, msgspec.DecodeError, ValidationError) as error:
+        except Exception as error:  # noqa: BLE001  # a spoiled byte may make anything of a line, and the wheel must turn
             log.warning("the history before the start is not whole", file=path.name, error=str(error))
     return history
 

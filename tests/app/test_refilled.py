@@ -65,3 +65,12 @@ def test_a_damaged_line_ends_its_file_and_the_next_one_is_read(tmp_path: Path) -
     damaged.write_bytes(damaged.read_bytes() + b"{rubbish}\n")
     files = [damaged, tmp_path / "rotated-away", file(tmp_path / "2", (4,))]
     assert ready(files) == [1, 2, None, 4]
+
+
+def test_a_spoiled_number_in_a_line_costs_its_file_alone(tmp_path: Path) -> None:
+    spoiled = file(tmp_path / "1", (1, 2))
+    lines = spoiled.read_bytes().splitlines(keepends=True)
+    at = f'"at":{NOW + 120.0}'.encode()
+    assert at in lines[-2]
+    spoiled.write_bytes(b"".join([*lines[:-2], lines[-2].replace(at, b'"at":1e999', 1)]))
+    assert ready([spoiled, file(tmp_path / "2", (4,))]) == [1, None, None, 4]
