@@ -44,7 +44,7 @@ class ServicePorts(GatePorts):
         """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
         super().note(snapshot, decision)
         self._metrics.accounts(decision.plan)
-        self._history.cycle(snapshot, decision)
+        self._history.cycle(snapshot, decision, self.policy)
         self._history.wrote(self._written)
         if self._acts:  # who stands by sees the same GPUs: they count once
             self.books.see(inventory(snapshot, self.policy), patience_seconds(self.policy))

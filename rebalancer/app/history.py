@@ -1,14 +1,16 @@
 """What the service did and refused lately, in memory: 2,000 cycles or 20,000 events (8 MB), whichever is less.
 
-Older ones, and every cycle's inputs, are in the journal.
+The figures of the last day are in `app.charts`. Older cycles, and every cycle's inputs, are in the journal.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from zlib import crc32
 
 from msgspec.structs import replace
 
+from rebalancer.api.ports.day import Day
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.app.charts import Charts
 from rebalancer.app.timeline import Timeline
@@ -16,6 +18,7 @@ from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 
 MOST_CYCLES = 2_000
@@ -23,6 +26,12 @@ MOST_EVENTS = 20_000
 MOST_PER_CYCLE = 50
 RECENT_SECONDS = 1800.0
 MOST_RECENT = 2_000
+
+
+def entry_id(event: TimelineEvent) -> str:
+    """The name of an entry in links: of what it says, so that a restart, which makes it again, does not change it."""
+    said = f"{event.kind} {event.model} {event.pool} {event.text}"
+    return f"{event.cycle}-{crc32(said.encode()):08x}"
 
 
 class History:
@@ -39,24 +48,38 @@ class History:
         self._rows: deque[DecisionRow] = deque()
         self._kept = 0
 
-    def cycle(self, snapshot: Snapshot, decision: Decision) -> None:
-        """A cycle decided."""
+    def cycle(self, snapshot: Snapshot, decision: Decision, policy: Policy) -> None:
+        """A cycle decided, under `policy`."""
         self.snapshot, self.loans, self.accounts = snapshot, decision.memory.loans, decision.memory.accounts
-        self._charts.note(snapshot.at, decision.plan.models)
+        self._charts.note(snapshot, decision.plan, policy)
         self._add(self._timeline.of_cycle(snapshot, decision.plan))
 
     def wrote(self, outcomes: Iterable[Outcome]) -> None:
         """What became of its changes."""
         self._add(self._timeline.of_outcomes(outcomes))
 
+    def put_before(self, older: "History") -> None:
+        """What another one heard before the first cycle that this one heard."""
+        self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class
+        first = self._rows[0].cycle if self._rows else None
+        for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001
+            self._rows.appendleft(row)
+            self._kept += len(row.timeline)
+        self._drop()
+        self._tell()
+
     def _add(self, events: list[TimelineEvent]) -> None:
         if events:
             self._keep(events)
+        self._tell()
+
+    def _tell(self) -> None:
         self.version += 1
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def _keep(self, events: list[TimelineEvent]) -> None:
+        events = [replace(each, id=entry_id(each)) for each in events]
         cycle = events[-1].cycle
         row = DecisionRow(cycle, events[0].at, ())
         if self._rows and self._rows[-1].cycle == cycle:
@@ -65,6 +88,9 @@ class History:
         first, beyond = events[:room], events[room:]
         self._rows.append(replace(row, timeline=(*row.timeline, *first), more=row.more + len(beyond)))
         self._kept += len(first)
+        self._drop()
+
+    def _drop(self) -> None:
         while self._kept > MOST_EVENTS or len(self._rows) > MOST_CYCLES:
             self._kept -= len(self._rows.popleft().timeline)
 
@@ -85,6 +111,10 @@ class History:
     def chart(self, model: str, now: float) -> tuple[Point, ...]:
         """The last hour of one model."""
         return self._charts.points(model, now)
+
+    def day(self) -> Day:
+        """The last day of all models and pools."""
+        return self._charts.day()
 
     async def newer_than(self, after: int) -> int:
         """Wait for something that was heard after version `after`; returns the version it is at."""

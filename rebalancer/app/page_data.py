@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from rebalancer.api.ports.day import Day
 from rebalancer.api.ports.page_data import PageData, RecordedCycle
 from rebalancer.api.ports.timeline import DecisionRow, Point
 from rebalancer.app.archive import Archive
@@ -46,6 +47,10 @@ class ServicePageData:
     def chart(self, model: str) -> tuple[Point, ...]:
         """The last hour of one model."""
         return self._history.chart(model, self._clock.now())
+
+    def day(self) -> Day:
+        """The last day of all models and pools."""
+        return self._history.day()
 
     def decisions(self) -> tuple[DecisionRow, ...]:
         """Cycles in memory, oldest first."""

@@ -27,6 +27,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
 from rebalancer.app.past import Start, await_start, read_start, read_succession
+from rebalancer.app.refilled import DAY_SECONDS, refilled
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
 from rebalancer.app.sources import prometheus_of, read_when_pods_are_known, sink_of
 from rebalancer.app.status_reporter import StatusReporter
@@ -145,6 +146,7 @@ class Service:
         )
         past.into(state, now)
         self._run(policy, past, state, kube, signatures)
+        self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
 
     def _run(self, policy: Policy, past: Start, state: ClusterState, kube: KubeClient, signatures: Signatures) -> None:
@@ -208,6 +210,12 @@ class Service:
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("runner", runner.run())
         self._tasks.spawn("leading", self._lead(kube, state, gate, restoring, checkpoints))
+
+    async def _remember(self, policy: Policy, first_cycle: int) -> None:
+        """What the timeline and the charts showed before the start, beside the wheel that turns already."""
+        since = self.clock.now() - DAY_SECONDS
+        self.history.put_before(await asyncio.to_thread(refilled, self._files.paths(), policy, since, first_cycle))
+        await asyncio.Event().wait()
 
     async def _lead(
         self, kube: KubeClient, state: ClusterState, gate: Gate, restoring: Restoring, checkpoints: Checkpoints

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from rebalancer.api.ports.timeline import TimelineEvent
+from rebalancer.api.ports.timeline import ShiftStep, TimelineEvent
 from rebalancer.api.text.printed import printed
 from rebalancer.api.text.words import clock, goes, when
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
@@ -70,7 +70,8 @@ class Timeline:
         gone = [f"{one.intent.subject} {_numbers(one.intent)} at {clock(one.at)}" for one in ended]
         waited = f"{outcome.at - ended[0].at:.0f} s after"
         ids = " ".join(one.intent.id for one in ended)
-        return replace(told, text=f"{told.text}, {waited} {listed(gone)}", shift=ids)
+        steps = tuple(ShiftStep(one.at, one.intent.subject, _outcome(one).text) for one in (*ended, outcome))
+        return replace(told, text=f"{told.text}, {waited} {listed(gone)}", shift=ids, steps=steps)
 
     def _ended_by(self, grant: Intent) -> list[Outcome]:
         """The oldest releases for the model in that pool that together gave as many replicas as it gets, taken off."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from rebalancer.api.ports.day import NO_DAY, Day
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle
 from rebalancer.api.ports.status import StatusPort
 from rebalancer.api.ports.timeline import DecisionRow, Point
@@ -24,6 +25,7 @@ class SomePageData:
         self.made = 0
         self.rows: tuple[DecisionRow, ...] = ()
         self.charts: dict[str, tuple[Point, ...]] = {}
+        self.last_day = NO_DAY
         self.records: Callable[[int | None, float | None], RecordedCycle] | None = None
 
     def show(self, seen: PageData) -> None:
@@ -42,6 +44,9 @@ class SomePageData:
 
     def chart(self, model: str) -> tuple[Point, ...]:
         return self.charts.get(model, ())
+
+    def day(self) -> Day:
+        return self.last_day
 
     def decisions(self) -> tuple[DecisionRow, ...]:
         return self.rows

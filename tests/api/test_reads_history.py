@@ -1,31 +1,33 @@
-"""What is kept of cycles in memory: each thing told once when it begins, within bounds; an hour of steps per model."""
+"""What is kept of cycles in memory: each thing told once when it begins, within bounds."""
 
 import asyncio
-import tracemalloc
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.timeline import TimelineEvent
-from rebalancer.app.charts import POINTS, STEP_SECONDS, Charts
 from rebalancer.app.history import MOST_CYCLES, MOST_EVENTS, MOST_PER_CYCLE, RECENT_SECONDS, History
 from rebalancer.domain.memory import Loan, Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Decision, Plan, Refusal
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from tests.builders import NOW, a_notice, a_snapshot, a_write_stop, an_override
-from tests.cli.scene import PLAN, decided
+from tests.builders import NOW, a_notice, a_policy, a_snapshot, a_write_stop, an_override
+from tests.cli.scene import decided
 
 STEP = Refusal("step", "b", 3, 2, "lost 1 at 07:58:00", until=NOW + 60.0)
 
 
-def cycle(number: int, *refusals: Refusal, **seen: object) -> tuple[Snapshot, Decision]:
+POLICY = a_policy()
+
+
+def cycle(number: int, *refusals: Refusal, **seen: object) -> tuple[Snapshot, Decision, Policy]:
     """One cycle, 10 s after the last."""
     at = NOW + 10.0 * number
     snapshot = replace(a_snapshot(), cycle=number, at=at, **seen)
     models = (decided("b", 2, 2, 3, 0, 0, 1, why=""),)
-    return snapshot, Decision(Plan(cycle=number, at=at, refusals=refusals, models=models), Memory())
+    return snapshot, Decision(Plan(cycle=number, at=at, refusals=refusals, models=models), Memory()), POLICY
 
 
 def wrote(number: int, status: str = WRITTEN, kind: str = "grant", at: float | None = None, **more: object) -> Outcome:
@@ -80,6 +82,31 @@ def test_a_release_and_its_grant_are_told_as_one_shift() -> None:
         ("grant", None),
     ]
     assert happenings[2].text == "gets 1 from a (2 -> 3), 20 s after a 5 -> 4 at 08:00:10"
+    assert [(each.at - NOW, each.model, each.text) for each in happenings[2].steps] == [
+        (10.0, "a", "gives 1 to b (5 -> 4)"),
+        (30.0, "b", "gets 1 from a (2 -> 3)"),
+    ]
+
+
+def test_an_entry_has_the_same_name_whenever_it_is_made_and_another_than_its_neighbours() -> None:
+    names = []
+    for _ in range(2):
+        history = History()
+        history.wrote([wrote(1), wrote(1, reason="demand is 4")])
+        names.append([each.id for row in history.rows() for each in row.timeline])
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 2
+
+
+def test_what_was_heard_before_a_start_stands_before_what_is_heard_after_it() -> None:
+    older, history = History(), History()
+    older.wrote([wrote(1)])
+    older.wrote([wrote(5, reason="heard twice")])
+    history.wrote([wrote(5)])
+    history.wrote([wrote(6)])
+    history.put_before(older)
+    assert [row.cycle for row in history.rows()] == [1, 5, 6]
+    assert told(history)[1] == ("grant", "demand is 3 (2 -> 3)")
 
 
 @pytest.mark.parametrize(
@@ -176,9 +203,9 @@ def test_recent_are_the_last_thirty_minutes_oldest_first() -> None:
 
 def test_it_knows_the_last_snapshot_and_the_loans_booked_by_its_plan() -> None:
     history = History()
-    snapshot, decision = cycle(1)
+    snapshot, decision, policy = cycle(1)
     loans = (Loan("b", "a", "a100", 1, NOW),)
-    history.cycle(snapshot, replace(decision, memory=Memory(loans=loans)))
+    history.cycle(snapshot, replace(decision, memory=Memory(loans=loans)), policy)
     assert (history.snapshot, history.loans) == (snapshot, loans)
 
 
@@ -198,57 +225,9 @@ def test_happenings_have_no_control_characters() -> None:
     assert told(history)[0][1].isprintable()
 
 
-def test_a_chart_is_an_hour_of_half_minutes_and_shows_gaps_as_unknown() -> None:
-    charts = Charts()
-    start = NOW - NOW % STEP_SECONDS
-    for step in range(300):
-        if step not in {290, 291}:
-            charts.note(start + STEP_SECONDS * step, (decided("b", step, step + 1, step + 2, 0, 0, 0, why=""),))
-    points = charts.points("b", start + STEP_SECONDS * 299 + 5.0)
-    assert len(points) == POINTS
-    assert (points[-1].at, points[-1].demand, points[-1].allocation, points[-1].ready) == (
-        start + STEP_SECONDS * 299,
-        299,
-        300,
-        301,
-    )
-    assert [point.demand for point in points[-11:-7]] == [289, None, None, 292]
-    assert points[0].demand == 180
-
-
-def test_a_step_shows_its_last_cycle_and_unknown_demand_as_unknown() -> None:
-    charts = Charts()
-    charts.note(NOW, (decided("b", 1, 1, 1, 0, 0, 0, why=""),))
-    charts.note(NOW + 1.0, (decided("b", None, 4, 3, 0, 0, 0, why=""),))
-    (point,) = charts.points("b", NOW + 1.0)
-    assert (point.demand, point.allocation, point.ready) == (None, 4, 3)
-
-
-def test_a_model_that_left_the_policy_leaves_the_charts_too() -> None:
-    charts = Charts()
-    charts.note(NOW, PLAN.models)
-    charts.note(NOW + 60.0, PLAN.models[:1])
-    assert charts.points("sdxl", NOW + 60.0) == ()
-    assert charts.points("llama-70b", NOW + 60.0) != ()
-
-
-def test_a_models_hour_takes_a_kilobyte_and_a_half() -> None:
-    models = [decided(f"m{n}", 1, 1, 1, 0, 0, 0, why="") for n in range(1000)]
-    charts = Charts()
-    tracemalloc.start()
-    charts.note(NOW, models)
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert size / len(models) < 1700
-
-
-def test_an_hour_later_an_old_step_is_not_taken_for_a_new_one() -> None:
-    charts = Charts()
-    charts.note(NOW, PLAN.models)
-    assert charts.points("sdxl", NOW + POINTS * STEP_SECONDS) == ()
-
-
 def test_a_happening_is_a_value_of_the_contract() -> None:
     history = History()
     history.wrote([wrote(1)])
-    assert history.recent(NOW + 20.0) == (TimelineEvent(NOW + 10.0, "grant", "demand is 3 (2 -> 3)", 1, "b", "a100"),)
+    assert history.recent(NOW + 20.0) == (
+        TimelineEvent(NOW + 10.0, "grant", "demand is 3 (2 -> 3)", 1, "b", "a100", id="1-57b50f96"),
+    )

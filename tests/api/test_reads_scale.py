@@ -122,13 +122,13 @@ def test_ten_thousand_gpus_are_ten_thousand_characters_and_a_page_is_a_hundred_m
 
 
 def test_hearing_of_a_cycle_costs_the_wheel_little(large: tuple[Policy, Snapshot, Decision]) -> None:
-    _, seen, decision = large
+    policy, seen, decision = large
     history = History()
-    history.cycle(seen, decision)
+    history.cycle(seen, decision, policy)
     took = []
     for number in range(2, 12):
         began = time.thread_time()
-        history.cycle(replace(seen, cycle=number, at=NOW + number), decision)
+        history.cycle(replace(seen, cycle=number, at=NOW + number), decision, policy)
         took.append(time.thread_time() - began)
     print(f"history {min(took) * 1e3:.1f} ms a cycle")  # noqa: T201  figures
     assert min(took) < HISTORY_SECONDS

@@ -59,3 +59,25 @@ async def test_a_kill_leaves_an_older_checkpoint_and_the_start_knows_all_that_wa
         assert reborn.plan.cycle > last
         assert reborn.cycle_ports is not None
         assert (reborn.cycle_ports.memory.resumed_at, reborn.cycle_ports.memory.unknown_before) == (None, None)
+
+
+async def test_the_timeline_and_the_last_day_go_on_over_a_restart(
+    started: Started, sandbox: Sandbox, clock: ScaledClock
+) -> None:
+    async with started() as service:
+        await until(lambda: planned(service), "ready")
+        await tell(sandbox, clock, "a100-2")
+        await until(lambda: any(entries(service)), "the notice is told")
+        told, minutes = entries(service), known_minutes(service)
+    async with started() as reborn:
+        await until(lambda: planned(reborn), "ready again")
+        await until(lambda: set(told) <= set(entries(reborn)), "what was told before")
+        assert minutes <= known_minutes(reborn)
+
+
+def entries(service: Service) -> list[str]:
+    return [each.id for row in service.history.rows() for each in row.timeline if each.kind == "notice"]
+
+
+def known_minutes(service: Service) -> set[int]:
+    return {int(minute) for minute in service.history.day().minutes if minute >= 0}

@@ -2,6 +2,8 @@
 
 from msgspec.structs import replace
 
+from rebalancer.api.pages.badges import badges
+from rebalancer.api.pages.history import HistoryPage, ModelGpus, ModelHistory, PoolHistory
 from rebalancer.api.pages.values import (
     AttentionItem,
     DecisionPage,
@@ -11,11 +13,12 @@ from rebalancer.api.pages.values import (
     Overview,
     PoolRow,
     ReplicaRow,
+    Seated,
     SignalRow,
 )
 from rebalancer.api.ports.requests import Preview
 from rebalancer.api.ports.status import Status
-from rebalancer.api.ports.timeline import Point, TimelineEvent
+from rebalancer.api.ports.timeline import Point, ShiftStep, TimelineEvent
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -46,7 +49,7 @@ def at(clock: str) -> float:
     return NOW - NOW % 86_400 + hours * 3600 + minutes * 60 + seconds
 
 
-TIMELINE = (
+NIGHT = (
     TimelineEvent(at("02:46:30"), "override", "is put under cap 6 by ci until 04:00:00: render batch", 48_054, "sdxl"),
     TimelineEvent(at("02:58:10"), "release", "gives 1 replica to llama-70b (3 -> 2)", 48_130, "mixtral-8x7b"),
     TimelineEvent(at("02:58:40"), "grant", "gets 1 replica from mixtral-8x7b on a100-2 (5 -> 6)", 48_130, "llama-70b"),
@@ -71,6 +74,22 @@ TIMELINE = (
     TimelineEvent(at("03:11:50"), "node", "nodepool/spot 16 -> 24 GPU limit; node ~03:16", 48_210, None, "spot"),
 )
 
+SHIFT = ("48197-0f0f0f0f", at("03:09:40"), at("03:10:02"))
+TIMELINE = tuple(
+    replace(
+        each,
+        id=SHIFT[0] if each.at == SHIFT[2] else f"{each.cycle}-{place}",
+        shift="c48197-0" if each.at in SHIFT[1:] else None,
+        steps=(
+            ShiftStep(SHIFT[1], "qwen-32b", "gives 1 replica to llama-70b (4 -> 3)"),
+            ShiftStep(SHIFT[2], "llama-70b", "gets 1 replica from qwen-32b on a100-3 (6 -> 7)"),
+        )
+        if each.at == SHIFT[2]
+        else (),
+    )
+    for place, each in enumerate(NIGHT)
+)
+
 ATTENTION = (
     AttentionItem("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
     AttentionItem(
@@ -85,10 +104,10 @@ POOLS = (
         32,
         {"owned": 26, "loading": 4, "free": 2},
         (
-            NodeTiles("a100-1", "########"),
-            NodeTiles("a100-2", "########"),
-            NodeTiles("a100-3", "####////"),
-            NodeTiles("a100-4", "######.."),
+            NodeTiles("a100-1", "########", seated=(Seated(8, "mixtral-8x7b"),)),
+            NodeTiles("a100-2", "########", seated=(Seated(8, "llama-70b"),)),
+            NodeTiles("a100-3", "####////", seated=(Seated(4, "qwen-32b"), Seated(4, "llama-70b"))),
+            NodeTiles("a100-4", "######..", seated=(Seated(6, "qwen-32b"), Seated(2))),
         ),
         4,
     ),
@@ -97,7 +116,17 @@ POOLS = (
         "elastic",
         16,
         {"lent": 6, "doomed": 8, "free": 2},
-        (NodeTiles("spot-1", "++++++.."), NodeTiles("spot-2", "xxxxxxxx", doomed_at=at("03:13:40"))),
+        (
+            NodeTiles(
+                "spot-1", "++++++..", seated=(Seated(4, "llama-70b", "spot"), Seated(2, "sdxl", "spot"), Seated(2))
+            ),
+            NodeTiles(
+                "spot-2",
+                "xxxxxxxx",
+                doomed_at=at("03:13:40"),
+                seated=(Seated(4, "llama-70b"), Seated(4, "sdxl", "spot")),
+            ),
+        ),
         2,
     ),
 )
@@ -131,6 +160,8 @@ MODELS = (
     _row("sdxl", (2, 2, 2, 0, 4, 0, 0, 2, 0), "demand is 2", None, "batch"),
 )
 
+BADGES = badges(tuple(sorted(row.model for row in MODELS)))
+
 OVERVIEW = Overview(
     epoch="e1",
     cluster="prod-eu",
@@ -147,6 +178,7 @@ OVERVIEW = Overview(
     models_total=4,
     timeline=TIMELINE,
     overrides=(CAP,),
+    badges=BADGES,
 )
 
 EXPLANATION = (
@@ -207,6 +239,72 @@ LLAMA = ModelPage(
     chart=tuple(_point(minute) for minute in range(61)),
     timeline=tuple(each for each in TIMELINE if each.model == "llama-70b" or each.kind == "notice"),
     overrides=(),
+)
+
+STEPS = 360
+GAP = range(200, 231)  # the service was down for half an hour
+FIRST_AT = NOW - NOW % 60 - (STEPS - 1) * 60
+
+
+def _steps(*levels: tuple[int, int]) -> tuple[int | None, ...]:
+    """(from which step, how many), each until the next; nothing is known in the gap."""
+    values = [[count for begin, count in levels if begin <= n][-1] for n in range(STEPS)]
+    return tuple(None if n in GAP else value for n, value in enumerate(values))
+
+
+def _amounts(*levels: tuple[int, float]) -> tuple[float | None, ...]:
+    return tuple(
+        None if each is None else each / 10 for each in _steps(*((n, round(10 * value)) for n, value in levels))
+    )
+
+
+HISTORY = HistoryPage(
+    at=NOW,
+    first_at=FIRST_AT,
+    step_seconds=60,
+    steps=STEPS,
+    pools=(
+        PoolHistory(
+            "a100",
+            "primary",
+            _steps((0, 32)),
+            (
+                ModelGpus("llama-70b", _steps((0, 8), (345, 12), (357, 16))),
+                ModelGpus("qwen-32b", _steps((0, 12), (357, 8))),
+                ModelGpus("mixtral-8x7b", _steps((0, 12), (300, 10), (310, 12), (345, 8))),
+                ModelGpus("", _steps((0, 0), (300, 2), (310, 0))),
+            ),
+        ),
+        PoolHistory(
+            "spot",
+            "elastic",
+            _steps((0, 16)),
+            (ModelGpus("sdxl", _steps((0, 8))), ModelGpus("llama-70b", _steps((0, 4)))),
+        ),
+    ),
+    late_per_minute=_amounts((0, 0), (340, 12.5), (350, 0)),
+    late=("llama-70b",),
+    timeline=tuple(each for each in TIMELINE if each.kind in {"notice", "override"} or each.shift),
+    badges=BADGES,
+)
+
+MODEL_HISTORY = replace(
+    HISTORY,
+    pools=tuple(
+        replace(pool, models=tuple(each for each in pool.models if each.model == "llama-70b")) for pool in HISTORY.pools
+    ),
+    models=(
+        ModelHistory(
+            model="llama-70b",
+            slo_seconds=2.0,
+            work=_amounts((0, 1.5), (335, 5.2)),
+            demand=_steps((0, 3), (335, 7)),
+            allocation=_steps((0, 3), (345, 7)),
+            ready=_steps((0, 3), (357, 5)),
+            latency_seconds=_amounts((0, 0.4), (340, 3.1), (350, 1.2)),
+            late_per_minute=HISTORY.late_per_minute,
+        ),
+    ),
 )
 
 NEW = replace(CAP, name="ov-91bc", kind="cap", subject="qwen-32b", value=2, actor="oncall", reason="TICKET-1", phase="")

@@ -10,13 +10,15 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rebalancer.api.handlers.console_files import console_routes
-from rebalancer.api.http.json_codec import to_wire
+from rebalancer.api.http.json_codec import from_text, to_wire
 from rebalancer.api.http.route import Handler
+from rebalancer.api.pages.decisions import DecisionsQuery, decisions
+from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
 from rebalancer.api.ports.operator import Accepted, Writes
 from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.api.serving.middleware import add_headers
-from tests.console.scene import DECISION, LLAMA, NEW, OVERVIEW, PREVIEW, STATUS
+from tests.console.scene import DECISION, HISTORY, LLAMA, MODEL_HISTORY, NEW, OVERVIEW, PREVIEW, STATUS
 
 TOKEN = "a-token"
 
@@ -34,6 +36,7 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
+    `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history.
     `blind`: it has no picture to give. `asked` are the changes asked for; the next `lost` get no reply, the next
     `stale` hear that the plan has changed.
     """
@@ -41,6 +44,9 @@ class SceneServer:
     def __init__(self, overview: Overview = OVERVIEW, model: ModelPage = LLAMA) -> None:
         self.overview = overview
         self.model = model
+        self.history = HISTORY
+        self.hours: list[str] = []
+        self.rows: list[DecisionRow] = []
         self.logged_in = True
         self.silent = False
         self.blind = False
@@ -80,6 +86,7 @@ class SceneServer:
                 web.get("/v1/models/{id}", self._json(lambda _: self.model)),
                 web.get("/v1/pools/{name}", self._json(self._pool)),
                 web.get("/v1/stream", self._stream),
+                web.get("/v1/history", self._json(self._history)),
                 web.get("/v1/decisions", self._json(self._decisions)),
                 web.get("/v1/decisions/{cycle}", self._json(lambda _: DECISION)),
                 web.get("/v1/status", self._json(lambda _: STATUS)),
@@ -126,9 +133,14 @@ class SceneServer:
             counts=pool.counts,
         )
 
-    def _decisions(self, _: web.Request) -> Decisions:
-        rows = [DecisionRow(each.cycle, each.at, (each,)) for each in reversed(self.overview.timeline)]
-        return Decisions(tuple(rows), None)
+    def _history(self, request: web.Request) -> HistoryPage:
+        self.hours.append(request.query["hours"])
+        return MODEL_HISTORY if "model" in request.query else self.history
+
+    def _decisions(self, request: web.Request) -> Decisions:
+        """As the service pages them: the rows of this overview's timeline, a row for each entry."""
+        rows = self.rows or [DecisionRow(each.cycle, each.at, (each,)) for each in self.overview.timeline]
+        return decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
 
     async def _login(self, request: web.Request) -> web.Response:
         self.logged_in = (await request.json())["token"] == TOKEN

@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from rebalancer.api.pages.badges import HUES
+from tests.console.colour_distance import least_distance
 from tests.console.conftest import Opened
 from tests.console.server import SceneServer
 
@@ -34,9 +36,11 @@ TOKENS = {
 }
 STATES = ("owned", "lent", "loading", "doomed", "free")
 LEAST_TEXT, LEAST_MARK = 4.5, 3.0
+LEAST_DISTANCE = 14.5  # CIEDE2000, of any two of eight colours
 
 # Every visible text with its colour and the first opaque background behind it.
 TEXTS = """() => [...document.querySelectorAll('body *')].filter((one) => one.checkVisibility()
+  && !one.matches('svg .letters')
   && [...one.childNodes].some((kid) => kid.nodeType === 3 && kid.data.trim())).map((one) => {
   const style = getComputedStyle(one);
   let under = one;
@@ -90,7 +94,7 @@ async def test_text_is_legible_and_never_in_the_colour_of_a_state(
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_every_state_but_the_plain_ones_has_a_mark(scene: SceneServer, opened: Opened, theme: str) -> None:
     page = await opened(scene.url + "/console/", color_scheme=theme)
-    tiles = page.locator("rb-tiles")
+    tiles = page.locator(".pool rb-bar")
     await expect(tiles.locator("path.state.doomed")).to_have_count(1)
     for state in ("lent", "loading", "doomed"):
         body = tiles.locator(f"path.state.{state}")
@@ -104,6 +108,23 @@ async def test_every_state_but_the_plain_ones_has_a_mark(scene: SceneServer, ope
     )
     assert free[0] == "none"
     assert contrast(free[1], TOKENS[theme]["free"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_models_colours_are_told_apart_by_everybody_and_bear_dark_letters(
+    scene: SceneServer, opened: Opened, theme: str
+) -> None:
+    page = await opened(scene.url + "/console/", color_scheme=theme)
+    style = "getComputedStyle(document.documentElement).getPropertyValue"
+    hues = [await page.evaluate(f"{style}('--hue-{hue}').trim()") for hue in range(HUES)]
+    ink = await page.evaluate(f"{style}('--ink').trim()")
+    for hue in hues:
+        assert contrast(ink, hue) >= LEAST_TEXT, hue
+    assert least_distance([rgb(hue) for hue in hues]) >= LEAST_DISTANCE
+    letters = page.locator("rb-tiles text.letters").first
+    assert contrast(await letters.evaluate("text => getComputedStyle(text).fill"), ink) == pytest.approx(1)
+    tile = await page.locator("rb-tiles path.tile").first.evaluate("path => getComputedStyle(path).stroke")
+    assert contrast(tile, TOKENS[theme]["page"]) >= LEAST_MARK  # its edge: pale fills are near the page
 
 
 async def test_the_stop_button_is_white_on_red_in_both_themes(scene: SceneServer, opened: Opened) -> None:

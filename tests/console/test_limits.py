@@ -6,10 +6,12 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
+from rebalancer.api.pages.badges import Badge
+from rebalancer.api.pages.history import ModelGpus, PoolHistory
 from rebalancer.api.pages.values import AttentionItem, ModelRow, NodeTiles, PoolRow
 from rebalancer.api.ports.timeline import TimelineEvent
 from tests.console.conftest import Opened
-from tests.console.scene import CAP, LLAMA, MODELS, NOW, OVERVIEW
+from tests.console.scene import CAP, HISTORY, LLAMA, MODELS, NOW, OVERVIEW
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -49,6 +51,14 @@ async def test_names_and_reasons_that_want_to_be_markup_stay_text(scene: SceneSe
         timeline=(event,),
         policy_problems=(HOSTILE,),
     )
+    scene.history = replace(
+        HISTORY,
+        pools=(
+            PoolHistory(HOSTILE, HOSTILE, HISTORY.pools[0].gpus, (ModelGpus(name, HISTORY.pools[0].models[0].gpus),)),
+        ),
+        timeline=(event,),
+        badges={name: Badge("<b", 1)},
+    )
     scene.model = replace(
         LLAMA,
         decision=replace(LLAMA.decision, model=name),
@@ -62,6 +72,9 @@ async def test_names_and_reasons_that_want_to_be_markup_stay_text(scene: SceneSe
     )
     page = await opened(scene.url + "/console/")
     await expect(page.locator("table.models tbody th")).to_have_text(name)
+    await expect(page.locator("rb-hours .letters")).to_have_text("<b")
+    await page.get_by_text("The chart as text").click()
+    await expect(page.locator("table.twin tbody tr").first).to_contain_text(name)
     await page.locator("table.models tbody th a").click()
     await expect(page.locator("h1")).to_have_text(f"{HOSTILE}/{name}")
     await page.get_by_role("button", name="Override", exact=True).first.click()

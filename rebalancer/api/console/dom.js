@@ -63,6 +63,8 @@ function dress(node, kid) {
 
 function put(node, name, value) {
   if (name === "key") return;
+  if (name === "value" && node !== document.activeElement) node.value = value ?? ""; // what was typed hides the attribute
+  if (name === "selected") node.selected = Boolean(value);
   if (name === "data" || name.startsWith("on")) node[name] = value;
   else if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : value);

@@ -1,11 +1,14 @@
 // The frame: header, the page that the URL names, links and keys, and what is said to those who listen.
 
 import { draw, h } from "./dom.js";
+import "./chart.js";
 import "./drawn.js";
+import "./tiles.js";
 import { begin, changed, live, liveness, now } from "./live.js";
 import { model } from "./pages/model.js";
-import { decision, health, login, models, overrides, pool, pools, timeline } from "./pages/others.js";
+import { decision, health, login, models, overrides, pool, pools } from "./pages/others.js";
 import { overview } from "./pages/overview.js";
+import { timeline } from "./pages/timeline.js";
 import { Failed, get } from "./wire.js";
 import { conditions, writing } from "./words.js";
 import { askResume, askStop, close, open } from "./writes.js";
@@ -26,6 +29,7 @@ const missing = () => [h("h1", {}, "No such page"), h("p", {}, h("a", { href: "/
 missing.title = "No such page";
 
 let page = missing; // what the URL names
+let pathname = ""; // its path; another query is the same page, which stays until it has the answer
 let args = [];
 let value = null; // what that page's own address answered
 let trouble = "";
@@ -43,13 +47,16 @@ function go() {
   const [pattern, found] = ROUTES.find(([each]) => each.test(location.pathname)) ?? [null, missing];
   page = found;
   args = pattern ? location.pathname.match(pattern).slice(1).map(plain) : [];
-  value = null;
   trouble = "";
   asked += 1;
-  main.classList.remove("fresh");
-  void main.offsetWidth; // restarts the fade
-  main.classList.add("fresh");
-  paint();
+  if (location.pathname !== pathname || page.once) {
+    value = null;
+    pathname = location.pathname;
+    main.classList.remove("fresh");
+    void main.offsetWidth; // restarts the fade
+    main.classList.add("fresh");
+    paint();
+  }
   ask();
 }
 

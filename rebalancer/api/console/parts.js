@@ -1,9 +1,9 @@
-// What pages are made of: sections, tables, links, overrides, happenings.
+// What pages are made of: sections, tables, links, overrides.
 
 import { h } from "./dom.js";
-import { glyph } from "./drawn.js";
-import { changed, fresh } from "./live.js";
+import { changed, fresh, now } from "./live.js";
 import { parts, swatch } from "./marks.js";
+import { holders } from "./tiles.js";
 import { askOverride, endOverride } from "./writes.js";
 import { clock, known, overrideName } from "./words.js";
 
@@ -52,25 +52,13 @@ export function pool(each, tiles = true) {
     h("p", { class: "pool-name" }, toPool(each.name), ` ${each.kind} ${known(each.gpus)}`, h("span", { class: "unseen" }, " GPUs")),
     h("rb-bar", { data: { said: `${each.name}: ${said || "no GPUs"}`, segments: parts(counts), total } }),
     legend(counts),
-    tiles && each.nodes.length > 0 && h("rb-tiles", { data: { pool: each.name, nodes: each.nodes.map(({ name, gpus }) => ({ name, gpus })) } }));
+    tiles && each.nodes.length > 0 && tileMap(each.name, each.nodes, now.overview?.badges));
 }
 
-/** A model's name is the subject; its own page leaves it out. */
-const told = ({ model, said }, about) => (!model || model === about ? said : [h("span", { class: "name" }, model), " ", said]);
-
-/** A release whose grant is in the list is told by that. */
-function shiftsOnce(list) {
-  const told = list.flatMap((each) => (each.kind === "grant" && each.shift ? each.shift.split(" ") : []));
-  return list.filter((each) => each.kind !== "release" || !told.includes(each.shift));
-}
-
-/** A list of happenings, newest first; `about`: the model whose page it stands on. */
-export function happenings(every, most, about) {
-  const list = shiftsOnce(every);
-  if (list.length === 0) return h("p", { class: "quiet" }, "Nothing happened.");
-  return h("ol", { class: "happenings" }, list.toReversed().slice(0, most).map((each) => h("li", { key: `${each.at} ${each.model} ${each.said}`, "data-row": true },
-    glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, told(each, about)))));
-}
+/** A pool's GPUs one by one, and whose they are. */
+export const tileMap = (name, nodes, badges = {}) => [
+  h("rb-tiles", { data: { pool: name, nodes: nodes.map(({ name: node, gpus, seated }) => ({ name: node, gpus, seated })), badges } }),
+  holders(nodes, badges)];
 
 /** Refused, superseded or expired: it changes nothing. */
 const idle = (each) => each.phase && each.phase !== "InForce";

@@ -2,6 +2,9 @@
 
 export const known = (value) => (value === null || value === undefined ? "?" : String(value));
 
+/** A figure for people: 12, 1.5, 0.13; `?` where it is unknown. */
+export const amount = (value) => (value === null || value === undefined ? "?" : value >= 10 ? String(Math.round(value)) : String(Number(value.toPrecision(2))));
+
 export const counted = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 
 /** Milliseconds of an RFC 3339 instant; NaN for none. */

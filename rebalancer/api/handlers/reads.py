@@ -14,6 +14,7 @@ from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import Route
 from rebalancer.api.pages.decisions import DecisionQuery, DecisionsQuery, decision_page, decisions
 from rebalancer.api.pages.explanation import ExplanationQuery, explained, explained_node
+from rebalancer.api.pages.history import HistoryPage, HistoryQuery, history_page
 from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.pool_page import PoolQuery, pool_page
@@ -119,13 +120,21 @@ def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:
     return explained(decided, seen, name)
 
 
-def _no_model(name: str, known: list[str]) -> NoReturn:
-    raise ApiError(
-        404, f"no model {printable(name)[:64]!r} in the policy", known_names("models", name, known), "path.model"
-    )
+def _no_model(name: str, known: list[str], where: str = "path.model") -> NoReturn:
+    raise ApiError(404, f"no model {printable(name)[:64]!r} in the policy", known_names("models", name, known), where)
 
 
 async def history(request: web.Request) -> web.Response:
+    """The last hours."""
+    query, source = query_of(request, HistoryQuery), request.app[RENDERER].source
+    data, day, rows = source.read(), source.day(), source.decisions()
+    if query.model and all(each.id != query.model for each in data.policy.models):
+        _no_model(query.model, [each.id for each in data.policy.models], "query.model")
+    page = await asyncio.to_thread(history_page, day, data.policy, rows, query, data.status.at)
+    return await packed(request, page)
+
+
+async def timeline(request: web.Request) -> web.Response:
     """Cycles in memory that did or refused something new."""
     query = query_of(request, DecisionsQuery)
     rows = request.app[RENDERER].source.decisions()
@@ -192,6 +201,15 @@ ROUTES = (
         NodeExplanation,
         errors=(404,),
     ),
-    Route("GET", "/v1/decisions", history, "Cycles that did or refused something.", Decisions, query=DecisionsQuery),
+    Route(
+        "GET",
+        "/v1/history",
+        history,
+        "Who held the GPUs in the last hours, and how late requests were.",
+        HistoryPage,
+        query=HistoryQuery,
+        errors=(404,),
+    ),
+    Route("GET", "/v1/decisions", timeline, "Cycles that did or refused something.", Decisions, query=DecisionsQuery),
     Route("GET", "/v1/decisions/{cycle}", decision, "One cycle.", DecisionPage, query=DecisionQuery, errors=(404,)),
 )

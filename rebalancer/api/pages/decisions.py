@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from rebalancer.api.pages.values import DecisionPage, Decisions
 from rebalancer.api.ports.page_data import RecordedCycle
-from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 
-KINDS = ("release", "grant", "notice", "refusal", "override", "stop", "node")
+KINDS = ("shift", "release", "grant", "notice", "refusal", "override", "stop", "node")
 LIMIT, MOST = 50, 200
 
 
@@ -25,6 +25,9 @@ class DecisionsQuery(Struct, frozen=True):
     )
     before: Annotated[int, Meta(ge=0, le=10**15, description="only cycles before this one")] | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST, description="cycles on one page")] = LIMIT
+    around: Annotated[int, Meta(ge=0, le=10**15, description="the page that has this cycle in its middle")] | None = (
+        None
+    )
 
     def of(self, row: DecisionRow) -> DecisionRow | None:
         """What of `row` is asked for, None when nothing is."""
@@ -32,10 +35,13 @@ class DecisionsQuery(Struct, frozen=True):
             return None
         if not self.model and not self.kind:
             return row
-        wanted = tuple(
-            each for each in row.timeline if self.model in {"", each.model or ""} and self.kind in {"", each.kind}
-        )
+        wanted = tuple(each for each in row.timeline if self._is_asked(each))
         return replace(row, timeline=wanted) if wanted else None
+
+    def _is_asked(self, each: TimelineEvent) -> bool:
+        """Of a shift all whom it moves are found; kind `shift` has its releases and its grant."""
+        kinds = {"", each.kind, "shift"} if each.shift is not None else {"", each.kind}
+        return self.kind in kinds and self.model in {"", each.model or "", *(step.model for step in each.steps)}
 
 
 class DecisionQuery(Struct, frozen=True):
@@ -46,15 +52,17 @@ class DecisionQuery(Struct, frozen=True):
 
 def decisions(rows: tuple[DecisionRow, ...], query: DecisionsQuery) -> Decisions:
     """A page of `rows` (oldest first), the newest first."""
-    page: list[DecisionRow] = []
-    for row in reversed(rows):
-        matching = query.of(row)
-        if matching is None:
-            continue
-        if len(page) == query.limit:
-            return Decisions(tuple(page), next_before=page[-1].cycle)
-        page.append(matching)
-    return Decisions(tuple(page))
+    matching = [each for row in reversed(rows) if (each := query.of(row)) is not None]
+    first = 0
+    if query.around is not None:
+        newer = sum(row.cycle > query.around for row in matching)
+        first = max(0, newer - query.limit // 2)
+    page = matching[first : first + query.limit]
+    more = len(matching) > first + query.limit
+    oldest = rows[0].at if rows else None
+    return Decisions(
+        tuple(page), page[-1].cycle if more else None, newest=first == 0 and query.before is None, oldest_at=oldest
+    )
 
 
 def decision_page(recorded: RecordedCycle, model: str = "") -> DecisionPage:

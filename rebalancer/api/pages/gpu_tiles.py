@@ -7,8 +7,9 @@ neighbour that leaves reshuffles nothing.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
-from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN
+from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
@@ -115,6 +116,7 @@ class GpuTiles:
     doomed: frozenset[str]
     lenders: dict[str, str]
     loading: frozenset[str]
+    models: dict[str, str]
 
     @classmethod
     def of(cls, snapshot: Snapshot, loans: Iterable[Loan], seats: Seats) -> "GpuTiles":
@@ -122,7 +124,8 @@ class GpuTiles:
         notices = {notice.node: notice for notice in snapshot.notices}
         loading = frozenset(pod.uid for _, _, pod in pods_of(snapshot.models) if pod.phase in {"loading", "pending"})
         doomed = due(snapshot)
-        return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading)
+        models = {pod.uid: model.id for model, _, pod in pods_of(snapshot.models)}
+        return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading, models)
 
     def draw(self, node: NodeView, pool: str) -> str:
         """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, free.
@@ -132,8 +135,15 @@ class GpuTiles:
         if not node.ready:
             return UNKNOWN * node.gpus
         doomed = node.name in self.doomed
-        seats = self.seats.get(f"{pool}/{node.name}", self.seats.get(node.name, (NOBODY,) * node.gpus))
-        return "".join(self._gpu(uid, doomed) for uid in seats)
+        return "".join(self._gpu(uid, doomed) for uid in self._seats(node, pool))
+
+    def seated(self, node: NodeView, pool: str) -> tuple[Seated, ...]:
+        """Who has the node's GPUs, by device; a node that is not Ready keeps its pods' names."""
+        runs = groupby(self._seats(node, pool), key=lambda uid: (self.models.get(uid, ""), self.lenders.get(uid, "")))
+        return tuple(Seated(len(list(run)), *who) for who, run in runs)
+
+    def _seats(self, node: NodeView, pool: str) -> tuple[str, ...]:
+        return self.seats.get(f"{pool}/{node.name}", self.seats.get(node.name, (NOBODY,) * node.gpus))
 
     def _gpu(self, uid: str, doomed: bool) -> str:  # noqa: FBT001  # the node's
         if uid == FOREIGN:

@@ -9,10 +9,11 @@ from itertools import islice
 from msgspec.structs import replace
 
 from rebalancer.api.pages.attention import attention_items
+from rebalancer.api.pages.badges import Badge, badges_of
 from rebalancer.api.pages.blockers import Blockers
 from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus, on_loan
 from rebalancer.api.pages.models_table import ModelsQuery, models_table
-from rebalancer.api.pages.values import NodeTiles, Overview, PoolRow
+from rebalancer.api.pages.values import NodeTiles, Overview, PoolRow, Seated
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import TimelineEvent
@@ -23,6 +24,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import Sync
 
+MOST_SEATED = 256  # GPUs of a pool; above, tiles stand for nodes and name nobody
 MOST_NODES = 512  # of a pool; above, its bar says more than its tiles
 MOST_EVENTS = 500  # newest; 30 minutes of a whole fleet in trouble are thousands, and /v1/decisions pages them
 
@@ -33,6 +35,7 @@ def overview(data: PageData, query: ModelsQuery, seats: Seats) -> Overview:
     decided = status.plan or Plan(cycle=0, at=0.0)
     blockers = Blockers.of(decided, data.snapshot)
     rows, total = models_table(decided, data.policy, blockers, query, on_loan(data.snapshot, data.loans))
+    pools = pool_rows(data, seats)
     return Overview(
         epoch=data.epoch,
         cluster=printed(status.cluster),
@@ -46,13 +49,20 @@ def overview(data: PageData, query: ModelsQuery, seats: Seats) -> Overview:
         writes_stopped=printed(status.writes_stopped),
         policy_problems=printed(status.policy_problems),
         attention=attention_items(data, blockers),
-        pools=pool_rows(data, seats),
+        pools=pools,
         models=rows,
         models_total=total,
         timeline=newest(data.timeline),
         overrides=running_overrides(status),
         policy_refused=printed(status.policy_refused),
+        badges=badges_seated(data.policy, (each for pool in pools for node in pool.nodes for each in node.seated)),
     )
+
+
+def badges_seated(policy: Policy, seated: Iterable[Seated]) -> dict[str, Badge]:
+    """The badges of those who sit, and of the models that lent to them."""
+    names = {name for each in seated for name in (each.model, each.lender)}
+    return {name: badge for name, badge in badges_of(policy).items() if name in names}
 
 
 def pool_rows(data: PageData, seats: Seats) -> tuple[PoolRow, ...]:
@@ -65,10 +75,17 @@ def pool_rows(data: PageData, seats: Seats) -> tuple[PoolRow, ...]:
 
 def _pool(view: PoolView, tiles: GpuTiles, policy: Policy, sync: Sync) -> PoolRow:
     drawn = [tiles.draw(node, view.name) for node in view.nodes]
+    few = sum(len(gpus) for gpus in drawn) <= MOST_SEATED
     nodes: tuple[NodeTiles, ...] = ()
     if len(view.nodes) <= MOST_NODES:
         nodes = tuple(
-            NodeTiles(printed(node.name), gpus, node.ready, tiles.deadline(node.name))
+            NodeTiles(
+                printed(node.name),
+                gpus,
+                node.ready,
+                tiles.deadline(node.name),
+                tiles.seated(node, view.name) if few else (),
+            )
             for node, gpus in zip(view.nodes, drawn, strict=True)
         )
     return PoolRow(

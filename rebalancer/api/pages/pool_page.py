@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from msgspec import Struct
 
 from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus, pod_state, pods_of
-from rebalancer.api.pages.overview import newest
+from rebalancer.api.pages.overview import badges_seated, newest
 from rebalancer.api.pages.values import LoanRow, NodeRow, PageNumber, PodRow, PoolPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.printed import printed
@@ -29,6 +29,7 @@ def pool_page(data: PageData, pool: Pool, seats: Seats, page: int = 1) -> PoolPa
     tiles = GpuTiles.of(data.snapshot, data.loans, seats)
     first = (max(1, page) - 1) * PAGE
     own = {node.name for node in view.nodes}
+    nodes = _nodes(data, pool.name, view.nodes[first : first + PAGE], tiles)
     return PoolPage(
         at=data.status.at,
         cycle=plan.cycle if plan else 0,
@@ -43,7 +44,7 @@ def pool_page(data: PageData, pool: Pool, seats: Seats, page: int = 1) -> PoolPa
         counts=counted_states(tiles.draw(node, pool.name) for node in view.nodes),
         budget=decision.budget if decision else None,
         promised=decision.promised if decision else None,
-        nodes=_nodes(data, pool.name, view.nodes[first : first + PAGE], tiles),
+        nodes=nodes,
         nodes_total=len(view.nodes),
         loans=tuple(
             LoanRow(loan.borrower, loan.owner or loan.pool, loan.gpus, loan.at)
@@ -52,6 +53,7 @@ def pool_page(data: PageData, pool: Pool, seats: Seats, page: int = 1) -> PoolPa
         ),
         notices=printed(tuple(notice for notice in data.snapshot.notices if notice.node in own)),
         timeline=newest(tuple(each for each in data.timeline if each.pool == pool.name)),
+        badges=badges_seated(data.policy, (each for node in nodes for each in node.seated)),
     )
 
 
@@ -74,6 +76,7 @@ def _nodes(data: PageData, pool: str, nodes: tuple[NodeView, ...], tiles: GpuTil
             doomed_at=tiles.deadline(node.name),
             pods=tuple(sorted(pods[node.name], key=lambda row: (row.model, row.name))),
             refused=printed(node.refused),
+            seated=tiles.seated(node, pool),
         )
         for node in nodes
     )

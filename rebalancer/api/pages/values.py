@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from rebalancer.api.pages.badges import Badge
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant
@@ -36,13 +37,25 @@ class AttentionItem(Struct, frozen=True):
     node: str | None = None
 
 
+class Seated(Struct, frozen=True):
+    """`gpus` neighbouring devices under one pod, or under none (`model` ""). `lender`: as in ReplicaRow."""
+
+    gpus: int
+    model: str = ""
+    lender: str = ""
+
+
 class NodeTiles(Struct, frozen=True):
-    """A node's GPUs by device, one character each (see the constants above)."""
+    """A node's GPUs by device, one character each (see the constants above). `seated`: who has them, by device.
+
+    Empty in pools above 256 GPUs, whose pictures have no room for names.
+    """
 
     name: str
     gpus: str
     ready: bool = True
     doomed_at: Instant | None = None
+    seated: tuple[Seated, ...] = ()
 
 
 class PoolRow(Struct, frozen=True):
@@ -88,7 +101,8 @@ class Overview(Struct, frozen=True):
     """Everything the first page needs, at one instant. The stream sends the same value; its id is `epoch-cycle`.
 
     `models`: the page asked for, trouble first; `models_total`: how many match. `timeline`: 30 minutes, oldest
-    first, the newest 500. `overrides`: those that have not expired, with what the last cycle said of each.
+    first, the newest 500. `overrides`: those that have not expired, with what the last cycle said of each. `badges`: of
+    models that pools' tiles name.
     """
 
     epoch: str
@@ -109,6 +123,7 @@ class Overview(Struct, frozen=True):
     timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
     overrides: tuple[Override, ...] = ()
     policy_refused: tuple[str, ...] = ()
+    badges: dict[str, Badge] = {}
 
 
 class Beat(Struct, frozen=True):
@@ -191,6 +206,7 @@ class NodeRow(Struct, frozen=True):
     doomed_at: Instant | None = None
     pods: tuple[PodRow, ...] = ()
     refused: str = ""
+    seated: tuple[Seated, ...] = ()
 
 
 class LoanRow(Struct, frozen=True):
@@ -226,13 +242,19 @@ class PoolPage(Struct, frozen=True):
     loans: tuple[LoanRow, ...] = ()
     notices: tuple[NoticeView, ...] = ()
     timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
+    badges: dict[str, Badge] = {}
 
 
 class Decisions(Struct, frozen=True):
-    """Newest first. `next_before`: ask for the next page with `before=`; None: there is no older one in memory."""
+    """Newest first. `next_before`: ask for the next page with `before=`; None: there is no older one in memory.
+
+    `newest`: whether nothing that was asked for is newer. `oldest_at`: how far back memory reaches, None: it is empty.
+    """
 
     decisions: tuple[DecisionRow, ...]
     next_before: int | None = None
+    newest: bool = True
+    oldest_at: Instant | None = None
 
 
 class DecisionPage(Struct, frozen=True):

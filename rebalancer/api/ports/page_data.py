@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from rebalancer.api.ports.day import Day
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.domain.account import NoticeAccount
@@ -67,7 +68,11 @@ class PageDataSource(Protocol):
         ...
 
     def chart(self, model: str) -> tuple[Point, ...]:
-        """The last 60 minutes of `model`, oldest first, at most 120 points."""
+        """The last 60 minutes of `model`, oldest first, at most 60 points."""
+        ...
+
+    def day(self) -> Day:
+        """The last day of all models and pools; cheap, for pages read the rings in threads."""
         ...
 
     def decisions(self) -> tuple[DecisionRow, ...]:

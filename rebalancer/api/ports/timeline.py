@@ -5,11 +5,20 @@ from msgspec import Struct, field
 from rebalancer.domain.instant import Instant
 
 
+class ShiftStep(Struct, frozen=True):
+    """One write of a shift: when, of which model, and its sentence."""
+
+    at: Instant
+    model: str
+    text: str = field(name="said")
+
+
 class TimelineEvent(Struct, frozen=True):
     """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node.
 
     `shift`: the change that released for somebody; of a grant that ends shifts all of theirs, separated by blanks: its
     sentence tells release and grant, so a list that holds it leaves those releases out.
+    `id`: names it in links, over restarts too. `steps`: of a grant that ends shifts its releases and itself.
     """
 
     at: Instant
@@ -19,6 +28,8 @@ class TimelineEvent(Struct, frozen=True):
     model: str | None = None
     pool: str | None = None
     shift: str | None = None
+    id: str = ""
+    steps: tuple[ShiftStep, ...] = ()
 
 
 class DecisionRow(Struct, frozen=True):

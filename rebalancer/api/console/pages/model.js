@@ -1,10 +1,11 @@
 import { h } from "../dom.js";
+import { happenings } from "../entries.js";
+import { hours } from "../hours.js";
 import { serverNow } from "../live.js";
-import { cell, folding, happenings, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
+import { cell, folding, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
 import { clock, known, ms, span } from "../words.js";
 import { askOverride } from "../writes.js";
 
-const HOUR_MS = 3_600_000;
 const NEWEST = 12;
 
 export const model = (it) => {
@@ -18,7 +19,7 @@ export const model = (it) => {
       h("button", { class: "primary", onclick: () => askOverride(about) }, "Override")),
     numbers(it),
     h("div", { class: "two" }, why(it), signals(it)),
-    chart(it),
+    hours(about.model, "1"),
     replicas(it),
     h("div", { class: "foot" }, folding("history", "History", null, happenings(it.happenings, NEWEST, about.model)), overrides(it.overrides, about)),
   ];
@@ -42,23 +43,6 @@ function signals({ signals: list, at }) {
     h("th", { scope: "row" }, each.signal),
     cell("number", known(each.reading)), cell("number", each.vote === null ? "-" : each.vote),
     cell("number", each.ageSeconds === null ? "?" : span(each.ageSeconds + Math.max(0, passed))), noted && h("td", { class: "quiet note" }, each.why)))));
-}
-
-function chart({ chart: points, decision, happenings: marks, at }) {
-  if (points.length === 0) return section("chart", "60 minutes", null, h("p", { class: "quiet" }, "Nothing recorded yet."));
-  const to = ms(at);
-  const notice = marks.find((each) => each.kind === "notice");
-  return section("chart", "60 minutes", h("span", { class: "quiet" }, "demand, alloc, ready; floor dashed", notice && ", notice shaded"),
-    h("rb-chart", { data: { points, floor: decision.floor, noticeFrom: notice && decision.doomed ? ms(notice.at) : null, from: to - HOUR_MS, to } }),
-    h("details", {}, h("summary", {}, "The chart as text"), twin(points)));
-}
-
-/** The chart's steps, newest first: only those that changed something. */
-function twin(points) {
-  const same = (a, b) => b && a.demand === b.demand && a.allocation === b.allocation && a.ready === b.ready;
-  const steps = points.filter((point, n) => !same(point, points[n - 1])).toReversed();
-  return table("twin", "Steps of the last 60 minutes, newest first", [["From"], ["Demand", "number"], ["Alloc", "number"], ["Ready", "number"]], steps.map((point) => h("tr", { key: point.at },
-    h("th", { scope: "row" }, clock(point.at)), number(point.demand), number(point.allocation), number(point.ready))));
 }
 
 function replicas({ replicas: pods }) {

@@ -1,26 +1,16 @@
 // Every page besides the overview and a model's: whole lists, pools, decisions, health, the door.
 
 import { h } from "../dom.js";
+import { happenings } from "../entries.js";
+import { filters, pick, query, search } from "../filters.js";
 import { begin, changed, now, serverNow } from "../live.js";
-import { cell, happenings, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, toDecision, toModel } from "../parts.js";
+import { cell, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toDecision, toModel } from "../parts.js";
 import { call } from "../wire.js";
 import { clock, counted, known, span } from "../words.js";
 
 const PER_PAGE = 100;
 const STATES = ["", "floor", "short", "blind", "held", "surge", "doomed", "loading", "lending", "borrowing"];
 const SORTS = ["trouble", "model", "demand", "unmet", "priority"];
-const KINDS = ["", "release", "grant", "notice", "refusal", "override", "stop", "node"];
-
-const query = (params) => {
-  const kept = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
-  return kept.size ? `?${kept}` : "";
-};
-const search = () => Object.fromEntries(new URLSearchParams(location.search));
-const option = (chosen) => (value) => h("option", { key: value, value, selected: value === chosen }, value || "any");
-const pick = (name, label, values, chosen) => h("label", {}, label, " ", h("select", { name }, values.map(option(chosen))));
-
-/** A form whose fields live in the URL. */
-const filters = (...kids) => h("form", { class: "filters", method: "get", role: "search" }, kids, h("button", {}, "Show"));
 
 export const models = (it) => {
   const { q = "", state = "", sort = "", page = "1" } = search();
@@ -49,7 +39,7 @@ export const pool = (it) => {
     h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
     h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
     legend(it.counts),
-    it.nodes.length > 0 && h("rb-tiles", { data: { pool: it.name, nodes: it.nodes.map(({ name, gpus }) => ({ name, gpus })) } }),
+    it.nodes.length > 0 && tileMap(it.name, it.nodes, it.badges),
     section("nodes", "Nodes", null, table("nodes", "Nodes and who holds their GPUs", [["Node"], ["State"], ["Holds"]], it.nodes.map((node) => row(node.name,
       h("th", { scope: "row", class: "name" }, node.name), cell("", nodeState(node)), cell("", holders(node)))))),
     pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of nodes" }, page > 1 && h("a", { href: `?page=${page - 1}` }, "Previous"), ` Page ${page} of ${pages} `, page < pages && h("a", { href: `?page=${page + 1}` }, "Next")),
@@ -70,21 +60,6 @@ function holders(node) {
   const told = [...held].sort((a, b) => b[1] - a[1]).map(([model, gpus], n) => [n ? ", " : "", toModel(model), ` ${gpus}`]);
   return [told, node.foreignGpus > 0 && `${held.size ? ", " : ""}others ${node.foreignGpus}`, held.size + node.foreignGpus === 0 && "nothing"];
 }
-
-export const timeline = (it) => {
-  const { model = "", kind = "" } = search();
-  const next = it.nextBefore && `/console/timeline${query({ model, kind, before: it.nextBefore })}`;
-  return [
-    h("h1", {}, "Timeline"),
-    filters(h("label", {}, "Model ", h("input", { name: "model", value: model, type: "search" })), pick("kind", "Kind", KINDS, kind)),
-    it.decisions.length === 0 && h("p", { class: "quiet" }, "Nothing happened."),
-    h("ol", { class: "cycles" }, it.decisions.map((each) => h("li", { key: each.cycle },
-      h("p", { class: "quiet" }, clock(each.at), " ", toDecision(each.cycle, `cycle ${each.cycle}`), each.more > 0 && ` and ${each.more} more`), happenings(each.happenings)))),
-    next && h("nav", { class: "pages", "aria-label": "Pages" }, h("a", { href: next }, "Older")),
-  ];
-};
-timeline.title = "Timeline";
-timeline.path = () => `/v1/decisions${query({ limit: 50, ...search() })}`;
 
 export const overrides = () => [h("h1", {}, "Overrides"), now.overview && overrideList(now.overview.overrides)];
 overrides.title = "Overrides";

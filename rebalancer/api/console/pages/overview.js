@@ -1,7 +1,9 @@
 import { h } from "../dom.js";
+import { happenings } from "../entries.js";
+import { hours } from "../hours.js";
 import { now, serverNow } from "../live.js";
 import { parts, swatch } from "../marks.js";
-import { happenings, models, overrides, pool, section, toModel, toPool } from "../parts.js";
+import { models, overrides, pool, section, toModel, toPool } from "../parts.js";
 import { conditions, ms } from "../words.js";
 
 const MINUTES_30 = 30 * 60_000;
@@ -12,7 +14,7 @@ const MOST_ROWS = 20;
 export const overview = () => {
   const { overview: it } = now;
   if (!it) return [h("h1", { class: "unseen" }, "Overview"), h("p", { class: "quiet" }, now.trouble || "Reading state")];
-  return [h("h1", { class: "unseen" }, "Overview"), conditionList(it), needs(it), pools(it), table(it),
+  return [h("h1", { class: "unseen" }, "Overview"), conditionList(it), needs(it), pools(it), hours(), table(it),
     h("div", { key: "foot", class: "foot" }, timeline(it), overrides(it.overrides))];
 };
 

@@ -1,0 +1,76 @@
+// The section "Last hours" of a page: which hours, their picture, the same as text; read again each half minute.
+
+import { figuresOf, heldSaid, marked, marksIn, stepAt } from "./chart.js";
+import { h } from "./dom.js";
+import { changed } from "./live.js";
+import { section, table } from "./parts.js";
+import { Failed, get } from "./wire.js";
+import { amount, clock } from "./words.js";
+
+const AGAIN_MS = 30_000;
+const MOST_LINES = 200;
+const SPANS = ["1", "6", "24"];
+
+const read = {}; // address -> {page, trouble, at}
+let open = false;
+
+const chosen = () => {
+  const hours = new URLSearchParams(location.search).get("hours");
+  return SPANS.includes(hours) ? hours : null;
+};
+
+/** What the address answered last; asks again when that is old. */
+function asked(path) {
+  const known = (read[path] ??= { page: null, trouble: "", at: -AGAIN_MS });
+  if (performance.now() - known.at < AGAIN_MS) return known;
+  known.at = performance.now();
+  get(path).then((page) => Object.assign(known, { page, trouble: "" }), (error) => {
+    if (!(error instanceof Failed)) throw error;
+    known.trouble = error.message;
+  }).then(changed);
+  return known;
+}
+
+/** Whether nothing is known but of the last hour. */
+const young = (page) => page !== null && page.latePerMinute.slice(0, -3600 / page.stepSeconds).every((_, n) => page.pools.every((pool) => pool.gpus[n] === null));
+
+function choose(hours) {
+  const params = new URLSearchParams(location.search);
+  params.set("hours", hours);
+  history.replaceState(null, "", `${location.pathname}?${params}`);
+  changed();
+}
+
+/** The last hours of all pools, or of `model`. */
+export function hours(model = "", usual = "6") {
+  const address = (hours) => `/v1/history?${new URLSearchParams({ ...(model && { model }), hours })}`;
+  let hours = chosen() ?? usual;
+  if (!chosen() && hours !== "1" && young(asked(address(hours)).page)) hours = "1";
+  const { page, trouble } = asked(address(hours));
+  const picks = h("div", { class: "spans", role: "group", "aria-label": "How many hours" }, SPANS.map((each) => h("button", { key: each, "aria-pressed": String(each === hours), onclick: () => choose(each) }, `${each} h`)));
+  if (!page) return section("hours", "Last hours", picks, h("p", { class: "quiet" }, trouble || "Reading history"));
+  return section("hours", "Last hours", picks,
+    trouble && h("p", { class: "trouble" }, trouble),
+    !model && legend(page),
+    h("rb-hours", { data: page }),
+    h("details", { open, ontoggle: (event) => { open = event.target.open; changed(); } }, h("summary", {}, "The chart as text"), open && asText(page)));
+}
+
+/** Which letters and colour are whose. */
+function legend(page) {
+  const held = new Set(page.pools.flatMap((pool) => pool.models.map((each) => each.model)));
+  return h("ul", { class: "legend" }, Object.entries(page.badges).filter(([model]) => held.has(model)).map(([model, { letters, hue }]) => h("li", { key: model }, h("span", { class: `badge hue-${hue}` }, letters), " ", h("a", { class: "name", href: `/console/models/${encodeURIComponent(model)}` }, model))));
+}
+
+/** The steps that changed something, newest first. */
+function asText(page) {
+  const own = page.models.flatMap(figuresOf);
+  const columns = own.length ? own.map(([name, values, unit]) => [name + unit, (n) => amount(values[n])]) : [...page.pools.map((pool) => [pool.pool, (n) => heldSaid(pool, n)]), ["late a minute", (n) => amount(page.latePerMinute[n])]];
+  const lines = Array.from({ length: page.steps }, (_, n) => [n, columns.map(([, said]) => said(n)), marksIn(page, n).map(marked).join("; ")]);
+  const told = lines.filter(([n, values, happened]) => happened || n === 0 || values.join() !== lines[n - 1][1].join()).toReversed();
+  return [
+    told.length > MOST_LINES && h("p", { class: "quiet" }, `The newest ${MOST_LINES} of ${told.length} changes.`),
+    table("twin", "Steps that changed something, newest first; ? is unknown", [["From"], ...columns.map(([name]) => [name, own.length ? "number" : ""]), ["What happened"]], told.slice(0, MOST_LINES).map(([n, values, happened]) => h("tr", { key: n },
+      h("th", { scope: "row" }, clock(stepAt(page, n))), values.map((value, at) => h("td", { key: at, class: own.length ? "number" : null }, value)), h("td", { key: "happened" }, happened)))),
+  ];
+}
