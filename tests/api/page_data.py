@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle
+from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, TrapLook
 from rebalancer.api.ports.status import StatusPort
 from rebalancer.api.ports.timeline import DecisionRow, Point
 from rebalancer.domain.policy import Policy
@@ -22,6 +22,7 @@ class SomePageData:
         self._news = asyncio.Event()
         self.version = 0
         self.made = 0
+        self.looked = TrapLook()
         self.rows: tuple[DecisionRow, ...] = ()
         self.charts: dict[str, tuple[Point, ...]] = {}
         self.records: Callable[[int | None, float | None], RecordedCycle] | None = None
@@ -42,6 +43,9 @@ class SomePageData:
 
     def chart(self, model: str) -> tuple[Point, ...]:
         return self.charts.get(model, ())
+
+    def traps(self) -> TrapLook:
+        return self.looked
 
     def decisions(self) -> tuple[DecisionRow, ...]:
         return self.rows
