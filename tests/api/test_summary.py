@@ -105,7 +105,7 @@ def test_the_requests_at_which_another_replica_is_needed_are_those_at_which_plan
     page = a_page(outlook=an_outlook(level, 0.5))
     assert need_of(level) == 2
     assert page.changes_when == (
-        "a 3rd replica when more than 1.4 requests/s arrive (1 expected now)",
+        "its 3rd replica when more than 1.4 requests/s arrive (1 expected now)",
         "it needs 1 when fewer than 0.5 requests/s arrive (1 expected now)",
     )
 
@@ -119,7 +119,7 @@ def test_a_level_is_the_highest_that_a_count_is_enough_for(count: int) -> None:
 
 def test_without_counted_requests_the_work_is_told_and_at_the_policys_most_that_nothing_more_comes() -> None:
     by_minute = a_page(outlook=an_outlook(0.5, 1.0, by_minute=True)).changes_when
-    assert by_minute[0] == "a 3rd replica when more than 0.72 replicas of work come (0.5 expected now)"
+    assert by_minute[0] == "its 3rd replica when more than 0.72 replicas of work come (0.5 expected now)"
     most = a_page(replace(CALM, demand=6, granted=6), outlook=an_outlook(9.0, 1.0)).changes_when
     assert most == ("no more whatever comes: the policy's most is 6",)
 

@@ -16,7 +16,7 @@ from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
 
 TOLD_STAGES = ("schedule", "deferral", "ratio", "shift")  # steps whose sentence says what comes, or what is waited for
-FIRST = ("1st", "2nd", "3rd")
+ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def summary(  # noqa: PLR0913  # one clause each
@@ -115,7 +115,7 @@ def _by_work(model: Model, decision: ModelDecision, load: ModelLoad) -> Iterator
     here = f"({figure(level / one)} expected now)"
     more = max(demand, decision.granted)
     if more < model.max_replicas:
-        yield f"a {_nth(more + 1)} replica when more than {figure(level_for(more) / one)}{unit} {here}"
+        yield f"its {_nth(more + 1)} replica when more than {figure(level_for(more) / one)}{unit} {here}"
     else:
         yield f"no more whatever comes: the policy's most is {model.max_replicas}"
     if model.min_replicas < demand == need_of(level):
@@ -123,7 +123,8 @@ def _by_work(model: Model, decision: ModelDecision, load: ModelLoad) -> Iterator
 
 
 def _nth(count: int) -> str:
-    return FIRST[count - 1] if count <= len(FIRST) else f"{count}th"
+    teens = count % 100 in {11, 12, 13}
+    return f"{count}{'th' if teens else ENDINGS.get(count % 10, 'th')}"
 
 
 def _loans(name: str, granted: dict[str, int], loads: dict[str, ModelLoad], loans: Iterable[Loan]) -> Iterator[str]:
