@@ -8,7 +8,7 @@ from rebalancer.api.pages.values import ModelPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.plan import ModelDecision
+from rebalancer.domain.plan import ModelDecision, Step
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Signal, Work
 from rebalancer.domain.snapshot import Snapshot
@@ -135,3 +135,10 @@ def test_borrowers_and_owners_are_told_by_what_work_an_owner_claims_its_own() ->
     assert borrowing == "code claims 1 of them back when its own work keeps more than 2 replicas busy (0.5 now)"
     (lending,) = a_page(loans=(replace(lent, borrower="code", owner="chat"),)).changes_when
     assert lending.startswith("the GPUs of 1 replica come home from code when its own work keeps more than 2")
+
+
+@pytest.mark.parametrize(("turn_at", "told"), [(NOW + 600.0, True), (None, False)])
+def test_a_schedule_is_told_only_where_it_will_change_something(turn_at: float | None, *, told: bool) -> None:
+    step = Step("schedule", "office hours hold a floor of 3 until 18:00", {"nextAt": turn_at})
+    changes = a_page(replace(CALM, steps=(step,))).changes_when
+    assert ("schedule: office hours hold a floor of 3 until 18:00" in changes) is told

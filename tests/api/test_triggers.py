@@ -66,6 +66,12 @@ def test_replicas_that_became_ready_are_counted() -> None:
     assert triggers(BEFORE, after(models=(model, *SNAPSHOT.models[1:]))) == ("1 replica of llama-70b became Ready",)
 
 
+def test_gpus_that_became_free_and_guards_that_let_go_are_told() -> None:
+    freed = replace(PLAN.pools[0], free=PLAN.pools[0].free + 2)
+    seen = after(replace(PLAN, pools=(freed, *PLAN.pools[1:]), refusals=()))
+    assert triggers(BEFORE, seen) == ("2 GPUs more of pool a100 are free", "guard step holds qwen-32b no more")
+
+
 def test_of_many_the_rest_is_counted() -> None:
     nodes = tuple(a_node(f"n-{n}") for n in range(MOST + 3))
     told = triggers(BEFORE, after(pools=(replace(SNAPSHOT.pools[0], nodes=(*SNAPSHOT.pools[0].nodes, *nodes)),)))

@@ -1,5 +1,6 @@
 """One night at 03:12:07: a spot node goes in 93 s, a model is short, a person has capped another."""
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.api.pages.values import (
@@ -289,7 +290,21 @@ POLICY = PolicyPage(
     before="77aa01b2c3",
     differences=("models.sdxl.maxReplicas 4 -> 8", "models.whisper is gone"),
     file="/etc/rebalancer/policy.yaml",
-    text='{\n  "pools": [],\n  "models": []\n}',
+    text=msgspec.json.encode(
+        {
+            "pools": [{"name": "spot", "kind": "elastic", "gpuLimit": 24}],
+            "models": [
+                {
+                    "id": "sdxl",
+                    "targets": [{"pool": "spot"}],
+                    "gpusPerReplica": 1,
+                    "minReplicas": 0,
+                    "entitlement": 2,
+                    "maxReplicas": 8,
+                }
+            ],
+        }
+    ).decode(),
 )
 
 CHECKS = Checks(

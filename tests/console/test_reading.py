@@ -191,6 +191,8 @@ async def test_the_policy_in_force_is_a_page_with_its_last_change_and_what_is_un
     await expect(change.locator("li")).to_have_text(["models.sdxl.maxReplicas 4 -> 8", "models.whisper is gone"])
     await expect(change).to_contain_text("03:02:00 UTC, 10m")
     await expect(change).to_contain_text("unknown: a file has no author")
+    await expect(page.locator("#models tbody tr")).to_have_text([re.compile("^sdxlspot1028none$")])
+    await page.get_by_text("All of it").click()
     await expect(page.locator("#text pre")).to_contain_text('"pools"')
 
 

@@ -15,7 +15,7 @@ from rebalancer.domain.words import figure
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
 
-TOLD_STAGES = ("schedule", "deferral", "ratio", "shift")  # steps whose sentence says what comes, or what is waited for
+COMES_AT = {"schedule": "nextAt", "deferral": "turnAt"}  # steps that may know when, by which number
 ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -72,7 +72,11 @@ def changes_when(  # noqa: PLR0913  # what each sentence is made of
     granted = {each.model: each.granted for each in decisions}
     view = views.get(model.id, ModelView(id=model.id, targets=()))
     yield from _dated(view, decision, snapshot, refusals, overrides)
-    yield from (f"{step.stage}: {step.said}" for step in decision.steps if step.stage in TOLD_STAGES)
+    yield from (
+        f"{step.stage}: {step.said}"
+        for step in decision.steps
+        if step.stage == "shift" or step.numbers.get(COMES_AT.get(step.stage, "")) is not None
+    )
     yield from _by_work(model, decision, loads.get(model.id, ModelLoad(model=model.id)))
     yield from _loans(model.id, granted, loads, loans)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rebalancer.api.ports.page_data import RecordedCycle
 from rebalancer.api.text.words import counted, goes, known, printable
 from rebalancer.domain.people import Override
+from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import ModelView, Snapshot
 
 MOST = 20  # triggers shown; what is beyond is counted
@@ -20,6 +21,7 @@ def triggers(before: RecordedCycle, now: RecordedCycle) -> tuple[str, ...]:
         *_nodes(before.snapshot, now.snapshot),
         *_demands(before, now),
         *_replicas(before.snapshot, now.snapshot),
+        *_room(before.plan, now.plan),
     ]
     more = [f"and {len(said) - MOST} more"] if len(said) > MOST else []
     return tuple(printable(each) for each in (*said[:MOST], *more))
@@ -79,6 +81,18 @@ def _replicas(before: Snapshot, now: Snapshot) -> Iterator[str]:
             yield f"{counted(came.total(), 'replica')} of {model.id} became Ready"
         if went:
             yield f"{counted(went.total(), 'Ready replica')} of {model.id} went"
+
+
+def _room(before: Plan, now: Plan) -> Iterator[str]:
+    """GPUs that became free, and guards that let go: what a grant or a release had waited for."""
+    free = {pool.pool: pool.free for pool in before.pools}
+    for pool in now.pools:
+        if pool.free > free.get(pool.pool, pool.free):
+            yield f"{counted(pool.free - free[pool.pool], 'GPU')} more of pool {pool.pool} are free"
+    held = {(each.guard, each.subject) for each in now.refusals}
+    for each in before.refusals:
+        if (each.guard, each.subject) not in held:
+            yield f"guard {each.guard} holds {each.subject} no more"
 
 
 def _ready(model: ModelView) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { begin, changed, now, serverNow } from "../live.js";
-import { section, toPolicy } from "../parts.js";
+import { cell, number, row, section, table, toModel, toPolicy, toPool } from "../parts.js";
 import { call } from "../wire.js";
 import { clock, counted, span } from "../words.js";
 
@@ -40,11 +40,19 @@ export const policy = (it) => [
   section("change", "Last change", null,
     h("dl", { class: "facts" }, lastChange(it).map(([name, said]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, said)))),
     it.differences.length > 0 && h("ul", { class: "plain" }, it.differences.map((said) => h("li", { key: said }, h("code", {}, said))))),
-  section("text", "In force", h("span", { class: "quiet" }, "as JSON, which is YAML too; without what is default"), h("pre", { tabindex: "0", "aria-label": "The policy in force" }, it.text)),
+  ...inForce(JSON.parse(it.text)),
   section("check", "Before you change it", null, h("p", { class: "command" }, h("code", {}, "rebalancer config check FILE"), " ", h("code", {}, "rebalancer replay JOURNAL --policy FILE"))),
+  h("details", { key: "text", id: "text" }, h("summary", {}, "All of it, as JSON, which is YAML too; without what is default"), h("pre", { tabindex: "0", "aria-label": "The policy in force" }, it.text)),
 ];
 policy.title = "Policy";
 policy.path = () => "/v1/policy";
+
+/** What people look a policy up for: who owns what, and between which numbers. */
+const inForce = ({ models, pools }) => [
+  section("models", `Models ${models.length}`, null, table("policy", "Models of the policy", [["Model"], ["Pools"], ["GPUs each", "number"], ["Floor", "number"], ["Owns", "number"], ["Most", "number"], ["SLO", "number"]], models.map((each) => row(each.id,
+    h("th", { scope: "row" }, toModel(each.id)), cell("name", each.targets.map((target) => target.pool).join(", ")), number(each.gpusPerReplica), number(each.minReplicas), number(each.entitlement), number(each.maxReplicas), cell("number", each.slo ? `${each.slo.latencySeconds} s` : "none"))))),
+  section("pools", `Pools ${pools.length}`, null, table("policy", "Pools of the policy", [["Pool"], ["Kind"], ["Most GPUs", "number"]], pools.map((each) => row(each.name, h("th", { scope: "row" }, toPool(each.name)), cell("", each.kind), number(each.gpuLimit))))),
+];
 
 const lastChange = (it) => [
   ["When", it.since ? `${clock(it.since)} UTC, ${span((serverNow() - Date.parse(it.since)) / 1000)} ago` : "unknown"],
