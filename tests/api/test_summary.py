@@ -83,8 +83,10 @@ def test_the_sentence_ends_with_what_is_the_matter(changed: dict[str, object], e
     assert a_page(replace(CALM, **changed)).summary.endswith(f": {ending}")
 
 
-def test_who_is_late_and_would_gain_nothing_by_more_is_not_called_fine() -> None:
-    assert a_page(latency=3.0).summary.endswith("latency 3 s of 2 s: late, though more replicas would not help")
+def test_who_is_late_and_asks_for_no_more_is_not_called_fine() -> None:
+    assert a_page(latency=3.0).summary.endswith("latency 3 s of 2 s: late with all that it asks for")
+    most = a_page(replace(CALM, granted=6), latency=3.0)
+    assert most.summary.endswith(": late with all that its policy allows (6)")
 
 
 def test_unknown_work_is_not_said_to_be_none() -> None:

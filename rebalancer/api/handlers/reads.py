@@ -1,6 +1,7 @@
 """Reads: the service, its plan, the world as it knows it, the console's pages, and what was decided."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from aiohttp import web
@@ -142,10 +143,12 @@ async def decision(request: web.Request) -> web.Response:
     if not (number.isascii() and number.isdigit() and len(number) <= 15):  # noqa: PLR2004  below 2**53
         raise ApiError(404, f"no cycle {printable(number)[:20]!r}", "cycles are whole numbers", "path.cycle")
     recorded = await _recorded(request, cycle=int(number))
-    try:
-        before = await request.app[RENDERER].source.recorded(cycle=int(number) - 1)
-    except (NotRecorded, RecordsBusy):  # it tells what was new; the decision is worth showing without
-        before = None
+    before = recorded.before
+    if (
+        before is None
+    ):  # just before a keyframe; without it nothing tells what was new, and the decision is worth showing
+        with suppress(NotRecorded, RecordsBusy):
+            before = await request.app[RENDERER].source.recorded(cycle=int(number) - 1)
     page = await asyncio.to_thread(decision_page, recorded, before, query_of(request, DecisionQuery).model)
     return await packed(request, page)
 

@@ -57,13 +57,14 @@ class PageData:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycle:
-    """One cycle as the journal has it."""
+    """One cycle as the journal has it. `before`: the cycle before it, None where it has to be read by itself."""
 
     plan: Plan
     snapshot: Snapshot
     policy_digest: str
     code_digest: str
     outcomes: tuple[Outcome, ...] = ()
+    before: "RecordedCycle | None" = None
 
 
 class NotRecorded(LookupError):

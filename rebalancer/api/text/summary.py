@@ -29,7 +29,7 @@ def summary(  # noqa: PLR0913  # one clause each
     if latency is not None and slo is not None:
         parts.append(f"latency {figure(latency)} s of {figure(slo)} s")
     late = latency is not None and slo is not None and latency > slo
-    return printable(f"{', '.join(parts)}: {_verdict(decision, lacks, at, late=late)}")
+    return printable(f"{', '.join(parts)}: {_verdict(model, decision, lacks, at, late=late)}")
 
 
 def _has(decision: ModelDecision) -> str:
@@ -45,7 +45,7 @@ def _works(decision: ModelDecision, load: ModelLoad) -> str:
     return f"works at {figure(work)} of {decision.ready}" if work else "has no work"
 
 
-def _verdict(decision: ModelDecision, lacks: Unmet | None, at: float, *, late: bool) -> str:
+def _verdict(model: Model, decision: ModelDecision, lacks: Unmet | None, at: float, *, late: bool) -> str:
     if lacks is not None:
         return f"short of {counted(lacks.replicas, 'replica')} since {when(lacks.since, at)}"
     if decision.ready < decision.floor:
@@ -53,7 +53,10 @@ def _verdict(decision: ModelDecision, lacks: Unmet | None, at: float, *, late: b
     if decision.demand is None:
         return "not seen, so it keeps what it has"
     if late:
-        return "late, though more replicas would not help"
+        most = decision.granted >= model.max_replicas
+        return (
+            f"late with all that its policy allows ({model.max_replicas})" if most else "late with all that it asks for"
+        )
     return f"fine, and would use {decision.headroom} more" if decision.headroom else "fine"
 
 

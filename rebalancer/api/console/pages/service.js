@@ -11,7 +11,7 @@ export const health = ([it, checks]) => [
   h("dl", { class: "facts" }, facts(it).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value)))),
   it.unready?.length > 0 && section("unready", "Not as it should be", null, h("ul", { class: "plain" }, it.unready.map((each) => h("li", { key: each.what }, `${each.what} since ${clock(each.since)}${each.detail && `: ${each.detail}`}`)))),
   section("doctor", `Checks ${checks.findings.length + checks.well}`, h("span", { class: "quiet" }, `${checks.well} well, ${checks.findings.length} not`),
-    checks.findings.length === 0 && h("p", { class: "quiet" }, "Nothing was found."),
+    checks.findings.length === 0 && h("p", { class: "quiet" }, "All of it is well."),
     h("ul", { class: "findings" }, checks.findings.map((each, n) => h("li", { key: `${each.about} ${each.trap} ${n}`, class: each.state === "FAIL" ? "critical" : null, "data-row": true },
       h("strong", {}, each.state), " ", h("span", { class: "name" }, each.about), ` ${each.said}`, each.trap && h("span", { class: "quiet" }, ` (trap ${each.trap})`),
       each.fix && h("p", { class: "quiet" }, `fix: ${each.fix}`)))),
