@@ -137,6 +137,7 @@ def _code(handle: BinaryIO, until: int) -> str:
 def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], None]) -> RecordedCycle:
     snapshot = journal.EMPTY
     decided: journal.CycleLine | None = None
+    before: RecordedCycle | None = None
     outcomes: list[Outcome] = []
     for number, raw in enumerate(handle):
         if number % 16 == 0:
@@ -148,9 +149,11 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
             snapshot = journal.apply(snapshot, line.delta)
             if isinstance(line, journal.CycleLine) and line.delta.cycle == target.cycle:
                 decided = line
+            elif isinstance(line, journal.CycleLine) and line.delta.cycle == target.cycle - 1:
+                before = RecordedCycle(from_bytes(bytes(line.plan), Plan), snapshot, line.policy, code)
         elif isinstance(line, journal.OutcomeLine) and line.outcome.intent.cycle == target.cycle:
             outcomes.append(line.outcome)
     if decided is None:
         raise NotRecorded(f"cycle {target.cycle} is not whole in the journal")
     plan = from_bytes(bytes(decided.plan), Plan)
-    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes))
+    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes), before)

@@ -1,9 +1,11 @@
 """The policy in force while the service runs: the file's, or at a start what was in force before a file that is bad."""
 
 import asyncio
+from dataclasses import replace
 
 import structlog
 
+from rebalancer.api.ports.page_data import PolicyChange
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.past import read_last_policy
 from rebalancer.domain.policy import Policy
@@ -14,6 +16,7 @@ from rebalancer.kafka.topic_past import PastUnreadable
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.recorder import Recorder
+from rebalancer.settings.policy_differences import differences
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.state import ClusterState
 
@@ -34,6 +37,11 @@ class FollowedPolicy:
         self._broker = broker
         self._clock = clock
         self._recorder = recorder
+        self._change = PolicyChange(file=str(file.path))
+
+    def last_change(self) -> PolicyChange:
+        """When the policy in force came into force, and what was other before; of a start nothing before is known."""
+        return self._change
 
     def in_force(self) -> Policy:
         """The policy in force; ports open when there is one. Raises NoPolicy."""
@@ -48,6 +56,7 @@ class FollowedPolicy:
         if self._file.current is None:
             await self._go_on_from_the_last()
         policy = self.in_force()
+        self._change = replace(self._change, at=self._clock.now())
         self._recorder.policy(policy, self._clock.now())
         return policy
 
@@ -76,13 +85,15 @@ class FollowedPolicy:
         """
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            now = self._clock.now()
+            now, digest = self._clock.now(), self._file.digest
             if not await asyncio.to_thread(self._file.changed, now):
                 continue
             if self._file.trouble is not None:
                 log.warning("policy", problem=self._file.trouble)
             policy = self._file.current
             if policy is not None and policy is not cycle_ports.policy:
+                others = await asyncio.to_thread(differences, cycle_ports.policy, policy)
+                self._change = replace(self._change, at=now, before=digest, differences=others)
                 cycle_ports.policy = policy
                 state.set_policy(policy, now)
                 watches.follow(policy)

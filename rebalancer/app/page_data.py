@@ -1,28 +1,35 @@
 """What the console's pages are made of: implements `api.ports.page_data.PageDataSource` over the running parts."""
 
-from collections.abc import Callable
 
 from rebalancer.api.ports.day import Day
-from rebalancer.api.ports.page_data import PageData, RecordedCycle
+from rebalancer.api.ports.page_data import PageData, RecordedCycle, TrapLook
 from rebalancer.api.ports.timeline import DecisionRow, Point
 from rebalancer.app.archive import Archive
+from rebalancer.app.followed import FollowedPolicy
 from rebalancer.app.history import History
 from rebalancer.app.status_reporter import StatusReporter
-from rebalancer.domain.policy import Policy
+from rebalancer.app.trap_looks import TrapLooks
 from rebalancer.obs.clock import Clock
 
 
 class ServicePageData:
-    """Page data from the status reporter, the history and the journal's archive; `policy` gives the one in force."""
+    """Page data from the status reporter, the policy that is followed, the history and the journal's archive."""
 
-    def __init__(
-        self, reporter: StatusReporter, clock: Clock, policy: Callable[[], Policy], history: History, archive: Archive
+    def __init__(  # noqa: PLR0913  # the parts it reads
+        self,
+        reporter: StatusReporter,
+        clock: Clock,
+        policy: FollowedPolicy,
+        history: History,
+        archive: Archive,
+        traps: TrapLooks,
     ) -> None:
         self._reporter = reporter
         self._clock = clock
         self._policy = policy
         self._history = history
         self._archive = archive
+        self._traps = traps
         self._epoch = f"{int(clock.now() * 1000):x}"
 
     @property
@@ -38,10 +45,11 @@ class ServicePageData:
             epoch=self._epoch,
             status=status,
             snapshot=known,
-            policy=self._policy(),
+            policy=self._policy.in_force(),
             loans=self._history.loans,
             timeline=self._history.recent(status.at),
             accounts=self._history.accounts,
+            policy_change=self._policy.last_change(),
         )
 
     def chart(self, model: str) -> tuple[Point, ...]:
@@ -51,6 +59,10 @@ class ServicePageData:
     def day(self) -> Day:
         """The last day of all models and pools."""
         return self._history.day()
+
+    def traps(self) -> TrapLook:
+        """The last look for traps."""
+        return self._traps.last()
 
     def decisions(self) -> tuple[DecisionRow, ...]:
         """Cycles in memory, oldest first."""

@@ -33,6 +33,7 @@ from rebalancer.app.sources import prometheus_of, read_when_pods_are_known, sink
 from rebalancer.app.status_reporter import StatusReporter
 from rebalancer.app.tasks import Tasks
 from rebalancer.app.topics import broker_of
+from rebalancer.app.trap_looks import TrapLooks
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.intake import KafkaIntake
@@ -92,7 +93,8 @@ class Service:
         self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, self.outbox, self.recorder, lead)
         self.operator = ServiceOperatorPort(settings, clock, lead.instance, lead.leader, self._policy.in_force)
         archive = Archive(self._files.paths, clock)
-        page_data = ServicePageData(self.reporter, clock, self._policy.in_force, self.history, archive)
+        self._traps = TrapLooks(clock, self._policy.in_force, self.reporter.snapshot)
+        page_data = ServicePageData(self.reporter, clock, self._policy, self.history, archive, self._traps)
         self._reviews = Reviews(clock)
         authority = self._reviews if settings.api_auth == "kubernetes" else Trusting()
         self.servers = Servers(
@@ -126,7 +128,7 @@ class Service:
         self._tasks.spawn("outbox", self.outbox.run())
         access = await find_access(settings.kubeconfig, settings.kube_context or None)
         self._kube = kube = KubeClient(access, self.clock, self._rng)
-        self.reporter.kube = self._reviews.kube = self.operator.kube = kube
+        self.reporter.kube = self._reviews.kube = self.operator.kube = self._traps.kube = kube
         signatures = Signatures(settings.cluster_name, {})
         if settings.override_keys_dir is not None:
             await look_for_keys(settings.override_keys_dir, signatures)
@@ -281,6 +283,7 @@ class Service:
         await self._decisions.stop()
         await self.leadership.release()
         await self._tasks.stop()
+        await self._traps.stop()
         await self.outbox.close()
         await self.recorder.close()
         await self.servers.stop()

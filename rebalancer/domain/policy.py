@@ -376,9 +376,12 @@ class Policy(Part):
         description="Topics that others write as they are, beside our own: which, and what their names mean.",
     )
 
-    def to_mapping(self) -> dict[str, object]:
-        """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps."""
-        return self.model_dump(mode="json", by_alias=True)
+    def to_mapping(self, *, defaults: bool = True) -> dict[str, object]:
+        """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps.
+
+        Without `defaults` only what differs from them, which is what people want to read.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=not defaults)
 
 
 def json_schema() -> dict[str, object]:

@@ -101,6 +101,7 @@ def run_demo(options: Options, serve: Serve) -> bool:
     options.folder.mkdir(parents=True, exist_ok=True)
     with _alone_in(options.folder):
         _log_to(options.folder)
+        options.journal.unlink(missing_ok=True)  # of another world, and at 4x it may reach into this one's future
         console = a_console()
         clock = ScaledClock(options.speed)
         cluster = build(demo_policy(), clock.now())

@@ -28,7 +28,7 @@ def unique_model_names(policy: Part) -> Iterator[Finding]:
 def unique_producer_topics(policy: Part) -> Iterator[Finding]:
     """A topic is read once: two producers in one topic cannot be told apart."""
     named = ((producer.at("topic"), producer.text("topic")) for producer in policy.parts("producers"))
-    return _unique("producer topic", named, fix="give each producer a topic of its own")
+    return unique("producer topic", named, fix="give each producer a topic of its own")
 
 
 def known_pools(policy: Part) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from rebalancer.api.ports.day import NO_DAY, Day
-from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle
+from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, TrapLook
 from rebalancer.api.ports.status import StatusPort
 from rebalancer.api.ports.timeline import DecisionRow, Point
 from rebalancer.domain.policy import Policy
@@ -23,6 +23,7 @@ class SomePageData:
         self._news = asyncio.Event()
         self.version = 0
         self.made = 0
+        self.looked = TrapLook()
         self.rows: tuple[DecisionRow, ...] = ()
         self.charts: dict[str, tuple[Point, ...]] = {}
         self.last_day = NO_DAY
@@ -47,6 +48,9 @@ class SomePageData:
 
     def day(self) -> Day:
         return self.last_day
+
+    def traps(self) -> TrapLook:
+        return self.looked
 
     def decisions(self) -> tuple[DecisionRow, ...]:
         return self.rows

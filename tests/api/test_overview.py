@@ -7,7 +7,7 @@ from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.pages.gpu_tiles import GpuTiles, on_loan, seat
 from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
 from rebalancer.api.pages.overview import overview
-from rebalancer.api.pages.values import AttentionItem, Overview
+from rebalancer.api.pages.values import Overview, WayOut
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.words import clock
 from rebalancer.domain.memory import Loan
@@ -111,7 +111,8 @@ def test_what_stays_pinned_in_shadow_needs_somebody_who_gives_it_back() -> None:
         "bounds or limits of ours are still on 1 object (scaledobject/serving/sdxl): KEDA cannot move past them; "
         "run rebalancer hand-back"
     )
-    assert AttentionItem("warning", said) in attention
+    (item,) = [each for each in attention if each.text == said]
+    assert item.way_out == WayOut("give it back", "rebalancer hand-back")
 
 
 def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning() -> None:
@@ -123,9 +124,38 @@ def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning(
     assert said["llama-70b"].text.startswith(
         "llama-70b is under its floor: 1 of 2 replicas are Ready, short of 1 replica (4 GPUs)"
     )
-    assert said["qwen-32b"] == AttentionItem(
-        "warning", "qwen-32b is not seen and keeps what it has: concurrency 48 s old", model="qwen-32b"
+    assert said["qwen-32b"].text == "qwen-32b is not seen and keeps what it has: concurrency 48 s old"
+    assert said["qwen-32b"].way_out == WayOut(
+        "pin it if you know better",
+        "rebalancer override add pin qwen-32b 2 --for 30m --reason WHY",
+        "pin",
+        "qwen-32b",
+        2,
     )
+
+
+def test_who_is_short_is_told_with_its_impact_since_when_and_what_a_person_may_do() -> None:
+    late = "4.2 replicas of work on 3, about 140 of 900 requests late in 110 s"
+    row = replace(PLAN.unmet[0], lateness=late, since=at("03:11:40"))
+    page = of(page_data_with(plan=replace(PLAN, unmet=(row,))))
+    (short,) = [item for item in page.attention if item.model == "llama-70b"]
+    assert (short.impact, short.since) == (late, at("03:11:40"))
+    assert "late" not in short.text
+    assert short.way_out == WayOut(
+        "cap qwen-32b at 2 now", "rebalancer override add cap qwen-32b 2 --for 30m --reason WHY", "cap", "qwen-32b", 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("constraint", "kind", "model"), [("budget", "cap", ""), ("override", "end", "llama-70b"), ("waiting", "", "")]
+)
+def test_the_way_out_of_a_need_is_the_one_that_its_constraint_has(constraint: str, kind: str, model: str) -> None:
+    row = replace(PLAN.unmet[0], constraint=constraint, why="the pools are full", since=NOW - 3600.0)
+    page = of(page_data_with(plan=replace(PLAN, unmet=(row,), refusals=())))
+    (short,) = [item for item in page.attention if item.model == "llama-70b"]
+    assert short.way_out is not None
+    assert (short.way_out.kind, short.way_out.model) == (kind, model)
+    assert short.way_out.command.startswith("rebalancer ")
 
 
 @pytest.mark.parametrize(("seconds", "asked_for"), [(200.0, False), (481.0, True)])
@@ -164,7 +194,8 @@ def test_a_fight_over_a_field_is_told() -> None:
     refusal = Refusal("foreign", "sdxl", 6, 2, "argocd wrote spec.replicas twice in 10 min")
     needs = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
     assert [item.model for item in needs if "argocd" in item.text] == ["sdxl"]
-    assert any(item.text.endswith("; `rebalancer stand-up sdxl` ends this") for item in needs)
+    (fought,) = [item for item in needs if "argocd" in item.text]
+    assert fought.way_out == WayOut("stand up", "rebalancer stand-up sdxl --reason WHY", "standUp", "sdxl")
 
 
 def test_gpus_that_differ_between_policy_and_cluster_are_told() -> None:

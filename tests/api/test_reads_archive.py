@@ -80,6 +80,15 @@ def archive(book: Book) -> Archive:
     return Archive(book.files.paths, HandClock())
 
 
+async def test_a_cycle_comes_with_the_one_before_it_but_for_the_first_of_a_keyframe(book: Book) -> None:
+    found = {cycle: await archive(book).recorded(cycle=cycle) for cycle in (2, 50, CYCLES)}
+    for cycle, recorded in found.items():
+        assert recorded.before is not None
+        snapshot, decision = book.decided[cycle - 1]
+        assert (recorded.before.plan, recorded.before.snapshot) == (decision.plan, snapshot)
+    assert (await archive(book).recorded(cycle=1)).before is None
+
+
 async def test_every_cycle_comes_back_as_it_was_decided_with_its_inputs_and_outcomes(book: Book) -> None:
     for cycle in (1, 2, 30, 31, 32, 61, CYCLES):
         found = await archive(book).recorded(cycle=cycle)

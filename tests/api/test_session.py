@@ -44,6 +44,7 @@ async def test_the_page_learns_who_it_is_and_what_it_may_do_where(api: Asked) ->
         return (wanted["verb"], wanted["resource"], wanted["namespace"]) in {
             ("get", "decisions", ""),
             ("create", "overrides", "serving"),
+            ("delete", "overrides", NAMESPACE),
             ("create", "writestops", ""),
         }
 
@@ -52,7 +53,14 @@ async def test_the_page_learns_who_it_is_and_what_it_may_do_where(api: Asked) ->
     page = (await api("GET", "/v1/session", cookie)).json
     assert page == {
         "user": "ann",
-        "may": {"read": True, "override": ["serving"], "stop": True, "resume": False},
+        "may": {
+            "read": True,
+            "override": ["serving"],
+            "stop": True,
+            "resume": False,
+            "end": [NAMESPACE],
+            "asked": [NAMESPACE, "serving"],
+        },
         "expiresAt": "2027-01-15T16:00:00Z",
     }
     api.kubernetes.allow = lambda _user, _wanted: True

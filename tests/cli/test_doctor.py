@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from rebalancer.cli.commands.doctor.checks import of_snapshot, of_status
+from rebalancer.api.text.checks import of_snapshot, of_status
 from rebalancer.cli.commands.doctor.table import rendered
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.placement import Placement

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.overview import overview
 from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.text.checks import of_snapshot
 from rebalancer.api.text.explain import render_explain
-from rebalancer.cli.commands.doctor.checks import of_snapshot
 from rebalancer.cli.render import render_status
 from rebalancer.domain.quota_view import Holder
 from rebalancer.survey.finding import WARN

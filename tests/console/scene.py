@@ -1,20 +1,25 @@
 """One night at 03:12:07: a spot node goes in 93 s, a model is short, a person has capped another."""
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.api.pages.badges import badges
 from rebalancer.api.pages.history import HistoryPage, ModelGpus, ModelHistory, PoolHistory
 from rebalancer.api.pages.values import (
     AttentionItem,
+    Checks,
     DecisionPage,
+    ModelBeside,
     ModelPage,
     ModelRow,
     NodeTiles,
     Overview,
+    PolicyPage,
     PoolRow,
     ReplicaRow,
     Seated,
     SignalRow,
+    WayOut,
 )
 from rebalancer.api.ports.requests import Preview
 from rebalancer.api.ports.status import Status
@@ -22,6 +27,7 @@ from rebalancer.api.ports.timeline import Point, ShiftStep, TimelineEvent
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
 from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.survey.finding import Finding
 
 NOW = 1_800_069_127.0  # 2027-01-16T03:12:07Z
 CYCLE = 48_211
@@ -91,9 +97,29 @@ TIMELINE = tuple(
 )
 
 ATTENTION = (
-    AttentionItem("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
     AttentionItem(
-        "warning", "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"
+        "critical",
+        "spot-2 goes 03:13:40: llama-70b 1, sdxl 4",
+        at("03:13:40"),
+        pool="spot",
+        node="spot-2",
+        since=at("03:11:40"),
+        way_out=WayOut("follow it", "rebalancer explain --node spot-2"),
+    ),
+    AttentionItem(
+        "warning",
+        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink 03:14:40",
+        at("03:14:40"),
+        "llama-70b",
+        impact="6.6 replicas of work on 6, about 140 of 900 requests late in 110 s",
+        since=at("03:11:40"),
+        way_out=WayOut(
+            "cap qwen-32b at 2 now",
+            "rebalancer override add cap qwen-32b 2 --for 30m --reason WHY",
+            "cap",
+            "qwen-32b",
+            2,
+        ),
     ),
 )
 
@@ -150,6 +176,7 @@ def _row(model: str, numbers: tuple[int, ...], why: str, next_at: float | None, 
         workload_class=workload_class,
         namespace="serving",
         on_loan=min(ready, borrowed),
+        most=8,
     )
 
 
@@ -239,6 +266,13 @@ LLAMA = ModelPage(
     chart=tuple(_point(minute) for minute in range(61)),
     timeline=tuple(each for each in TIMELINE if each.model == "llama-70b" or each.kind == "notice"),
     overrides=(),
+    summary="has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5: short of 1 replica since 03:11:40",
+    changes_when=(
+        "1 replica more from about 03:14:11 on",
+        "qwen-32b may shrink to 2 at 03:14:40 (guard step)",
+        "its 8th replica when more than 48 requests/s arrive (44 expected now)",
+    ),
+    most=8,
 )
 
 STEPS = 360
@@ -339,6 +373,56 @@ DECISION = DecisionPage(
     code_digest="sha256:51aa90ce12",
     plan=PLAN,
     inputs=Snapshot(cycle=CYCLE, at=NOW - 1),
+    beside=(
+        ModelBeside("sdxl", 6, 2, 2, "gives up 4 replicas"),
+        ModelBeside("llama-70b", 7, 7, 7, "short 1"),
+        ModelBeside("qwen-32b", 3, 3, 2, "step holds 1"),
+    ),
+    triggers=("spot-2 goes 03:13:40", "sdxl needs 2 instead of 6: 8 requests / 4"),
+)
+
+POLICY = PolicyPage(
+    at=NOW,
+    digest="9f2c41d07b",
+    since=at("03:02:00"),
+    before="77aa01b2c3",
+    differences=("models.sdxl.maxReplicas 4 -> 8", "models.whisper is gone"),
+    file="/etc/rebalancer/policy.yaml",
+    text=msgspec.json.encode(
+        {
+            "pools": [{"name": "spot", "kind": "elastic", "gpuLimit": 24}],
+            "models": [
+                {
+                    "id": "sdxl",
+                    "targets": [{"pool": "spot"}],
+                    "gpusPerReplica": 1,
+                    "minReplicas": 0,
+                    "entitlement": 2,
+                    "maxReplicas": 8,
+                }
+            ],
+        }
+    ).decode(),
+)
+
+CHECKS = Checks(
+    at=NOW,
+    findings=(
+        Finding(
+            "FAIL",
+            "scaledobject/serving/sdxl",
+            "trigger 0: AverageValue of an average",
+            "metricType: Value",
+            "average-of-an-average",
+            "docs/reference/traps.md#average-of-an-average",
+        ),
+        Finding(
+            "warn", "nodepool/spot", "consolidateAfter 30s < load time 7m40s", "spec.disruption.consolidateAfter: 10m"
+        ),
+    ),
+    looked_at=at("03:10:00"),
+    unread=("nodes, pods and everything else: rebalancer doctor looks at them with your own rights",),
+    well=22,
 )
 
 STATUS = Status(

@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rebalancer.api.handlers.console_files import console_routes
+from rebalancer.api.handlers.session import May, SessionPage
 from rebalancer.api.http.json_codec import from_text, to_wire
 from rebalancer.api.http.route import Handler
 from rebalancer.api.pages.decisions import DecisionsQuery, decisions
@@ -18,9 +19,22 @@ from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, Po
 from rebalancer.api.ports.operator import Accepted, Writes
 from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.api.serving.middleware import add_headers
-from tests.console.scene import DECISION, HISTORY, LLAMA, MODEL_HISTORY, NEW, OVERVIEW, PREVIEW, STATUS
+from tests.console.scene import (
+    CHECKS,
+    DECISION,
+    HISTORY,
+    LLAMA,
+    MODEL_HISTORY,
+    NEW,
+    NOW,
+    OVERVIEW,
+    POLICY,
+    PREVIEW,
+    STATUS,
+)
 
 TOKEN = "a-token"
+NAMESPACES = ("rebalancer", "serving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
     `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history.
+    `may`: the rights that the session tells, `sessions` how often it was asked for.
     `blind`: it has no picture to give. `asked` are the changes asked for; the next `lost` get no reply, the next
     `stale` hear that the plan has changed.
     """
@@ -54,6 +69,8 @@ class SceneServer:
         self.lost = 0
         self.stale = 0
         self.preview = PREVIEW
+        self.may = May(read=True, override=NAMESPACES, stop=True, resume=True, end=NAMESPACES, asked=NAMESPACES)
+        self.sessions = 0
         self.url = ""
         self._listeners: set[asyncio.Queue[bytes]] = set()
 
@@ -74,14 +91,14 @@ class SceneServer:
         return f"id: {it.epoch}-{it.cycle}\nevent: overview\ndata: {to_wire(it).decode()}\n\n".encode()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["SceneServer"]:
-        """Listen on a free port of loopback."""
+    async def running(self, port: int = 0) -> AsyncIterator["SceneServer"]:
+        """Listen on a port of loopback, 0: one that is free; whoever listens to the stream hears its end."""
         app = web.Application()
         app.on_response_prepare.append(add_headers)
         app.add_routes(console_routes())
         app.add_routes(
             [
-                web.get("/v1/session", self._json(lambda _: {"user": "oncall", "expiresAt": "2027-01-16T11:00:00Z"})),
+                web.get("/v1/session", self._session),
                 web.get("/v1/overview", self._overview),
                 web.get("/v1/models/{id}", self._json(lambda _: self.model)),
                 web.get("/v1/pools/{name}", self._json(self._pool)),
@@ -90,6 +107,8 @@ class SceneServer:
                 web.get("/v1/decisions", self._json(self._decisions)),
                 web.get("/v1/decisions/{cycle}", self._json(lambda _: DECISION)),
                 web.get("/v1/status", self._json(lambda _: STATUS)),
+                web.get("/v1/policy", self._json(lambda _: POLICY)),
+                web.get("/v1/checks", self._json(lambda _: CHECKS)),
                 web.get("/v1/writes/preview", self._json(lambda _: self.preview)),
                 web.post("/v1/session", self._login),
                 web.delete("/v1/session", self._logout),
@@ -102,7 +121,7 @@ class SceneServer:
         )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
@@ -115,7 +134,15 @@ class SceneServer:
     async def _overview(self, request: web.Request) -> web.StreamResponse:
         if self.blind:
             return web.json_response({"error": "nothing is decided yet", "fix": "see /readyz"}, status=503)
-        return await self._json(lambda _: self.overview)(request)
+        wanted = request.query.get("q", "")
+        rows = tuple(each for each in self.overview.models if wanted in each.model)
+        found = replace(self.overview, models=rows, models_total=len(rows)) if wanted else self.overview
+        return await self._json(lambda _: found)(request)
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        self.sessions += 1
+        page = SessionPage("oncall", self.may, NOW + 25_000.0)
+        return await self._json(lambda _: page)(request)
 
     def _pool(self, request: web.Request) -> PoolPage:
         pool = next(each for each in self.overview.pools if each.name == request.match_info["name"])

@@ -7,10 +7,13 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
+from rebalancer.api.handlers.session import May
+from rebalancer.api.pages.values import AttentionItem, WayOut
 from rebalancer.domain.people import WriteStop
 from rebalancer.domain.plan import Refusal
+from rebalancer.planning.overrides.rulings import PRECEDENCE
 from tests.console.conftest import Opened
-from tests.console.scene import CAP, CYCLE, LLAMA, NEW, NOW, PREVIEW, at
+from tests.console.scene import CAP, CYCLE, LLAMA, NEW, NOW, OVERVIEW, PREVIEW, at
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -60,6 +63,46 @@ async def test_a_silent_service_grows_late_then_not_live(scene: SceneServer, ope
     await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
 
 
+async def test_a_service_that_misses_three_beats_dims_the_page_and_says_what_to_do_until_it_speaks(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    scene.silent = True
+    await page.clock.run_for(12_000)
+    gone = page.locator(".gone")
+    await expect(gone).to_have_count(0)
+    await page.clock.run_for(5_000)
+    await expect(gone).to_contain_text("No word from the service since 03:12:07 UTC")
+    await expect(gone).to_contain_text("kubectl get pods --namespace rebalancer")
+    await expect(gone).to_contain_text("rebalancer status")
+    await expect(page.locator("main")).to_have_class(re.compile("dim"))
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_enabled()
+    scene.silent = False
+    await scene.beat(NOW + 20)
+    await page.clock.run_for(1_000)
+    await expect(gone).to_have_count(0)
+    await expect(page.locator("main")).not_to_have_class(re.compile("dim"))
+
+
+async def test_a_service_that_died_and_came_back_is_followed_again_by_itself(opened: Opened) -> None:
+    opened.expected += ["net::ERR", "ERR_"]
+    async with SceneServer().running() as first:
+        url = first.url
+        page = await opened("about:blank")
+        await page.clock.install()
+        await page.goto(url + "/console/")
+        await shown(page)
+    await page.clock.run_for(17_000)
+    await expect(page.locator(".gone")).to_be_visible()
+    async with SceneServer(replace(OVERVIEW, cluster="again")).running(int(url.rpartition(":")[2])):
+        await expect(page.locator(".cluster")).to_have_text("again", timeout=30_000)  # the browser's own patience
+        await page.clock.run_for(1_000)
+        await expect(page.locator(".gone")).to_have_count(0)
+
+
 async def test_a_beat_keeps_it_live_only_as_long_as_there_are_plans(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
     await shown(page)
@@ -99,7 +142,7 @@ async def test_an_override_is_previewed_applied_and_in_force_when_the_stream_say
     await expect(page.locator("dialog .command")).to_contain_text(command)
     await page.keyboard.press("Enter")
     await expect(page.locator("dialog pre")).to_contain_text("now  qwen-32b 3 -> 2  passes step; floor 1 kept")
-    await expect(page.locator("dialog")).to_contain_text("Unmet 1 → 0")
+    await expect(page.locator("dialog")).to_contain_text("Short by 1 replica without it, by 0 with it.")
     assert scene.asked == []
     await page.get_by_role("button", name="Apply").click()
     outcome = page.locator("dialog .outcome")
@@ -118,7 +161,155 @@ async def test_an_override_is_previewed_applied_and_in_force_when_the_stream_say
     await expect(page.locator("main .overrides li")).to_have_count(2)
     await expect(outcome).to_have_text("Accepted")
     await scene.show(overrides=(CAP, replace(NEW, phase="InForce")), cycle=48_216)
-    await expect(outcome).to_have_text("In force, cycle 48216")
+    await expect(page.locator("dialog")).to_be_hidden()
+    await expect(page.locator("#toast")).to_contain_text("cap qwen-32b 2: In force, cycle 48216")
+
+
+async def test_what_was_just_applied_is_taken_back_by_one_button_and_the_stream_says_so(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    await scene.show(overrides=(CAP, replace(NEW, phase="InForce")), cycle=CYCLE + 1)
+    await page.get_by_role("button", name="Undo").click()
+    toast = page.locator("#toast")
+    await expect(toast).to_contain_text("cap qwen-32b 2: ending it")
+    assert (scene.asked[-1].method, scene.asked[-1].path) == ("DELETE", f"/v1/overrides/{NEW.namespace}/{NEW.name}")
+    await scene.show(overrides=(CAP,), cycle=CYCLE + 2)
+    await expect(toast).to_contain_text(f"cap qwen-32b 2: Ended, cycle {CYCLE + 2}")
+    await page.get_by_role("button", name="Dismiss").click()
+    await expect(toast).to_be_empty()
+
+
+async def test_an_override_that_does_nothing_is_told_why_and_offers_no_undo(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    refused = replace(NEW, phase="Refused", message="2 is below the floor 3")
+    await scene.show(overrides=(CAP, refused), cycle=CYCLE + 1)
+    await expect(page.locator("#toast")).to_contain_text("Refused: 2 is below the floor 3")
+    await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+
+
+async def test_each_kind_of_override_says_what_it_means_in_a_line_of_its_own(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="Add").click()
+    kinds = await page.get_by_label("What").locator("option").all_text_contents()
+    assert set(kinds) == set(PRECEDENCE)
+    told = []
+    for kind in kinds:
+        await page.get_by_label("What").select_option(kind)
+        told.append(await page.locator("dialog .means").inner_text())
+    assert len(set(told)) == len(kinds)
+    assert all(each.endswith(".") for each in told)
+
+
+async def test_the_dialog_shows_between_which_numbers_one_chooses(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="Add").click()
+    facts = page.locator("dialog .facts-line")
+    await expect(facts).to_contain_text("once a model is named")
+    await page.get_by_label("Model", exact=True).fill("llama-70b")
+    await expect(facts).to_have_text(re.compile(r"now 6\s+floor 2\s+most 8"))
+
+
+async def test_what_it_costs_stands_before_the_button(scene: SceneServer, opened: Opened) -> None:
+    cost = (
+        "qwen-32b loses 1 replica: 2.4 replicas of work on 2, about 31 more of 210 requests late in 110 s than with 3"
+    )
+    scene.preview = replace(PREVIEW, costs=(cost,), lines=(*PREVIEW.lines, f"cost {cost}"))
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    costs, apply = page.locator("dialog .costs li"), page.get_by_role("button", name="Apply")
+    await expect(costs).to_have_text([cost])
+    await expect(page.locator("dialog pre")).not_to_contain_text("cost ")
+    above, below = await costs.bounding_box(), await apply.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] < below["y"]
+
+
+async def test_a_need_opens_the_dialog_that_helps_filled_in(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    needs = page.locator(".needs li")
+    await expect(needs.nth(1)).to_contain_text("about 140 of 900 requests late in 110 s, since 03:11:40")
+    await expect(needs.nth(0).locator("code")).to_have_text("rebalancer explain --node spot-2")
+    await page.get_by_role("button", name="Cap qwen-32b at 2 now").click()
+    await expect(page.get_by_label("Model", exact=True)).to_have_value("qwen-32b")
+    await expect(page.get_by_label("Replicas", exact=True)).to_have_value("2")
+    await expect(page.get_by_label("What")).to_have_value("cap")
+
+
+async def test_a_need_that_an_override_makes_offers_to_end_that_one(scene: SceneServer, opened: Opened) -> None:
+    end = WayOut("end what keeps sdxl there", "rebalancer override list", "end", "sdxl")
+    need = AttentionItem("warning", "sdxl is short of 4 replicas: cap 6 by ci", model="sdxl", way_out=end)
+    scene.overview = replace(scene.overview, attention=(need,))
+    page = await opened(scene.url + "/console/")
+    await page.get_by_role("button", name="End what keeps sdxl there").click()
+    await expect(page.locator("dialog h2")).to_have_text("End cap sdxl 6?")
+
+
+# --- rights
+
+
+async def test_buttons_that_one_may_not_press_are_dead_with_the_reason_and_rights_are_asked_once(
+    scene: SceneServer, opened: Opened
+) -> None:
+    scene.may = May(read=True, override=(), stop=False, resume=False, end=(), asked=("rebalancer", "serving"))
+    page = await opened(scene.url + "/console/")
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_disabled()
+    await expect(page.locator(".stand")).to_contain_text("oncall may not create writestops")
+    await expect(page.get_by_role("button", name="Add")).to_be_disabled()
+    await expect(page.locator("#overrides .title")).to_contain_text("oncall may not create overrides")
+    await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_disabled()
+    await expect(page.locator(".overrides li")).to_contain_text("oncall may not delete overrides in namespace serving")
+    await expect(page.get_by_role("button", name="Cap qwen-32b at 2 now")).to_be_disabled()
+    await page.get_by_role("link", name="llama-70b", exact=True).click()
+    await expect(page.get_by_role("button", name="Override").first).to_be_disabled()
+    await expect(page.locator(".head")).to_contain_text("oncall may not create overrides in namespace serving")
+    await scene.show(writes_stopped=STOP, cycle=CYCLE + 1)
+    await expect(page.get_by_role("button", name="Resume writes")).to_be_disabled()
+    assert (scene.sessions, scene.asked) == (1, [])
+
+
+async def test_who_may_decide_elsewhere_hears_before_the_button_that_it_is_not_here(
+    scene: SceneServer, opened: Opened
+) -> None:
+    scene.may = May(
+        read=True, override=("rebalancer",), stop=True, resume=True, end=(), asked=("rebalancer", "serving")
+    )
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    await expect(page.locator("dialog .buttons")).to_contain_text(
+        "oncall may not create overrides in namespace serving"
+    )
+
+
+async def test_a_right_that_nobody_asked_about_stops_no_button(scene: SceneServer, opened: Opened) -> None:
+    scene.may = May(read=True, override=("rebalancer",), stop=True, resume=True, end=(), asked=("rebalancer",))
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_enabled()
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
 
 
 async def test_the_page_of_a_model_that_we_stand_down_from_offers_to_stand_up(
@@ -226,7 +417,8 @@ async def test_ending_an_override_asks_once(scene: SceneServer, opened: Opened) 
     await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
     assert (scene.asked[0].method, scene.asked[0].path) == ("DELETE", "/v1/overrides/serving/ov-7f3a")
     await scene.show(overrides=(), cycle=CYCLE + 1)
-    await expect(page.locator("dialog .outcome")).to_have_text(f"Ended, cycle {CYCLE + 1}")
+    await expect(page.locator("#toast")).to_contain_text(f"cap sdxl 6: Ended, cycle {CYCLE + 1}")
+    await expect(page.locator("dialog")).to_be_hidden()
 
 
 # --- stop and resume
@@ -246,7 +438,7 @@ async def test_stop_names_what_is_in_flight_and_enter_stops(scene: SceneServer, 
     assert (scene.asked[0].path, scene.asked[0].body) == ("/v1/writes/stop", {"reason": "stopped in the console"})
     await expect(page.locator(".writing")).to_have_text("WRITING")
     await scene.show(writes_stopped=STOP, cycle=CYCLE + 1)
-    await expect(dialog.locator(".outcome")).to_have_text(f"In force, cycle {CYCLE + 1}")
+    await expect(page.locator("#toast")).to_contain_text(f"Writes stopped, cycle {CYCLE + 1}")
     await expect(page.locator(".writing")).to_have_text("STOPPED")
 
 
@@ -285,4 +477,4 @@ async def test_resume_shows_the_first_plan_and_wants_its_word(scene: SceneServer
     await expect(dialog.locator(".outcome")).to_have_text("Accepted")
     assert (scene.asked[0].path, scene.asked[0].body) == ("/v1/writes/resume", {"confirm": "resume"})
     await scene.show(writes_stopped=None, cycle=CYCLE + 1)
-    await expect(dialog.locator(".outcome")).to_have_text(f"Writing, cycle {CYCLE + 1}")
+    await expect(page.locator("#toast")).to_contain_text(f"Writing again, cycle {CYCLE + 1}")

@@ -14,7 +14,9 @@ from rebalancer.api.handlers.console_files import TYPES, assets
 from tests.console.server import SceneServer
 from tests.house.repository import ROOT
 
-ALL_BYTES, SCRIPT_BYTES = 60_000, 37_000  # as gzip; 10 KB of scripts draw the last hours, tiles by model and shifts
+# As gzip. Scripts: 25 KB were 13 modules; the last hours, tiles by model, decisions, policy, rights and ways out are
+# ten more. What counts is the whole, which keeps its 60 KB, and the first picture on slow 4G (`test_limits`).
+ALL_BYTES, SCRIPT_BYTES = 60_000, 51_000
 UNWANTED = re.compile(
     r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|setTimeout\(\s*[\"'`]|style="
 )

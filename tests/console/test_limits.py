@@ -1,5 +1,6 @@
 """The console at its limits: names that want to be markup, a thousand models, ten thousand GPUs."""
 
+import asyncio
 import re
 
 import pytest
@@ -19,6 +20,14 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&amp;{{7*7}}javascript:alert(3)\u202e"
 OVERVIEW_NODES, OTHER_NODES = 1_500, 2_500
 PAINT_SECONDS = 0.5  # on a machine of one's own
+SLOW_PAINT_SECONDS = 1.5
+SLOW_4G = {"latency": 150, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 750e3 / 8}  # ms; bytes per second
+PAINTED = """new MutationObserver((_, seen) => document.querySelector('#needs') &&
+    requestAnimationFrame(() => { globalThis.painted ??= performance.now(); seen.disconnect(); })
+    ).observe(document, {childList: true, subtree: true})"""
+WHEN_PAINTED = (
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(globalThis.painted))))"
+)
 NOISE = 8  # those that run this are shared
 
 
@@ -118,16 +127,48 @@ async def test_a_thousand_models_and_ten_thousand_gpus_stay_in_their_pages(scene
 async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: Opened) -> None:
     await opened(scene.url + "/console/")  # the browser's own first steps are not ours
     page = await opened("about:blank")
-    await page.add_init_script(
-        """new MutationObserver((_, seen) => document.querySelector('#needs') &&
-        requestAnimationFrame(() => { globalThis.painted ??= performance.now(); seen.disconnect(); })
-        ).observe(document, {childList: true, subtree: true})"""
-    )
+    await page.add_init_script(PAINTED)
     await page.goto(scene.url + "/console/")
     await page.locator("#needs").wait_for()
-    painted = (
-        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(globalThis.painted))))"
-    )
-    seconds = await page.evaluate(painted) / 1000
+    seconds = await page.evaluate(WHEN_PAINTED) / 1000
     print(f"useful picture: {seconds:.2f} s, budget {PAINT_SECONDS} s")  # noqa: T201  # a figure for people
     assert seconds <= NOISE * PAINT_SECONDS
+
+
+async def test_the_first_useful_picture_comes_soon_over_a_slow_line(scene: SceneServer, opened: Opened) -> None:
+    """Slow 4G as browsers' own tools have it; the browser throttles, so nothing here waits longer than its limit."""
+    page = await opened("about:blank")
+    network = await page.context.new_cdp_session(page)
+    async with asyncio.timeout(60):
+        await network.send("Network.enable")
+        await network.send("Network.emulateNetworkConditions", {"offline": False, **SLOW_4G})
+        await page.add_init_script(PAINTED)
+        await page.goto(scene.url + "/console/", wait_until="commit", timeout=30_000)
+        await page.locator("#needs").wait_for(timeout=30_000)
+        seconds = await page.evaluate(WHEN_PAINTED) / 1000
+        sent = await page.evaluate(
+            "performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0)"
+        )
+    print(f"useful picture on slow 4G: {seconds:.2f} s, budget {SLOW_PAINT_SECONDS} s, {sent} bytes")  # noqa: T201  # a figure for people
+    assert seconds <= NOISE * SLOW_PAINT_SECONDS
+
+
+async def test_at_most_two_pictures_a_second_are_drawn_however_many_are_sent(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await expect(page.locator(".cluster")).to_have_text("prod-eu")
+    await page.evaluate(
+        """() => { globalThis.pictures = 0; globalThis.began = performance.now();
+        new MutationObserver(() => { globalThis.pictures += 1; }).observe(
+        document.querySelector('.cluster'), {characterData: true, childList: true, subtree: true}); }"""
+    )
+    for number in range(40):
+        await scene.show(cluster=f"prod-{number}")
+        await page.clock.run_for(50)
+    await expect(page.locator(".cluster")).to_have_text(re.compile(r"^prod-\d+$"))
+    pictures, seconds = await page.evaluate("[globalThis.pictures, (performance.now() - globalThis.began) / 1000]")
+    assert seconds >= 2.0
+    assert 1 <= pictures <= 2 * seconds + 1  # and the one under way; 40 were sent

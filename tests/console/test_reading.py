@@ -12,7 +12,7 @@ from rebalancer.domain.people import WriteStop
 from rebalancer.domain.snapshot import Sync
 from tests.console.axe import axe_source
 from tests.console.conftest import NARROW, Opened
-from tests.console.scene import CAP, NOW, TIMELINE, at
+from tests.console.scene import CAP, CYCLE, NEW, NOW, TIMELINE, at
 from tests.console.server import SceneServer
 from tests.testbed.build import Missing
 
@@ -29,6 +29,7 @@ PAGES = (
     "/console/timeline?entry=48197-0f0f0f0f",
     "/console/decisions/48211",
     "/console/overrides",
+    "/console/policy",
     "/console/health",
 )
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # all that another theme can change
@@ -108,6 +109,105 @@ async def test_axe_finds_nothing_on_any_page(scene: SceneServer, opened: Opened,
     assert found == []
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing_in_dialogs_a_toast_and_a_page_whose_service_is_silent(
+    scene: SceneServer, opened: Opened, theme: str
+) -> None:
+    try:
+        axe = axe_source()
+    except Missing as missing:
+        pytest.skip(missing.reason)
+    page = await opened("about:blank", color_scheme=theme)
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    await page.evaluate(axe)
+    look = """() => axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map(
+        (each) => `${each.id}: ${each.nodes[0].html.slice(0, 200)} ${each.nodes[0].failureSummary}`))"""
+    await page.get_by_role("button", name="Cap qwen-32b at 2 now").click()
+    await page.get_by_label("Reason").fill("TICKET-1")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+    assert await page.evaluate(look) == []
+    await page.get_by_role("button", name="Apply").click()
+    await scene.show(overrides=(CAP, replace(NEW, phase="InForce")), cycle=CYCLE + 1)
+    await page.clock.run_for(1_000)
+    await expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    assert await page.evaluate(look) == []
+    scene.silent = True
+    await page.clock.run_for(17_000)
+    await expect(page.locator(".gone")).to_be_visible()
+    assert await page.evaluate(look) == []
+
+
+async def test_why_opens_with_a_sentence_then_what_would_change_it_and_its_numbers_stay_as_they_were_folded(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/models/llama-70b")
+    await shown(page)
+    why = page.locator("#why")
+    await expect(why.locator(".summary")).to_have_text(scene.model.summary)
+    await expect(why.locator("li")).to_have_text(list(scene.model.changes_when))
+    await expect(why.locator("pre")).to_be_hidden()
+    await why.get_by_text("The numbers").click()
+    await expect(why.locator("pre")).to_be_visible()
+    scene.model = replace(scene.model, summary="has 7, works at 6.6 of 7: fine", cycle=CYCLE + 1)
+    await scene.show(cycle=CYCLE + 1)
+    await expect(why.locator(".summary")).to_have_text("has 7, works at 6.6 of 7: fine")
+    await expect(why.locator("pre")).to_be_visible()
+    await page.reload()
+    await expect(why.locator("pre")).to_be_visible()
+
+
+async def test_a_decision_shows_what_was_new_and_each_model_before_and_after_with_the_way_to_its_steps(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/decisions/48211")
+    await shown(page)
+    await expect(page.locator("#triggers li")).to_have_text(
+        ["spot-2 goes 03:13:40", "sdxl needs 2 instead of 6: 8 requests / 4"]
+    )
+    beside = page.locator("#beside")
+    await expect(beside.locator("> .scroll tbody tr")).to_have_text([re.compile("^sdxl622gives up 4 replicas")])
+    await expect(beside).to_contain_text("2 models unchanged")
+    await expect(beside.get_by_role("link", name="qwen-32b")).to_be_hidden()
+    await beside.get_by_text("What stays as it is", exact=True).click()
+    await expect(beside.get_by_role("link", name="qwen-32b")).to_be_visible()
+    steps = page.locator("#steps-llama-70b")
+    await steps.locator("summary").click()  # the only model's are open
+    await expect(steps.locator("table")).to_be_hidden()
+    await beside.locator("tr", has_text="llama-70b").get_by_role("link", name="steps").click()
+    await expect(steps.locator("table")).to_be_visible()
+    await expect(page).to_have_url(re.compile("/console/decisions/48211$"))
+
+
+async def test_the_policy_in_force_is_a_page_with_its_last_change_and_what_is_unknown_of_it(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/")
+    await page.get_by_role("link", name="Policy").click()
+    await expect(page.locator("h1")).to_have_text("Policy")
+    change = page.locator("#change")
+    await expect(change).to_contain_text("2 differences from 77aa01b2c3")
+    await expect(change.locator("li")).to_have_text(["models.sdxl.maxReplicas 4 -> 8", "models.whisper is gone"])
+    await expect(change).to_contain_text("03:02:00 UTC, 10m")
+    await expect(change).to_contain_text("unknown: a file has no author")
+    await expect(page.locator("#models tbody tr")).to_have_text([re.compile("^sdxlspot1028none$")])
+    await page.get_by_text("All of it").click()
+    await expect(page.locator("#text pre")).to_contain_text('"pools"')
+
+
+async def test_health_shows_what_the_doctor_sees_with_the_fix(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/health")
+    await shown(page)
+    doctor = page.locator("#doctor")
+    await expect(doctor).to_contain_text("22 well, 2 not")
+    await expect(doctor.locator("li").first).to_contain_text("FAIL scaledobject/serving/sdxl trigger 0")
+    await expect(doctor.locator("li").first).to_contain_text("fix: metricType: Value")
+    await expect(doctor).to_contain_text("looked through for traps at 03:10:00 UTC")
+    await expect(doctor).to_contain_text("nodes, pods and everything else")
+
+
 async def test_a_telephone_never_scrolls_sideways(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + PAGES[0], viewport=NARROW)
     for path in PAGES:
@@ -147,7 +247,28 @@ async def test_j_k_and_enter_walk_the_rows_and_slash_finds(scene: SceneServer, o
     await page.keyboard.press("/")
     await page.keyboard.type("qwen")
     await page.keyboard.press("Enter")
-    await expect(page).to_have_url(re.compile(r"/console/models\?q=qwen$"))
+    await expect(page).to_have_url(re.compile("/console/models/qwen-32b$"))
+
+
+async def test_find_goes_to_the_only_match_and_to_the_very_name_else_to_the_list(
+    scene: SceneServer, opened: Opened
+) -> None:
+    twins = tuple(replace(scene.overview.models[0], model=name) for name in ("chat", "chat-large", "code"))
+    scene.overview = replace(scene.overview, models=twins, models_total=3)
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    for typed, leads in (("od", "/code"), ("cha", r"\?q=cha"), ("chat", "/chat"), ("nobody", r"\?q=nobody")):
+        await page.keyboard.press("/")
+        await page.keyboard.press("ControlOrMeta+a")
+        await page.keyboard.type(typed)
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile(f"/console/models{leads}$"))
+        await page.keyboard.press("Escape")
+    assert await page.locator("#find-names option").evaluate_all("all => all.map((one) => one.value)") == [
+        "chat",
+        "chat-large",
+        "code",
+    ]
 
 
 async def test_keys_can_be_switched_off(scene: SceneServer, opened: Opened) -> None:

@@ -23,9 +23,9 @@ def console(tmp_path: Path) -> Iterator[str]:
 
 
 async def in_force(page: Page, words: str) -> None:
-    """Wait until the dialog says so, and close it."""
-    await expect(page.locator("dialog .outcome")).to_have_text(re.compile(rf"^{words}, cycle \d+$"), timeout=COMES_MS)
-    await page.keyboard.press("Escape")
+    """Wait until the stream shows it and the dialog has gone by itself."""
+    await expect(page.locator("#toast")).to_contain_text(re.compile(rf"{words}, cycle \d+"), timeout=COMES_MS)
+    await expect(page.locator("dialog")).to_be_hidden()
 
 
 async def test_a_night_at_the_console(console: str, opened: Opened) -> None:
@@ -56,7 +56,7 @@ async def test_a_night_at_the_console(console: str, opened: Opened) -> None:
     await page.get_by_role("button", name="Stop writes").click()
     await page.get_by_label("Reason").fill("bad rollout")
     await page.keyboard.press("Enter")
-    await in_force(page, "In force")
+    await in_force(page, "Writes stopped")
     await page.get_by_role("link", name="Overview").click()
     await expect(page.locator(".writing")).to_have_text("STOPPED")
     told = page.locator(".conditions")
@@ -65,13 +65,13 @@ async def test_a_night_at_the_console(console: str, opened: Opened) -> None:
     await expect(page.locator("dialog pre")).to_be_visible(timeout=COMES_MS)
     await page.get_by_label("Type resume").fill("resume")
     await page.keyboard.press("Enter")
-    await in_force(page, "Writing")
+    await in_force(page, "Writing again")
     await expect(page.locator(".writing")).to_have_text("WRITING")
 
     # What was done is told, and each telling leads to its decision; no other page is dead.
     await page.get_by_role("link", name=re.compile("stopped the writes")).first.click()
     await expect(page.locator("h1")).to_have_text(re.compile(r"^Decision \d+$"))
-    for name in ("Models", "Pools", "Timeline", "Overrides", "Health"):
+    for name in ("Models", "Pools", "Timeline", "Overrides", "Policy", "Health"):
         await page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         await expect(page.locator("h1")).to_have_text(re.compile(f"^{name}"))
     await page.goto(f"{console}pools/a100")

@@ -7,14 +7,16 @@ const LIVE_SECONDS = 10; // a joint plan's period
 const LATE_SECONDS = 30;
 const AGAIN_MS = 2_000;
 const FRAME_MS = 500; // at most two pictures a second
+const SILENT_MS = 3 * 5_000; // three beats of the service missed
 
 /** `change` when there is something to draw, `tick` each second. */
 export const live = new EventTarget();
 
 /** `session` null: not asked yet; false: nobody is logged in. */
-export const now = { session: null, overview: null, trouble: "" };
+export const now = { session: null, overview: null, trouble: "", unreached: false };
 
 let heard = { server: NaN, local: NaN };
+let listened = 0; // when the last word came, or we began to listen
 let stream = null;
 let again = 0;
 let due = 0;
@@ -42,6 +44,12 @@ export function livenessSaid() {
 /** Whether what is shown may be acted upon. */
 export const fresh = () => liveness() === "LIVE" || liveness() === "LATE";
 
+/** Whether the service is gone as far as this page knows: three beats are missing, or it never answered. */
+export const silent = () => now.unreached || (now.overview !== null && performance.now() - listened > SILENT_MS);
+
+/** The service's time of its last word, in milliseconds; NaN before the first. */
+export const lastWord = () => heard.server;
+
 /** Draw soon, at most two pictures a second. */
 export function changed() {
   if (due) return;
@@ -55,6 +63,8 @@ live.addEventListener("change", () => (changed.at = performance.now()));
 
 function hear(overview) {
   heard = { server: ms(overview.at), local: performance.now() };
+  listened = heard.local;
+  now.unreached = false;
   setToday(overview.at);
   now.overview = overview;
   now.trouble = "";
@@ -78,6 +88,7 @@ export async function begin() {
   } catch (error) {
     if (!(error instanceof Failed)) throw error;
     leave();
+    now.unreached = error.status === 0;
     if (error.status === 401) now.session = false;
     else again = setTimeout(begin, AGAIN_MS);
     now.trouble = error.message;
@@ -88,6 +99,7 @@ export async function begin() {
 function follow() {
   leave();
   if (document.visibilityState === "hidden") return;
+  listened = performance.now();
   stream = new EventSource("/v1/stream");
   const take = (event) => hear(JSON.parse(event.data));
   stream.onmessage = take;
@@ -106,12 +118,14 @@ function leave() {
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (document.visibilityState === "hidden") leave();
-  else if (now.session) begin();
+  if (document.visibilityState === "hidden") return leave();
+  listened = performance.now(); // nobody listened meanwhile, so nothing was missed
+  if (now.session) begin();
 });
 
 setInterval(() => {
   live.dispatchEvent(new Event("tick"));
-  if (freshness !== liveness()) changed(); // countdowns become clock times, Apply goes off
-  freshness = liveness();
+  const fresher = `${liveness()}${silent()}`;
+  if (freshness !== fresher) changed(); // countdowns become clock times, Apply goes off, the page goes dim
+  freshness = fresher;
 }, 1_000);

@@ -4,14 +4,18 @@ import { draw, h } from "./dom.js";
 import "./chart.js";
 import "./drawn.js";
 import "./tiles.js";
-import { begin, changed, live, liveness, now } from "./live.js";
+import { begin, changed, lastWord, live, liveness, now, silent } from "./live.js";
+import { decision } from "./pages/decision.js";
 import { model } from "./pages/model.js";
-import { decision, health, login, models, overrides, pool, pools } from "./pages/others.js";
+import { models, overrides, pool, pools } from "./pages/others.js";
 import { overview } from "./pages/overview.js";
 import { timeline } from "./pages/timeline.js";
+import { health, login, policy } from "./pages/service.js";
+import { barred, cannotResume, cannotStop } from "./rights.js";
 import { Failed, get } from "./wire.js";
-import { conditions, writing } from "./words.js";
-import { askResume, askStop, close, open } from "./writes.js";
+import { clock, conditions, writing } from "./words.js";
+import { close, open } from "./sending.js";
+import { askResume, askStop } from "./writes.js";
 
 const SAY_MS = 10_000; // one polite word at most so often
 const top = document.getElementById("top");
@@ -21,9 +25,9 @@ const said = document.getElementById("said");
 const ROUTES = [
   [/^\/console\/?$/, overview], [/^\/console\/models$/, models], [/^\/console\/models\/([^/]+)$/, model],
   [/^\/console\/pools$/, pools], [/^\/console\/pools\/([^/]+)$/, pool], [/^\/console\/timeline$/, timeline],
-  [/^\/console\/decisions\/([^/]+)$/, decision], [/^\/console\/overrides$/, overrides], [/^\/console\/health$/, health],
+  [/^\/console\/decisions\/([^/]+)$/, decision], [/^\/console\/overrides$/, overrides], [/^\/console\/health$/, health], [/^\/console\/policy$/, policy],
 ];
-const NAV = [["Overview", "/console/"], ["Models", "/console/models"], ["Pools", "/console/pools"], ["Timeline", "/console/timeline"], ["Overrides", "/console/overrides"], ["Health", "/console/health"]];
+const NAV = [["Overview", "/console/"], ["Models", "/console/models"], ["Pools", "/console/pools"], ["Timeline", "/console/timeline"], ["Overrides", "/console/overrides"], ["Policy", "/console/policy"], ["Health", "/console/health"]];
 
 const missing = () => [h("h1", {}, "No such page"), h("p", {}, h("a", { href: "/console/" }, "Overview"))];
 missing.title = "No such page";
@@ -65,9 +69,9 @@ async function ask() {
   if (!page.path || now.session === false || (page.once && value)) return;
   const mine = asked;
   try {
-    const answer = await get(page.path(args));
+    const answers = await Promise.all([page.path(args)].flat().map(get));
     if (mine !== asked) return;
-    value = answer;
+    value = answers.length > 1 ? answers : answers[0];
     trouble = "";
   } catch (error) {
     if (mine !== asked) return;
@@ -81,6 +85,7 @@ async function ask() {
 function paint() {
   draw(top, header());
   draw(main, content());
+  main.classList.toggle("dim", silent() && now.overview !== null);
   for (const table of main.querySelectorAll(".scroll")) put(table);
   const title = typeof page.title === "function" ? value && page.title(value) : page.title;
   document.title = [now.session === false ? "Log in" : title, now.overview?.cluster, "rebalancer"].filter(Boolean).join(" · ");
@@ -110,12 +115,22 @@ function header() {
       it && h("span", { class: "leader" }, it.leader ? ["leader ", h("span", { class: "name" }, it.leader)] : "no leader"),
       it && h("strong", { class: `writing ${writing(it).toLowerCase()}` }, writing(it)),
       now.trouble && now.session !== false && h("span", { class: "trouble" }, now.trouble),
-      now.session && h("span", { class: "stand" }, stopped ? h("button", { key: "resume", class: "primary", onclick: askResume }, "Resume writes") : h("button", { key: "stop", class: "stop", onclick: askStop }, "Stop writes"))),
+      now.session && h("span", { class: "stand" }, stopped ? barred(cannotResume(), { key: "resume", class: "primary", onclick: askResume }, "Resume writes") : barred(cannotStop(), { key: "stop", class: "stop", onclick: askStop }, "Stop writes"))),
+    silent() && gone(),
     now.session !== false && h("nav", { key: "nav", "aria-label": "Pages" },
       h("ul", {}, NAV.map(([name, href]) => h("li", { key: href }, h("a", { href, "aria-current": here(href) }, name)))),
-      h("form", { role: "search", action: "/console/models" }, h("label", { for: "find", class: "unseen" }, "Find a model"), h("input", { id: "find", name: "q", type: "search", placeholder: "/ find", autocomplete: "off" })),
+      h("form", { role: "search", action: "/console/models" }, h("label", { for: "find", class: "unseen" }, "Find a model"), h("input", { id: "find", name: "q", type: "search", placeholder: "/ find", autocomplete: "off", list: "find-names" }), h("datalist", { id: "find-names" }, it?.models.map((each) => h("option", { key: each.model, value: each.model })))),
       h("button", { class: "help", "aria-label": "Keys", onclick: help }, "?")),
   ];
+}
+
+const POD = "--namespace rebalancer --selector app.kubernetes.io/name=rebalancer";
+
+/** The service is silent: what that means, and what to do; it goes by itself when the next word comes. */
+function gone() {
+  const since = now.overview ? `No word from the service since ${clock(lastWord())} UTC; what is below is as it was then.` : "The service does not answer.";
+  return h("div", { key: "gone", class: "gone", role: "alert" }, h("p", {}, h("strong", {}, since), " Nothing moves while it is away: models keep what they have, autoscalers the last bounds. This page tries again by itself."),
+    h("p", { class: "command" }, h("code", {}, `kubectl get pods ${POD}`), h("code", {}, `kubectl logs --previous --tail 20 ${POD}`), h("code", {}, "rebalancer status")));
 }
 
 // --- links inside the console change the page without a reload
@@ -130,9 +145,27 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (event.target.getAttribute("role") !== "search") return;
   event.preventDefault();
+  if (event.target.closest("#top")) return find(event.target.elements.namedItem("q"));
   const kept = [...new FormData(event.target)].filter(([, text]) => text);
   travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(kept)}`);
 });
+
+/** Enter goes to the only model that is found, or to the one of that very name; else to the list of those found. */
+async function find(input) {
+  const q = input.value.trim();
+  const list = `/console/models${q && `?${new URLSearchParams({ q })}`}`;
+  const mine = asked;
+  let only = null;
+  try {
+    const { models: found, modelsTotal } = await get(`/v1/overview?${new URLSearchParams({ q })}`);
+    only = q && (modelsTotal === 1 ? found[0] : found.find((each) => each.model === q));
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error; // the list says what is wrong
+  }
+  if (mine !== asked) return; // the person has gone elsewhere meanwhile
+  if (only) input.value = "";
+  travel(only ? `/console/models/${encodeURIComponent(only.model)}` : list);
+}
 
 function travel(href) {
   history.pushState(null, "", href);
@@ -146,7 +179,7 @@ addEventListener("popstate", go);
 // --- keys: one each for finding and walking; none of them writes, and they can be switched off
 
 const SETTING = "rebalancer.keys";
-const KEYS = [["/", "find a model"], ["j", "next row"], ["k", "row before"], ["Enter", "open the row"], ["Esc", "close, or leave the field"], ["?", "this list"]];
+const KEYS = [["/", "find a model"], ["j", "next row"], ["k", "row before"], ["Enter", "open the row, or the only model found"], ["Esc", "close, or leave the field"], ["?", "this list"]];
 
 const on = () => localStorage.getItem(SETTING) !== "off";
 const editable = (node) => node.matches?.("input, select, textarea");
@@ -189,7 +222,7 @@ function speak() {
   const it = now.overview;
   if (!it || performance.now() - spokenAt < SAY_MS) return;
   const steady = conditions({ ...it, planAt: it.planAt && it.at }, Date.parse(it.at));
-  const next = [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
+  const next = silent() ? "No word from the service" : [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
   if (next === spoken) return;
   spoken = next;
   spokenAt = performance.now();

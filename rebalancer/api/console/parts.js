@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { changed, fresh, now } from "./live.js";
 import { parts, swatch } from "./marks.js";
 import { holders } from "./tiles.js";
+import { barred, cannotDecide, cannotEnd } from "./rights.js";
 import { askOverride, endOverride } from "./writes.js";
 import { clock, known, overrideName } from "./words.js";
 
@@ -11,6 +12,7 @@ const path = (...segments) => `/console/${segments.map(encodeURIComponent).join(
 
 export const toModel = (id, said = id) => h("a", { class: "name", href: path("models", id) }, said);
 export const toPool = (name, said = name) => h("a", { class: "name", href: path("pools", name) }, said);
+export const toPolicy = (said) => h("a", { href: "/console/policy" }, said);
 export const toDecision = (cycle, ...said) => h("a", { href: path("decisions", cycle) }, ...said);
 
 /** A titled part of a page; `aside` stands at the title's right. */
@@ -66,12 +68,12 @@ const idle = (each) => each.phase && each.phase !== "InForce";
 /** Overrides with a way to end each, and to add one. */
 export function overrides(list, about) {
   return section("overrides", `Overrides ${list.length}`,
-    h("button", { onclick: () => askOverride(about) }, about ? "Override" : "Add"),
+    barred(cannotDecide(about?.namespace), { onclick: () => askOverride(about) }, about ? "Override" : "Add"),
     list.length === 0 && h("p", { class: "quiet" }, "None in force."),
     h("ul", { class: "overrides" }, list.map((each) => h("li", { key: `${each.namespace}/${each.name}`, class: idle(each) ? "idle" : null, "data-row": true },
       h("div", {}, h("p", {}, h("strong", {}, overrideName(each)), ", ", each.actor || "?", ", ", h("rb-until", { data: each.expiresAt })),
         h("p", { class: "quiet" }, `“${each.reason}” `, idle(each) && h("strong", {}, `${each.phase}: `), each.message)),
-      h("button", { "aria-label": `End ${overrideName(each)}`, disabled: !fresh(), onclick: () => endOverride(each) }, "End")))));
+      barred(cannotEnd(each.namespace), { "aria-label": `End ${overrideName(each)}`, disabled: !fresh(), onclick: () => endOverride(each) }, "End")))));
 }
 
 /** Demand against what there is, as one small bar. */

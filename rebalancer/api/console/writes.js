@@ -1,94 +1,25 @@
 // Decisions of people: looked at first, sent once, believed only when the stream shows them.
 
-import { draw, h } from "./dom.js";
-import { fresh, live, liveness, now } from "./live.js";
-import { call, Failed, get } from "./wire.js";
-import { clock, counted, ms, overrideName, quoted } from "./words.js";
+import { h } from "./dom.js";
+import { fresh, liveness, now } from "./live.js";
+import { cannotDecide, cannotEnd } from "./rights.js";
+import { again, cancel, command, field, open, Sending, tell, title } from "./sending.js";
+import { call, get } from "./wire.js";
+import { clock, counted, known, ms, overrideName, quoted } from "./words.js";
 
-const dialog = document.getElementById("dialog");
 const STAND_UP = "standUp"; // lasts as long as what it forgets could count, so nobody says how long
 const ON_MODELS = { cap: true, pin: true, floor: true, pause: false, freeze: false, [STAND_UP]: false }; // kind -> takes a number
 const ON_PLACES = { drain: false, exclude: false };
-const AGAIN_MS = 2_000;
-
-let view = null; // what the dialog shows: () => values of dom.js
-
-/** Open the dialog with what `next` describes, and keep it drawn. */
-export function open(next) {
-  view = next;
-  again();
-  if (!dialog.open) dialog.showModal();
-}
-
-function again() {
-  if (view && (dialog.open || !dialog.hasChildNodes())) draw(dialog, [h("div", { key: "body", class: "dialog" }, view())]);
-}
-
-dialog.addEventListener("close", () => {
-  view = null;
-  draw(dialog, []);
-});
-live.addEventListener("change", () => dialog.open && again());
-
-export const close = () => dialog.close();
-const title = (said) => h("h2", { id: "dialog-title" }, said);
-const command = (said) => h("p", { class: "command" }, h("span", { class: "unseen" }, "The same by command: "), h("code", {}, said));
-const cancel = (said = "Cancel") => h("button", { type: "button", onclick: close }, said);
-const field = (name, label, input, hint) => h("p", { key: name, class: "field" }, h("label", { for: name }, label), input, hint && h("span", { id: `${name}-hint`, class: "quiet" }, hint));
-
-/** A write on its way: Sending, Accepted, In force; a lost reply is asked for again with the same key. */
-class Sending {
-  said = "";
-  trouble = "";
-  state = "ready"; // ready, sending, checking, accepted, done
-
-  constructor(visible) {
-    this.visible = visible; // (overview, answer) -> what became of it as the stream shows it, or nothing yet
-    this.key = crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint32Array(4))].join("-");
-    this.answer = null;
-    this.watch = () => this.look();
-    live.addEventListener("change", this.watch);
-    dialog.addEventListener("close", () => live.removeEventListener("change", this.watch), { once: true });
-  }
-
-  get busy() {
-    return this.state !== "ready";
-  }
-
-  async send(method, path, body) {
-    this.to("sending", "Sending");
-    try {
-      this.answer = await call(method, path, body, { "Idempotency-Key": this.key });
-      this.to("accepted", "Accepted");
-      this.look();
-    } catch (error) {
-      if (!(error instanceof Failed)) throw error;
-      if (error.status === 0 || error.status === 504) return this.check(method, path, body);
-      this.to("ready", "", error.message);
-      throw error;
-    }
-  }
-
-  async check(method, path, body) {
-    this.to("checking", "May have been applied; checking");
-    await new Promise((done) => setTimeout(done, AGAIN_MS));
-    if (dialog.open) await this.send(method, path, body);
-  }
-
-  look() {
-    const became = this.state === "accepted" && this.visible(now.overview, this.answer);
-    if (became) this.to("done", `${became}, cycle ${now.overview.cycle}`);
-  }
-
-  to(state, said, trouble = "") {
-    Object.assign(this, { state, said, trouble });
-    again();
-  }
-
-  outcome() {
-    return h("p", { key: "outcome", role: "status", class: this.trouble ? "outcome trouble" : "outcome" }, this.trouble || this.said);
-  }
-}
+const MEANS = {
+  cap: "Never more than this many replicas. What it needs counts on, so a cap below that makes requests late.",
+  pin: "Exactly this many replicas, whatever its load is.",
+  floor: "Never fewer than this many replicas; more where it needs them. Others may have to give.",
+  pause: "Nothing is written to it, for a rollout by hand. Its replicas count as somebody else's.",
+  freeze: "It keeps the replicas it has, whatever its load is.",
+  [STAND_UP]: "Write again where somebody else wrote its number, once that is settled.",
+  drain: "Everything of ours leaves it: replacements first, then what runs there.",
+  exclude: "Nothing new goes there. What runs there stays.",
+};
 
 // --- stop and resume
 
@@ -98,7 +29,7 @@ const inFlight = (overview) => [
 ];
 
 export function askStop() {
-  const sending = new Sending((overview) => overview.writesStopped && "In force");
+  const sending = new Sending((overview) => overview.writesStopped && "Writes stopped", (said) => tell(said));
   const form = { reason: "stopped in the console" };
   const send = (event) => {
     event.preventDefault();
@@ -122,7 +53,7 @@ function flight(overview) {
 }
 
 export async function askResume() {
-  const sending = new Sending((overview) => !overview.writesStopped && "Writing");
+  const sending = new Sending((overview) => !overview.writesStopped && "Writing again", (said) => tell(said));
   const form = { typed: "", first: null, trouble: "" };
   const send = (event) => {
     event.preventDefault();
@@ -146,17 +77,24 @@ export async function askResume() {
   again();
 }
 
-const effects = (preview) => h("div", { class: "preview" },
-  preview.said.length ? h("pre", { tabindex: "0" }, preview.said.join("\n")) : h("p", {}, "Nothing would change."),
-  preview.conflicts.map((said) => h("p", { key: said }, `Conflict: ${said}`)),
-  h("p", {}, `Unmet ${preview.unmetBefore} → ${preview.unmetAfter}`));
+/** What would come, then what it costs and whom: that is not to be read past. */
+function effects(preview) {
+  const costs = new Set(preview.costs.map((said) => `cost ${said}`));
+  const lines = preview.said.filter((said) => !costs.has(said));
+  return h("div", { class: "preview" },
+    lines.length ? h("pre", { tabindex: "0" }, lines.join("\n")) : h("p", {}, "Nothing would change."),
+    preview.conflicts.map((said) => h("p", { key: said }, `Conflict: ${said}`)),
+    preview.costs.length > 0 && h("ul", { class: "costs" }, preview.costs.map((said) => h("li", { key: said }, said))),
+    h("p", {}, preview.unmetBefore || preview.unmetAfter ? `Short by ${counted(preview.unmetBefore, "replica")} without it, by ${preview.unmetAfter} with it.` : "Nobody is short by it."));
+}
 
 // --- overrides
 
-/** `about`: {model, kind}, or nothing for a free choice. */
+/** `about`: {model, kind, value} and what is known of that model, or nothing for a free choice. */
 export function askOverride(about) {
-  const form = { kind: about?.kind ?? "cap", subject: about?.model ?? "", subjectKind: "model", value: "", minutes: "30", reason: "", below: false, preview: null, typed: "" };
-  let sending = new Sending(inForce);
+  const form = { about, kind: about?.kind ?? "cap", subject: about?.model ?? "", subjectKind: "model", value: String(about?.value ?? ""), minutes: "30", reason: "", below: false, preview: null, typed: "" };
+  const done = (said, { override }) => tell(`${overrideName(override)}: ${said}`, said.startsWith("In force") ? () => undo(override) : null);
+  let sending = new Sending(inForce, done);
   const set = (name, value) => {
     form[name] = value;
     if (name !== "typed") form.preview = null;
@@ -183,7 +121,8 @@ export function askOverride(about) {
       await sending.send("POST", "/v1/overrides", { ...asked(form), preview: form.preview.preview, confirm: form.typed || null });
     } catch (error) {
       if (error.status !== 409) return;
-      sending = new Sending(inForce);
+      sending.leave();
+      sending = new Sending(inForce, done);
       await look(event);
       sending.to("ready", "", `The plan has changed since; look again. ${error.message}`);
     }
@@ -218,7 +157,13 @@ function spoken(form) {
   return `rebalancer override add ${form.kind} ${about}${value} --for ${form.minutes || 30}m ${why}${form.below ? " --allow-below-floor" : ""}`;
 }
 
-const ready = (form, sending) => !sending.busy && fresh() && form.preview !== null && !form.preview.refused && (!form.preview.confirm || form.typed === form.preview.confirm);
+/** Why the person may not decide this, once the preview has said where it would stand; until then for their model. */
+function forbidden(form) {
+  const row = now.overview?.models.find((each) => each.model === form.subject.trim());
+  return cannotDecide(form.preview?.namespace || (form.subjectKind === "model" && row?.namespace) || undefined);
+}
+
+const ready = (form, sending) => !sending.busy && !forbidden(form) && fresh() && form.preview !== null && !form.preview.refused && (!form.preview.confirm || form.typed === form.preview.confirm);
 
 function fields(form, set, busy) {
   const takesValue = ON_MODELS[form.kind];
@@ -228,15 +173,23 @@ function fields(form, set, busy) {
     set("kind", event.target.value);
   };
   const input = (name, more) => h("input", { id: `override-${name}`, disabled: busy, value: form[name], oninput: (event) => set(name, event.target.value), ...more });
-  return h("div", { class: "fields" },
-    field("override-kind", "What", h("select", { id: "override-kind", autofocus: true, disabled: busy, onchange: pick }, Object.keys({ ...ON_MODELS, ...ON_PLACES }).map((kind) => h("option", { key: kind, value: kind }, kind)))),
+  return h("div", { class: "fields" }, h("p", { key: "means", id: "override-means", class: "means" }, MEANS[form.kind]),
+    field("override-kind", "What", h("select", { id: "override-kind", autofocus: true, disabled: busy, "aria-describedby": "override-means", onchange: pick }, Object.keys({ ...ON_MODELS, ...ON_PLACES }).map((kind) => h("option", { key: kind, value: kind, selected: kind === form.kind }, kind)))),
     places && field("override-subjectKind", "Of a", h("select", { id: "override-subjectKind", disabled: busy, onchange: (event) => set("subjectKind", event.target.value) }, ["node", "pool"].map((kind) => h("option", { key: kind, value: kind }, kind)))),
     field("override-subject", places ? "Name" : "Model", input("subject", { required: true, autocomplete: "off", spellcheck: "false", list: "override-names" })),
     h("datalist", { id: "override-names" }, names(form).map((name) => h("option", { key: name, value: name }))),
-    takesValue && field("override-value", "Replicas", input("value", { type: "number", min: 0, max: 100000, required: true, inputmode: "numeric" })),
+    takesValue && field("override-value", "Replicas", input("value", { type: "number", min: 0, max: 100000, required: true, inputmode: "numeric", "aria-describedby": "override-facts" })),
     form.kind !== STAND_UP && field("override-minutes", "Minutes", input("minutes", { type: "number", min: 1, max: 10080, required: true, inputmode: "numeric" })),
     field("override-reason", "Reason", input("reason", { required: true, maxlength: 256, autocomplete: "off" })),
+    !places && facts(form),
     (form.kind === "cap" || form.kind === "pin") && h("p", { key: "below", class: "field check" }, h("input", { id: "override-below", type: "checkbox", disabled: busy, onchange: (event) => set("below", event.target.checked) }), h("label", { for: "override-below" }, "May go below the policy's floor")));
+}
+
+/** Between which numbers a person chooses. */
+function facts({ about, subject }) {
+  const row = now.overview?.models.find((each) => each.model === subject.trim());
+  const it = row ? { now: row.ready + row.loading, floor: row.floor, most: row.most } : about?.model === subject && about.floor !== undefined ? about : null;
+  return h("p", { key: "facts", id: "override-facts", class: "facts-line" }, it ? [["now", it.now], ["floor", it.floor], ["most", it.most]].map(([name, n]) => h("span", { key: name }, `${name} `, h("strong", {}, known(n)), " ")) : h("span", { class: "quiet" }, "now, floor and most: once a model is named"));
 }
 
 function names({ subjectKind }) {
@@ -255,18 +208,30 @@ function looked(form, set, busy) {
 }
 
 function buttons(form, sending) {
-  const stale = liveness() === "NOT LIVE" ? "Apply is off while this page is not live." : "";
+  const stale = liveness() === "NOT LIVE" ? "Apply is off while this page is not live." : forbidden(form) || "";
   return h("div", { class: "buttons" }, stale && h("span", { class: "quiet" }, stale), cancel(sending.busy ? "Close" : "Cancel"),
     form.preview
       ? h("button", { key: "apply", class: "primary", disabled: !ready(form, sending) }, "Apply")
       : h("button", { key: "look", class: "primary", disabled: form.looking }, form.looking ? "Asking" : "Preview"));
 }
 
+const isGone = (each) => (overview) => !overview.overrides.some((other) => other.name === each.name && other.namespace === each.namespace) && "Ended";
+const pathOf = (each) => `/v1/overrides/${encodeURIComponent(each.namespace)}/${encodeURIComponent(each.name)}`;
+const ended = (each) => (said) => tell(`${overrideName(each)}: ${said}`);
+
+/** Take back at once what was just applied. */
+function undo(each) {
+  const cannot = cannotEnd(each.namespace);
+  if (cannot) return tell(cannot);
+  tell(`${overrideName(each)}: ending it`);
+  new Sending(isGone(each), ended(each)).send("DELETE", pathOf(each)).catch((error) => tell(error.message));
+}
+
 export function endOverride(each) {
-  const sending = new Sending((overview) => !overview.overrides.some((other) => other.name === each.name && other.namespace === each.namespace) && "Ended");
+  const sending = new Sending(isGone(each), ended(each));
   const send = (event) => {
     event.preventDefault();
-    if (!sending.busy && fresh()) sending.send("DELETE", `/v1/overrides/${encodeURIComponent(each.namespace)}/${encodeURIComponent(each.name)}`).catch(() => {});
+    if (!sending.busy && fresh()) sending.send("DELETE", pathOf(each)).catch(() => {});
   };
   open(() => [
     title(`End ${overrideName(each)}?`),
@@ -276,4 +241,16 @@ export function endOverride(each) {
       sending.outcome(),
       h("div", { class: "buttons" }, cancel(sending.busy ? "Close" : "Keep it"), h("button", { class: "primary", autofocus: true, disabled: sending.busy || !fresh() }, "End"))),
   ]);
+}
+
+// --- what a need offers
+
+/** The button that opens the right dialog, or the command where only that helps. */
+export function wayOut({ said, command: spoken, kind, model, value }) {
+  const standing = kind === "end" && now.overview.overrides.find((each) => each.subject === model && each.phase === "InForce");
+  if (!kind || (kind === "end" && !standing)) return h("p", { class: "command way" }, h("code", {}, spoken));
+  const row = now.overview.models.find((each) => each.model === model);
+  const cannot = standing ? cannotEnd(standing.namespace) : cannotDecide(row?.namespace);
+  const act = standing ? () => endOverride(standing) : () => askOverride({ model, kind, value });
+  return h("button", { class: "way", disabled: Boolean(cannot), title: cannot || spoken, onclick: act }, `${said[0].toUpperCase()}${said.slice(1)}`);
 }

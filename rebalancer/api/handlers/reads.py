@@ -1,6 +1,7 @@
 """Reads: the service, its plan, the world as it knows it, the console's pages, and what was decided."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from aiohttp import web
@@ -12,19 +13,23 @@ from rebalancer.api.http.packing import packed, packed_body
 from rebalancer.api.http.query_params import query_of
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import Route
+from rebalancer.api.pages.checks import checked
 from rebalancer.api.pages.decisions import DecisionQuery, DecisionsQuery, decision_page, decisions
 from rebalancer.api.pages.explanation import ExplanationQuery, explained, explained_node
 from rebalancer.api.pages.history import HistoryPage, HistoryQuery, history_page
 from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.models_table import ModelsQuery
+from rebalancer.api.pages.policy_page import policy_page
 from rebalancer.api.pages.pool_page import PoolQuery, pool_page
 from rebalancer.api.pages.values import (
+    Checks,
     DecisionPage,
     Decisions,
     Explanation,
     ModelPage,
     NodeExplanation,
     Overview,
+    PolicyPage,
     PoolPage,
 )
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
@@ -147,8 +152,25 @@ async def decision(request: web.Request) -> web.Response:
     if not (number.isascii() and number.isdigit() and len(number) <= 15):  # noqa: PLR2004  below 2**53
         raise ApiError(404, f"no cycle {printable(number)[:20]!r}", "cycles are whole numbers", "path.cycle")
     recorded = await _recorded(request, cycle=int(number))
-    page = await asyncio.to_thread(decision_page, recorded, query_of(request, DecisionQuery).model)
+    before = recorded.before
+    if (
+        before is None
+    ):  # just before a keyframe; without it nothing tells what was new, and the decision is worth showing
+        with suppress(NotRecorded, RecordsBusy):
+            before = await request.app[RENDERER].source.recorded(cycle=int(number) - 1)
+    page = await asyncio.to_thread(decision_page, recorded, before, query_of(request, DecisionQuery).model)
     return await packed(request, page)
+
+
+async def policy(request: web.Request) -> web.Response:
+    """The policy in force, and its last change."""
+    return await packed(request, await request.app[RENDERER].make(lambda data, _seats: policy_page(data)))
+
+
+async def checks(request: web.Request) -> web.Response:
+    """What the doctor says of the service."""
+    looked = request.app[RENDERER].source.traps()
+    return await packed(request, await request.app[RENDERER].make(lambda data, _seats: checked(data, looked)))
 
 
 async def _recorded(request: web.Request, *, cycle: int | None = None, at: float | None = None) -> RecordedCycle:
@@ -210,6 +232,8 @@ ROUTES = (
         query=HistoryQuery,
         errors=(404,),
     ),
+    Route("GET", "/v1/policy", policy, "The policy in force, and what its last change was.", PolicyPage),
+    Route("GET", "/v1/checks", checks, "What the doctor says that the service sees by itself.", Checks),
     Route("GET", "/v1/decisions", timeline, "Cycles that did or refused something.", Decisions, query=DecisionsQuery),
     Route("GET", "/v1/decisions/{cycle}", decision, "One cycle.", DecisionPage, query=DecisionQuery, errors=(404,)),
 )

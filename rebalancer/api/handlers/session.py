@@ -15,6 +15,7 @@ from rebalancer.api.http.route import READ, Permission, Route
 from rebalancer.domain.instant import Instant
 
 OVERRIDE = Permission("create", "overrides")
+END = Permission("delete", "overrides")
 STOP = Permission("create", "writestops")
 RESUME = Permission("delete", "writestops")
 NAMESPACES = 64  # what is asked of the API server at one login
@@ -30,12 +31,17 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class May(Struct, frozen=True):
-    """What the caller may do. `override`: the namespaces where, of the policy's models and our own."""
+    """What the caller may do. `override`, `end`: the namespaces where overrides may be made and taken back.
+
+    `asked`: the namespaces that were asked about, of the policy's models and our own; of others nothing is known.
+    """
 
     read: bool
     override: tuple[str, ...]
     stop: bool
     resume: bool
+    end: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 class SessionPage(Struct, frozen=True):
@@ -81,15 +87,17 @@ async def logout(request: web.Request) -> web.Response:
 async def _may(request: web.Request, principal: Principal) -> May:
     authentication, models = request.app[AUTHENTICATION], request.app[STATUS_PORT].snapshot().models
     namespaces = {target.namespace for model in models for target in model.targets} | {authentication.namespace} - {""}
-    body = sorted(namespaces)[:NAMESPACES]
+    asked = tuple(sorted(namespaces)[:NAMESPACES])
     may = authentication.authority.may
-    read, stop, resume, *override = await asyncio.gather(
+    read, stop, resume, *here = await asyncio.gather(
         may(principal, READ),
         may(principal, STOP),
         may(principal, RESUME),
-        *(may(principal, OVERRIDE, namespace) for namespace in body),
+        *(may(principal, permission, namespace) for permission in (OVERRIDE, END) for namespace in asked),
     )
-    return May(read, tuple(name for name, allowed in zip(body, override, strict=True) if allowed), stop, resume)
+    override = tuple(name for name, allowed in zip(asked, here[: len(asked)], strict=True) if allowed)
+    end = tuple(name for name, allowed in zip(asked, here[len(asked) :], strict=True) if allowed)
+    return May(read, override, stop, resume, end, asked)
 
 
 ROUTES = (

@@ -3,9 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from rebalancer.api.pages.blockers import Blockers
 from rebalancer.api.pages.gpu_tiles import pods_of
-from rebalancer.api.pages.values import AttentionItem
+from rebalancer.api.pages.values import AttentionItem, WayOut
+from rebalancer.api.pages.ways_out import DOCTOR, explained, hand_back, held_by, of_model, of_node, of_short
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
@@ -43,19 +46,25 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
     status = data.status
     if status.sync.missing:
         yield AttentionItem(
-            CRITICAL, f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are"
+            CRITICAL,
+            f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are",
+            way_out=DOCTOR,
         )
     if status.sync.stale:
         yield AttentionItem(
-            CRITICAL, f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are"
+            CRITICAL,
+            f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are",
+            way_out=DOCTOR,
         )
     for pinned in said_pinned(status):
-        yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}")
+        yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}", way_out=hand_back(pinned.todo))
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         rest = f" (and {more} more)" if more else ""
         text = f"the policy file is not good, {kept_of(status)}: {status.policy_problems[0]}{rest}"
-        yield AttentionItem(WARNING, printable(text))
+        yield AttentionItem(
+            WARNING, printable(text), way_out=WayOut("see what is wrong", "rebalancer config check FILE")
+        )
 
 
 def _notices(snapshot: Snapshot) -> Iterator[AttentionItem]:
@@ -76,28 +85,46 @@ def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float)
     who = some([f"{model} {count}" for model, count in sorted(lost.items())]) or "nothing of ours runs there"
     severity = CRITICAL if lost and not notice.voluntary and notice.counts(at) else WARNING
     text = f"{goes(notice, at)}: {who}"
-    return AttentionItem(severity, printable(text), until=notice.deadline, pool=pool, node=printable(notice.node))
+    return AttentionItem(
+        severity,
+        printable(text),
+        until=notice.deadline,
+        pool=pool,
+        node=printable(notice.node),
+        since=notice.since,
+        way_out=of_node(notice.node),
+    )
 
 
 def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:
     for decision in plan.models:
         row = blockers.unmet.get(decision.model)
+        short = _short(row, blockers) if row is not None else ""
         if decision.ready < decision.floor:
             text = f"{decision.model} is under its floor: {decision.ready} of {decision.floor} replicas are Ready"
-            text += f", {_short(row, blockers)}" if row is not None else ""
-            yield AttentionItem(CRITICAL, printable(text), until=blockers.next_at(decision.model), model=decision.model)
+            yield replace(
+                _of_model(f"{text}, {short}" if short else text, decision.model, row),
+                severity=CRITICAL,
+                until=blockers.next_at(decision.model),
+                way_out=held_by(row) if row is not None else explained(decision.model),
+            )
         elif row is not None and _needs_somebody(row, blockers, at):
             gate = blockers.gate(row.model)
             until = gate.until if gate is not None else None
-            yield AttentionItem(
-                WARNING, printable(f"{row.model} is {_short(row, blockers)}"), until=until, model=row.model
+            yield replace(
+                _of_model(f"{row.model} is {short}", row.model, row), until=until, way_out=of_short(row, gate)
             )
         elif decision.demand is None:
-            yield AttentionItem(
-                WARNING,
-                printable(f"{decision.model} is not seen and keeps what it has: {_unseen(decision)}"),
-                model=decision.model,
-            )
+            text = f"{decision.model} is not seen and keeps what it has: {_unseen(decision)}"
+            pin = of_model("pin it if you know better", "pin", decision.model, decision.granted)
+            yield replace(_of_model(text, decision.model, None), way_out=pin)
+
+
+def _of_model(text: str, model: str, row: Unmet | None) -> AttentionItem:
+    """What is wrong with a model; of one that is short also how late that makes its requests, and since when."""
+    if row is None:
+        return AttentionItem(WARNING, printable(text), model=model)
+    return AttentionItem(WARNING, printable(text), model=model, impact=printable(row.lateness), since=row.since)
 
 
 def _unseen(decision: ModelDecision) -> str:
@@ -117,11 +144,10 @@ def _short(row: Unmet, blockers: Blockers) -> str:
     gpus = blockers.gpus(row.model) * row.replicas
     size = f"short of {counted(row.replicas, 'replica')}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
     gate = blockers.gate(row.model)
-    late = f", {row.lateness}" if row.lateness else ""
     if gate is None or gate.until is None:
-        return f"{size}{late}: {row.why}"
+        return f"{size}: {row.why}"
     moves = "shrink" if gate.replicas_to < gate.replicas_from else "grow"
-    return f"{size}{late}; {gate.subject} may {moves} at {clock(gate.until)}"
+    return f"{size}; {gate.subject} may {moves} at {clock(gate.until)}"
 
 
 def _foreign(plan: Plan) -> Iterator[AttentionItem]:
@@ -129,13 +155,15 @@ def _foreign(plan: Plan) -> Iterator[AttentionItem]:
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
         if refusal.guard in {"foreign", "gpus", "owner"}:
-            end = f"; `rebalancer stand-up {refusal.subject}` ends this" if refusal.guard == "foreign" else ""
-            text, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
-            yield AttentionItem(WARNING, text, model=model)
+            model = refusal.subject if refusal.subject in models else None
+            fought = refusal.guard == "foreign" and model is not None
+            way_out = of_model("stand up", "standUp", refusal.subject) if fought else explained(refusal.subject)
+            yield AttentionItem(WARNING, printable(str(refusal)), model=model, way_out=way_out if model else DOCTOR)
 
 
 def _claims(snapshot: Snapshot) -> Iterator[AttentionItem]:
     """Who may write what we write: told before anything was fought over."""
     for model in snapshot.models:
         for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
-            yield AttentionItem(WARNING, printable(f"{model.id}: {claim}"), model=model.id)
+            text = printable(f"{model.id}: {claim}")
+            yield AttentionItem(WARNING, text, model=model.id, way_out=explained(model.id))

@@ -1,14 +1,17 @@
 """What was decided: the cycles in memory, and single ones from the journal."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from rebalancer.api.pages.values import DecisionPage, Decisions
+from rebalancer.api.pages.values import DecisionPage, Decisions, ModelBeside
 from rebalancer.api.ports.page_data import RecordedCycle
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
+from rebalancer.api.text.triggers import triggers
+from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 
@@ -65,9 +68,10 @@ def decisions(rows: tuple[DecisionRow, ...], query: DecisionsQuery) -> Decisions
     )
 
 
-def decision_page(recorded: RecordedCycle, model: str = "") -> DecisionPage:
-    """One cycle; of `model` alone when it is named."""
+def decision_page(recorded: RecordedCycle, before: RecordedCycle | None = None, model: str = "") -> DecisionPage:
+    """One cycle, and what was new since the one `before` it (None: not recorded); of `model` alone when it is named."""
     plan, inputs, outcomes = recorded.plan, recorded.snapshot, recorded.outcomes
+    news = None if before is None else triggers(before, recorded)
     if model:
         plan, inputs = _plan_of(plan, model), _inputs_of(inputs, model)
         outcomes = tuple(each for each in outcomes if each.intent.subject == model)
@@ -79,7 +83,25 @@ def decision_page(recorded: RecordedCycle, model: str = "") -> DecisionPage:
         plan=plan,
         inputs=inputs,
         outcomes=outcomes,
+        beside=tuple(_beside(plan, inputs)),
+        triggers=news,
     )
+
+
+def _beside(plan: Plan, inputs: Snapshot) -> Iterator[ModelBeside]:
+    """What changes first, the most replicas first; the rest by name."""
+    asked = {
+        view.id: sum(target.replicas or 0 for target in view.targets)
+        for view in inputs.models
+        if any(target.replicas is not None for target in view.targets)
+    }
+    moved: Counter[str] = Counter()
+    for change in plan.changes:
+        moved[change.model] += change.replicas_to - change.replicas_from
+    for each in sorted(plan.models, key=lambda one: (-abs(moved[one.model]), one.model)):
+        held = asked.get(each.model)
+        after = None if held is None else held + moved[each.model]
+        yield ModelBeside(printable(each.model), held, after, each.demand, printable(each.why))
 
 
 def _plan_of(plan: Plan, model: str) -> Plan:

@@ -9,6 +9,8 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import Point
 from rebalancer.api.text.explain import concerning, render_explain
 from rebalancer.api.text.printed import printed
+from rebalancer.api.text.summary import changes_when, summary
+from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad, NoReading
@@ -26,6 +28,10 @@ def model_page(
     """The page of `model`, of which `plan` holds `decision`."""
     view = {each.id: each for each in data.snapshot.models}.get(model.id, ModelView(id=model.id, targets=()))
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
+    refusals = concerning(plan, data.snapshot, view, lacks)
+    load, ballot = _load(data.snapshot, model.id), _ballot(data, model, view)
+    overrides = running_overrides(data.status, model.id)
+    changes = changes_when(model, decision, data.snapshot, plan.models, data.loans, refusals, overrides)
     return ModelPage(
         at=data.status.at,
         cycle=plan.cycle,
@@ -36,24 +42,24 @@ def model_page(
         priority=model.priority,
         actuation=model.actuation,
         unmet=printed((lacks,)) if lacks else (),
-        refusals=printed(tuple(concerning(plan, data.snapshot, view, lacks))),
+        refusals=printed(tuple(refusals)),
         explanation=tuple(render_explain(plan, data.snapshot, model.id).splitlines()),
-        signals=tuple(_signals(data, model, view)),
+        signals=tuple(_signal(signal, load, ballot, data.status.at) for signal in model.signals.configured),
         replicas=tuple(sorted(_replicas(data, view), key=lambda row: (row.pool, row.node or "", row.name))),
         chart=chart,
         timeline=newest(data.timeline, model.id),
-        overrides=running_overrides(data.status, model.id),
+        overrides=overrides,
+        summary=summary(model, decision, load, ballot, lacks, data.status.at),
+        changes_when=tuple(printable(each) for each in changes),
+        most=model.max_replicas,
     )
 
 
-def _signals(data: PageData, model: Model, view: ModelView) -> Iterator[SignalRow]:
-    """Every configured signal as it voted in the last cycle; its age is of now."""
+def _ballot(data: PageData, model: Model, view: ModelView) -> Ballot:
+    """The votes of every configured signal, as in the last cycle."""
     load = _load(data.snapshot, model.id)
     ready = sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
-    blind = data.policy.guards.blind
-    ballot = poll(model, load, ready, rules_of(data.policy, model), blind, data.snapshot.at)
-    for signal in model.signals.configured:
-        yield _signal(signal, load, ballot, data.status.at)
+    return poll(model, load, ready, rules_of(data.policy, model), data.policy.guards.blind, data.snapshot.at)
 
 
 def _load(snapshot: Snapshot, model: str) -> ModelLoad:
@@ -61,6 +67,7 @@ def _load(snapshot: Snapshot, model: str) -> ModelLoad:
 
 
 def _signal(signal: str, load: ModelLoad, ballot: Ballot, now: float) -> SignalRow:
+    """One signal as it voted in the last cycle; its age is of `now`."""
     vote = next((each for each in ballot.votes if each.signal == signal), None)
     why = dict(ballot.abstained).get(signal, "")
     if vote is not None and vote.value is None:

@@ -124,4 +124,5 @@ def _row(entry: _Entry, blockers: Blockers, on_loan: Mapping[str, int]) -> Model
         namespace=model.namespace if model else "",
         on_loan=on_loan.get(decision.model, 0),
         headroom=decision.headroom,
+        most=model.max_replicas if model else None,
     )

@@ -15,6 +15,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Change, DrainChange, ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+from rebalancer.survey.finding import Finding
 
 # One character per GPU on the wire, first match: 10,000 GPUs are 10 KB.
 UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, FREE = "?ox/+#."
@@ -23,10 +24,25 @@ UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, FREE = "?ox/+#."
 PageNumber = Annotated[int, Meta(ge=1, le=1000, description="which page, from 1")]
 
 
+class WayOut(Struct, frozen=True):
+    """What a person may do about a need. `said`: in a few words; `command`: the same, or the way to find out more.
+
+    `kind`: the override to look at first, "" where only a command helps, `end` to end the one on `model`; `model`: whom
+    it is about, "" where a person has to choose; `value`: its replicas, None where it has none.
+    """
+
+    said: str
+    command: str
+    kind: str = ""
+    model: str = ""
+    value: int | None = None
+
+
 class AttentionItem(Struct, frozen=True):
     """One thing a person should look at. `severity`: critical or warning; `until`: when it comes or ends (None: open).
 
-    `model`, `pool`, `node`: what it is about, for links.
+    `model`, `pool`, `node`: what it is about, for links. `impact`: who notices, and how much, "" where nobody does or
+    nobody knows; `since`: since when (None: not known). `way_out`: what to do, None where it ends by itself.
     """
 
     severity: str
@@ -35,6 +51,9 @@ class AttentionItem(Struct, frozen=True):
     model: str | None = None
     pool: str | None = None
     node: str | None = None
+    impact: str = ""
+    since: Instant | None = None
+    way_out: WayOut | None = None
 
 
 class Seated(Struct, frozen=True):
@@ -76,6 +95,7 @@ class ModelRow(Struct, frozen=True):
     """One line of the models table; `next_at`: when the thing it waits for comes by itself.
 
     `on_loan`: Ready replicas on lent GPUs, as pools draw them. `headroom`: replicas that it would use, though in time.
+    `most`: the policy's maxReplicas, None where the policy has no such model any more.
     """
 
     model: str
@@ -95,6 +115,7 @@ class ModelRow(Struct, frozen=True):
     namespace: str = ""
     on_loan: int = 0
     headroom: int = 0
+    most: int | None = None
 
 
 class Overview(Struct, frozen=True):
@@ -161,7 +182,10 @@ class ReplicaRow(Struct, frozen=True):
 
 
 class ModelPage(Struct, frozen=True):
-    """One model. `explanation`: the lines `rebalancer explain` prints. `chart`: at most 120 points of 60 minutes."""
+    """One model. `explanation`: the lines `rebalancer explain` prints. `chart`: at most 120 points of 60 minutes.
+
+    `summary`: how it is, in one sentence; `changes_when`: what would change that, a sentence each. `most`: maxReplicas.
+    """
 
     at: Instant
     cycle: int
@@ -179,6 +203,9 @@ class ModelPage(Struct, frozen=True):
     chart: tuple[Point, ...] = ()
     timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
     overrides: tuple[Override, ...] = ()
+    summary: str = ""
+    changes_when: tuple[str, ...] = ()
+    most: int | None = None
 
 
 class PodRow(Struct, frozen=True):
@@ -257,10 +284,25 @@ class Decisions(Struct, frozen=True):
     oldest_at: Instant | None = None
 
 
+class ModelBeside(Struct, frozen=True):
+    """A model before and after one decision: replicas that its targets ask for; None where no target is seen.
+
+    `demand`: replicas that it needed then (None: unknown); `why`: the one thing to know about it.
+    """
+
+    model: str
+    before: int | None
+    after: int | None
+    demand: int | None
+    why: str
+
+
 class DecisionPage(Struct, frozen=True):
     """One cycle from the journal: what it saw, what it decided, what became of that.
 
     `policy_digest`, `code_digest`: by which policy and source. With `?model=` everything is that model's alone.
+    `beside`: every model before and after it; `triggers`: what was new since the cycle before, a sentence each, None
+    where that cycle is not recorded.
     """
 
     cycle: int
@@ -270,6 +312,40 @@ class DecisionPage(Struct, frozen=True):
     plan: Plan
     inputs: Snapshot
     outcomes: tuple[Outcome, ...] = ()
+    beside: tuple[ModelBeside, ...] = ()
+    triggers: tuple[str, ...] | None = None
+
+
+class PolicyPage(Struct, frozen=True):
+    """The policy in force. `since`: when it came into force here; `differences`: what was other before, an entry each.
+
+    `before`: digest of the policy before it, "" where the service started with this one. `file`: where it is read;
+    `problems`, `refused` as in Status. `text`: the policy as JSON, which is YAML too, without what is default.
+    """
+
+    at: Instant
+    digest: str
+    since: Instant | None
+    before: str = ""
+    differences: tuple[str, ...] = ()
+    file: str = ""
+    problems: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    text: str = ""
+
+
+class Checks(Struct, frozen=True):
+    """What `rebalancer doctor` says that the service can see by itself. `findings`: what is not well, the worst first.
+
+    `looked_at`: when the cluster's objects were looked through for traps (None: not yet); `unread`: kinds that were
+    not; `well`: checks that found nothing.
+    """
+
+    at: Instant
+    findings: tuple[Finding, ...] = ()
+    looked_at: Instant | None = None
+    unread: tuple[str, ...] = ()
+    well: int = 0
 
 
 class Explanation(Struct, frozen=True):

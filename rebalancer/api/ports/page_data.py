@@ -12,6 +12,29 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.survey.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """When the policy in force came into force, and what was other before. `before`: digest, "" at a start.
+
+    `at` None: nothing is known of it; `file`: where the policy is read.
+    """
+
+    at: float | None = None
+    before: str = ""
+    differences: tuple[str, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrapLook:
+    """The last look for traps in the cluster's objects. `at` None: none has ended yet; `unread`: kinds left out."""
+
+    at: float | None = None
+    findings: tuple[Finding, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +43,7 @@ class PageData:
 
     `epoch` names this run of the service. `status` is of now, `snapshot` what its plan was made from (what is seen
     now before the first), `loans` and `accounts` of notices
-    as that plan left them, `timeline` the last 30 minutes, oldest first.
+    as that plan left them, `timeline` the last 30 minutes, oldest first, `policy_change` how `policy` came.
     """
 
     epoch: str
@@ -30,17 +53,19 @@ class PageData:
     loans: tuple[Loan, ...] = ()
     timeline: tuple[TimelineEvent, ...] = ()
     accounts: tuple[NoticeAccount, ...] = ()
+    policy_change: PolicyChange = PolicyChange()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycle:
-    """One cycle as the journal has it."""
+    """One cycle as the journal has it. `before`: the cycle before it, None where it has to be read by itself."""
 
     plan: Plan
     snapshot: Snapshot
     policy_digest: str
     code_digest: str
     outcomes: tuple[Outcome, ...] = ()
+    before: "RecordedCycle | None" = None
 
 
 class NotRecorded(LookupError):
@@ -73,6 +98,10 @@ class PageDataSource(Protocol):
 
     def day(self) -> Day:
         """The last day of all models and pools; cheap, for pages read the rings in threads."""
+        ...
+
+    def traps(self) -> TrapLook:
+        """The last look for traps; one that is old begins another, for the next who asks."""
         ...
 
     def decisions(self) -> tuple[DecisionRow, ...]:

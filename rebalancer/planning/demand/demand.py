@@ -29,6 +29,12 @@ def need_of(level: float) -> int:
     return replicas_for(level + NEED_ROOTS * math.sqrt(level))
 
 
+def level_for(count: int) -> float:
+    """The highest level of offered work that `count` replicas are enough for: what `need_of` turns round."""
+    root = (math.sqrt(NEED_ROOTS**2 + 4.0 * count) - NEED_ROOTS) / 2.0
+    return root * root
+
+
 def need_now(work: Work) -> int | None:
     """Replicas that present work needs: `need_of` the slow level or the last minute, the higher one; None: unknown."""
     known = [level for level in (work.slow, work.last_60s) if level is not None]

@@ -3,20 +3,22 @@ import { happenings } from "../entries.js";
 import { hours } from "../hours.js";
 import { serverNow } from "../live.js";
 import { cell, folding, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
+import { barred, cannotDecide } from "../rights.js";
 import { clock, known, ms, span } from "../words.js";
 import { askOverride } from "../writes.js";
 
 const NEWEST = 12;
 
 export const model = (it) => {
-  const about = { model: it.decision.model };
+  const about = { model: it.decision.model, namespace: it.namespace, now: it.decision.granted, floor: it.decision.floor, most: it.most };
+  const cannot = cannotDecide(it.namespace);
   const standsDown = it.refusals.some((each) => each.guard === "foreign" && each.subject === about.model);
   return [
     h("div", { class: "head" },
       h("h1", {}, h("span", { class: "name" }, `${it.namespace}/${it.decision.model}`)),
       h("p", { class: "quiet" }, [it.workloadClass, `prio ${it.priority}`, it.team && `team ${it.team}`, it.actuation].filter(Boolean).join(" · ")),
-      standsDown && h("button", { onclick: () => askOverride({ ...about, kind: "standUp" }) }, "Stand up"),
-      h("button", { class: "primary", onclick: () => askOverride(about) }, "Override")),
+      standsDown && h("button", { disabled: Boolean(cannot), onclick: () => askOverride({ ...about, kind: "standUp" }) }, "Stand up"),
+      barred(cannot, { class: "primary", onclick: () => askOverride(about) }, "Override")),
     numbers(it),
     h("div", { class: "two" }, why(it), signals(it)),
     hours(about.model, "1"),
@@ -34,7 +36,17 @@ function numbers({ decision, unmet }) {
     decision.surge && h("div", { key: "surge" }, h("dt", {}, "State"), h("dd", {}, "surge")));
 }
 
-const why = (it) => section("why", "Why", toDecision(it.cycle, `decision ${it.cycle}`), h("pre", { tabindex: "0", "aria-label": "As rebalancer explain prints it" }, it.explanation.join("\n")));
+const FOLD = "rebalancer.why"; // whether the numbers behind the sentence are open, on every model's page
+
+/** The one sentence, what would change it, then the numbers for who wants them. */
+function why(it) {
+  return section("why", "Why", toDecision(it.cycle, `decision ${it.cycle}`),
+    h("p", { class: "summary" }, it.summary),
+    h("h3", {}, "What would change it"),
+    it.changesWhen.length ? h("ul", { class: "plain" }, it.changesWhen.map((said) => h("li", { key: said }, said))) : h("p", { class: "quiet" }, "Nothing that is known."),
+    h("details", { open: localStorage.getItem(FOLD) === "open", ontoggle: (event) => localStorage.setItem(FOLD, event.target.open ? "open" : "") },
+      h("summary", {}, "The numbers"), h("pre", { tabindex: "0", "aria-label": "As rebalancer explain prints it" }, it.explanation.join("\n"))));
+}
 
 function signals({ signals: list, at }) {
   const passed = (serverNow() - ms(at)) / 1000;

@@ -4,7 +4,8 @@ import { hours } from "../hours.js";
 import { now, serverNow } from "../live.js";
 import { parts, swatch } from "../marks.js";
 import { models, overrides, pool, section, toModel, toPool } from "../parts.js";
-import { conditions, ms } from "../words.js";
+import { clock, conditions, ms } from "../words.js";
+import { wayOut } from "../writes.js";
 
 const MINUTES_30 = 30 * 60_000;
 const NEWEST = 8;
@@ -32,8 +33,8 @@ function needs(it) {
     h("ul", { class: "needs" }, list.map((each) => h("li", { key: `${each.model ?? each.node ?? each.pool} ${each.said.slice(0, 24)}`, class: each.severity, "data-row": true },
       h("span", { class: "severity", "aria-hidden": "true" }, each.severity === "critical" ? "x" : "!"),
       h("span", { class: "unseen" }, `${each.severity}: `),
-      h("span", { class: "what" }, linked(each)),
-      h("rb-until", { data: each.until })))));
+      h("div", { class: "what" }, linked(each), (each.impact || each.since) && h("p", { class: "quiet" }, [each.impact, each.since && `since ${clock(each.since)}`].filter(Boolean).join(", "))),
+      h("rb-until", { data: each.until }), each.wayOut && wayOut(each.wayOut)))));
 }
 
 const linked = (each) => (each.model ? toModel(each.model, each.said) : each.pool ? toPool(each.pool, each.said) : each.said);

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from rebalancer.api.ports.status import Status
-from rebalancer.cli.commands.doctor.checks import of_snapshot, of_status
+from rebalancer.api.text.checks import of_snapshot, of_status
 from rebalancer.cli.commands.doctor.traps import in_cluster
 from rebalancer.cli.failure import Failed
 from rebalancer.cli.remote.answers import decoded

@@ -1,4 +1,4 @@
-"""What `rebalancer doctor` asks the service, each a pure function from its answers to findings."""
+"""What `rebalancer doctor` and the Health page ask the service, each a pure function from its answers to findings."""
 
 from collections.abc import Iterator
 
@@ -82,5 +82,5 @@ def _late(lag_seconds: float, start_seconds: float | None) -> str:
     return f"its samples come {span(lag_seconds)} late: {cost}{beyond}"
 
 
-def _if(well: bool, state: str, about: str, said: str, fix: str) -> Finding:
+def _if(well: bool, state: str, about: str, said: str, fix: str) -> Finding:  # noqa: FBT001  reads as an if
     return Finding(OK, about, "") if well else Finding(state, about, said, fix)

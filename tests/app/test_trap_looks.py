@@ -1,0 +1,73 @@
+"""The doctor's traps, looked for when somebody asks: in the kinds that are watched anyway, one look at a time."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rebalancer.app.trap_looks import AGAIN_SECONDS, KINDS, TrapLooks
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ingest.watches import RESOURCES
+from rebalancer.kube.access import Access
+from rebalancer.kube.client import KubeClient
+from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from rebalancer.survey.finding import WARN
+from tests.builders import NAMESPACE, NOW, a_model, a_policy
+from tests.sandbox.hand_clock import HandClock
+from tests.survey.manifests import a_deployment, a_scaled_object, a_trigger
+
+POLICY = a_policy(a_model("b", 1, namespace=NAMESPACE))
+
+
+class Looking:
+    """The looks, the API server they look into, and the clock that a test moves."""
+
+    def __init__(self, kubernetes: EmbeddedKubernetes, kube: KubeClient, clock: HandClock) -> None:
+        self.kubernetes, self.clock = kubernetes, clock
+        self.looks = TrapLooks(clock, lambda: POLICY, lambda: Snapshot(cycle=0, at=NOW))
+        self.looks.kube = kube
+
+    async def ended(self) -> None:
+        """Ask, and wait until the look that this begins has ended."""
+        self.looks.last()
+        for _ in range(1000):
+            if not any(task.get_name() == "traps" for task in asyncio.all_tasks()):
+                return
+            await asyncio.sleep(0)
+            await asyncio.to_thread(int)
+
+
+@pytest.fixture
+async def looking() -> AsyncIterator[Looking]:
+    clock = HandClock()
+    async with EmbeddedKubernetes(clock) as kubernetes:
+        access = Access(kubernetes.url, "Bearer sandbox-rebalancer")
+        async with KubeClient(access, clock, random.Random(1)) as kube:
+            looking = Looking(kubernetes, kube, clock)
+            yield looking
+            await looking.looks.stop()
+
+
+async def test_a_trap_is_found_in_what_the_service_may_read_anyway(looking: Looking) -> None:
+    assert set(KINDS) <= set(RESOURCES.values())
+    query = a_trigger(query="sum(DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE)")
+    for each in (a_deployment(), a_scaled_object(query)):
+        looking.kubernetes.store.put(each)
+    assert looking.looks.last().at is None
+    await looking.ended()
+    look = looking.looks.last()
+    assert look.at == looking.clock.now()
+    assert any(each.state == WARN and each.trap == "used-over-free" for each in look.findings), look.findings
+    assert any("rebalancer doctor" in each for each in look.unread)
+
+
+async def test_it_looks_again_only_when_the_last_look_is_old_and_somebody_asks(looking: Looking) -> None:
+    await looking.ended()
+    first = looking.looks.last().at
+    looking.clock.advance(AGAIN_SECONDS - 1.0)
+    await looking.ended()
+    assert looking.looks.last().at == first
+    looking.clock.advance(1.0)
+    await looking.ended()
+    assert looking.looks.last().at == looking.clock.now()
