@@ -17,6 +17,8 @@ from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
+from rebalancer.sandbox.demo_peers import OURS, Tally, peers
+from rebalancer.sandbox.demo_picture import picture
 from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
@@ -124,12 +126,15 @@ async def _perform(
 ) -> list[Finding]:
     """Everything up, the story played and judged, everything down."""
     trace = None if options.trace is None else TracePlay(options.trace)
+    beside = peers(cluster.policy, cluster.world.now)
+    tally = Tally({OURS: cluster.world, **{name: peer.world for name, peer in beside.items()}})
     async with Sandbox(clock, cluster.world) as sandbox:
         witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
         async with _service(options, serve, sandbox, clock) as service:
-            stage = Stage(clock, sandbox, cluster, service)
+            console.print(f"Console: {_address(service)}/console/   (as long as this runs)", soft_wrap=True)
+            stage = Stage(clock, sandbox, cluster, service, peers=beside)
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
-            show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage))
+            show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage, tally), tally)
             if options.write_mode == "shadow":
                 show.view.close()
                 console.print(SHADOW)
@@ -150,17 +155,22 @@ async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service
         show.view.close()
         show.findings += always(show.evidence)
         show.findings += trace.report(world, show.evidence) if trace else []
+        marks = show.stage.marks
+        stretch = show.tally.between(marks.surge_at, marks.pin_at or show.clock.now())
+        if marks.surge_at and len(stretch.looks) > 1:
+            console.print(picture(stretch, marks), "")
         console.print(verdict(show.findings, show.clock))
 
 
 @dataclass(slots=True)
 class Show:
-    """A story being played: who shows it, and what was found."""
+    """A story being played: who shows it, what became of its requests, and what was found."""
 
     clock: ScaledClock
     stage: Stage
     evidence: Evidence
     view: View
+    tally: Tally
     findings: list[Finding] = field(default_factory=list)
 
     async def play(self, acts: tuple[Act, ...]) -> None:
@@ -172,6 +182,7 @@ class Show:
 
     async def _watch(self) -> None:
         while True:
+            self.tally.look(self.clock.now())
             self.view.refresh()
             await self.clock.sleep(FRAME_SECONDS / self.clock.wall_seconds(1.0))
 
@@ -233,8 +244,12 @@ def _replays(journal: Path, console: Console) -> bool:
     return found.cycles > 0 and same == found.cycles
 
 
+def _address(service: Serves) -> str:
+    return f"http://127.0.0.1:{service.servers.api_port}"
+
+
 def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
-    address = f"http://127.0.0.1:{service.servers.api_port}"
+    address = _address(service)
     fast = options.speed != 1.0
     clock = (
         f"Its clock runs {options.speed:g} times as fast as yours: 5 minutes pass in {300.0 / options.speed:.0f} s.\n"

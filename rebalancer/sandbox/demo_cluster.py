@@ -1,10 +1,10 @@
 """The demo's cluster: two nodes that the models own, a spot NodePool, and what users ask of three models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.settings.problems import check_text
 from rebalancer.world import Dial, Engine, Requests, World
@@ -46,20 +46,27 @@ def demo_policy() -> Policy:
     return policy
 
 
-def build(policy: Policy, started_at: float) -> DemoCluster:
-    """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`."""
+def build(policy: Policy, started_at: float, keda_maximum: Callable[[Model], int] | None = None) -> DemoCluster:
+    """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`.
+
+    With `keda_maximum` each model has a ScaledObject from its floor (at least 1) up to that, all the while, and the
+    spot NodePool the limit that the policy allows the service: KEDA and Karpenter alone run it.
+    """
     dials = {model: Dial(REQUESTS[model], rate, f"{SEED}/{model}") for model, rate in IDLE_RATES.items()}
     world = World(started_at - HISTORY_SECONDS, seed=SEED)
     for name in ("a100-1", "a100-2"):
         world.add_node(name, 8, {"rebalancer.io/pool": "a100"})
-    world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=2, nodes=1)
+    limit = 2 if keda_maximum is None else next(pool.gpu_limit for pool in policy.pools if pool.name == "spot")
+    world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=limit, nodes=1)
     for model in policy.models:
-        world.add_model(model.id, ENGINES[model.id], dials[model.id])
+        slo_seconds = None if model.slo is None else model.slo.latency_seconds
+        world.add_model(model.id, ENGINES[model.id], dials[model.id], slo_seconds)
         for target in model.targets:
             replicas, load_seconds, stop_seconds = DEPLOYMENTS[target.name]
+            ref = WorkloadRef(model.namespace, target.kind, target.name)
             world.add_deployment(
                 model.id,
-                WorkloadRef(model.namespace, target.kind, target.name),
+                ref,
                 replicas,
                 model.gpus_per_replica,
                 node_selector={"rebalancer.io/pool": target.pool},
@@ -67,5 +74,7 @@ def build(policy: Policy, started_at: float) -> DemoCluster:
                 stop_seconds=stop_seconds,
                 grace_seconds=10,
             )
+            if keda_maximum is not None:
+                world.add_scaled_object(model.id, ref, max(1, model.min_replicas), keda_maximum(model))
     world.advance(started_at)
     return DemoCluster(world, policy, dials)

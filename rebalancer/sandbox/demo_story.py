@@ -1,6 +1,6 @@
 """What the demo plays, act by act. An act is over when all that it is to show has been seen in the API."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,19 +35,30 @@ class Decides(Protocol):
 
 @dataclass(slots=True)
 class Stage:
-    """All that an act works with, and what it noted."""
+    """All that an act works with, and what it noted. `peers`: clusters that live through the same beside ours."""
 
     clock: Clock
     sandbox: Sandbox
     cluster: DemoCluster
     service: Decides
     marks: Marks = field(default_factory=Marks)
+    peers: Mapping[str, DemoCluster] = field(default_factory=dict)
 
     def turn(self, model: str, rate_per_second: float) -> float:
-        """Users of `model` send that many requests from now on; returns now."""
+        """Users of `model` send that many requests from now on, everywhere; returns now."""
         now = self.clock.now()
-        self.cluster.dials[model].turn(rate_per_second, now, RAMP_SECONDS)
+        for cluster in (self.cluster, *self.peers.values()):
+            cluster.dials[model].turn(rate_per_second, now, RAMP_SECONDS)
         return now
+
+    async def interrupt(self) -> tuple[str, float]:
+        """The cloud announces that it takes the oldest spot node, everywhere: the name of ours, and the deadline."""
+        doomed = next(iter(self.cluster.world.node_claims))
+        deadline = await self.sandbox.interrupt(doomed)
+        for cluster in self.peers.values():
+            cluster.world.advance(self.cluster.world.now)
+            cluster.world.interrupt(next(iter(cluster.world.node_claims)), deadline)
+        return doomed, deadline
 
     async def until(self, true: Callable[[], bool], within_seconds: float) -> bool:
         """Wait until `true`, at most that long; whether it became so."""
@@ -145,9 +156,8 @@ async def notice(stage: Stage) -> None:
     """The surge is over; then the cloud takes the spot node that image runs on."""
     stage.turn("chat", IDLE_RATES["chat"])
     marks = stage.marks
-    marks.doomed = next(iter(stage.cluster.world.node_claims))
     marks.notice_at = stage.clock.now()
-    marks.deadline = await stage.sandbox.interrupt(marks.doomed)
+    marks.doomed, marks.deadline = await stage.interrupt()
 
 
 async def pin(stage: Stage) -> None:

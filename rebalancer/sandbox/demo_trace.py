@@ -36,10 +36,11 @@ class TracePlay:
 
     def _start(self, stage: Stage) -> None:
         self._started_at = stage.clock.now()
-        world = stage.cluster.world
-        self._before = _ended(world)
+        self._before = _ended(stage.cluster.world)
         for model, rows in self._trace.items():
-            world.lines[model].traffic = Trace(self._started_at, rows)
+            for cluster in (stage.cluster, *stage.peers.values()):
+                cluster.world.lines[model].traffic = Trace(self._started_at, rows)
+        stage.marks.surge_at = self._started_at
 
     def report(self, world: World, evidence: Evidence) -> list[Finding]:
         """What became of the requests since the trace began, and of the GPUs."""
