@@ -51,6 +51,16 @@ def lent(model: str) -> Look:
     return look
 
 
+def in_time_again(evidence: Evidence) -> Said | None:
+    """From the surge until nobody who came to chat had to wait beyond its SLO any more."""
+    marks = evidence.marks
+    if not marks.back_at:
+        return None
+    if not marks.caught_up_at:
+        return Said("its queue was never worked off", held=False)
+    return Said("whoever comes is served within the SLO", marks.caught_up_at - marks.surge_at)
+
+
 def brought_home(owner: str, borrower: str) -> Look:
     """From the owner's returning demand to its whole entitlement Ready, nothing of it left with the borrower."""
 

@@ -68,7 +68,12 @@ def _bar(value: float, most: float) -> str:
 def _axis(begin: float, end: float, marks: Marks) -> Text:
     """What the story did, under the column in which it did it."""
     line = [" "] * COLUMNS
-    for at, said in ((marks.surge_at, "^surge"), (marks.back_at, "^code is back"), (marks.notice_at, "^notice")):
+    for at, said in (
+        (marks.surge_at, "^surge"),
+        (marks.notice_at, "^notice"),
+        (marks.back_at, "^code is back"),
+        (marks.pin_at, "^calm"),
+    ):
         if begin <= at < end:
             column = min(int((at - begin) / (end - begin) * COLUMNS), COLUMNS - len(said))
             line[column : column + len(said)] = said
@@ -91,4 +96,12 @@ def _table(stretch: Stretch) -> Table:
     for what, count in ((f"all, of {came:,.0f}", stretch.late), ("of these gave up", stretch.gave_up)):
         totals = (sum(count(side, model) for model in every) for side in stretch.sides)
         table.add_row(what, *(f"{total:,.0f}" for total in totals), style="bold" if count == stretch.late else "")
+    shares = {side: {model: _share(stretch, side, model) for model in every} for side in stretch.sides}
+    worst = ((max(each, key=each.__getitem__), max(each.values())) for each in shares.values())
+    table.add_row("worst off", *(f"{model}: {share:.0%}" for model, share in worst))
     return table
+
+
+def _share(stretch: Stretch, side: str, model: str) -> float:
+    came = stretch.arrived(side, model)
+    return stretch.late(side, model) / came if came else 0.0

@@ -94,6 +94,12 @@ class Line:
             return None
         return wait + self.engine.first_token_seconds(self.inside), wait + self.engine.service_seconds(self.inside)
 
+    @property
+    def in_time(self) -> bool:
+        """Whether who comes now gets a first token within the SLO; always where there is none."""
+        latencies = self.latencies
+        return self.slo_seconds is None or (latencies is not None and latencies[0] <= self.slo_seconds)
+
     def flow(self, arriving: Requests, replicas: int, seconds: float) -> Requests:
         """Let `seconds` pass with that many Ready replicas; returns what they served.
 
@@ -116,11 +122,8 @@ class Line:
         return served
 
     def _judge(self, arriving: Requests) -> None:
-        """Whether those that just came are late: they wait as long as the line says now."""
-        if self.slo_seconds is None:
-            return
-        latencies = self.latencies
-        if latencies is None or latencies[0] > self.slo_seconds:
+        """Count those that just came where they are late: they wait as long as the line says now."""
+        if not self.in_time:
             self.late += arriving.count
 
     def _give_up(self) -> None:
