@@ -156,7 +156,7 @@ async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service
         show.findings += always(show.evidence)
         show.findings += trace.report(world, show.evidence) if trace else []
         marks = show.stage.marks
-        stretch = show.tally.between(marks.surge_at, show.clock.now())
+        stretch = show.tally.between(marks.surge_at, marks.pin_at or show.clock.now())
         if marks.surge_at and len(stretch.looks) > 1:
             console.print(picture(stretch, marks), "")
         console.print(verdict(show.findings, show.clock))

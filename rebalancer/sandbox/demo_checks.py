@@ -33,13 +33,13 @@ def release_to_grant(model: str, donor: str) -> Look:
 
 
 def lent(model: str) -> Look:
-    """From the surge to all borrowed replicas Ready."""
+    """From the surge to as many replicas Ready as the model may have."""
 
     def look(evidence: Evidence) -> Said | None:
         raises = evidence.written(model, evidence.marks.surge_at, more=True)
         wanted = max((write.after for write in raises), default=0)
         up = _when_ready(evidence.facts.of(model), wanted, evidence.marks.surge_at)
-        if up is None:
+        if up is None or wanted < evidence.model(model).max_replicas:
             return None
         gpus = evidence.borrowed_gpus(model, up)
         return (

@@ -14,8 +14,8 @@ HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts 
 SEED = 7
 
 ENGINES = {
-    "chat": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
-    "code": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
+    "chat": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=8.0),
+    "code": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=8.0),
     "image": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=4.0),
 }
 REQUESTS = {
@@ -24,8 +24,9 @@ REQUESTS = {
     "image": Requests(1, prompt_tokens=200, generated_tokens=150),  # 4.5 s
 }
 IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 8.0}  # requests per second: 37, 5 and 36 in flight
-# Deployment -> replicas at the start, seconds to load, seconds to stop.
-DEPLOYMENTS = {"chat": (3, 20.0, 4.0), "code": (5, 20.0, 4.0), "image": (2, 15.0, 4.0)}
+# Deployment -> replicas at the start, seconds to load, seconds to stop. A start is short as the story is: both stand for
+# ten times as much.
+DEPLOYMENTS = {"chat": (3, 8.0, 2.0), "code": (5, 8.0, 2.0), "image": (2, 8.0, 2.0)}
 LAUNCH_SECONDS = 25.0
 
 

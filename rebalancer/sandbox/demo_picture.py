@@ -16,7 +16,8 @@ GOOD, QUIET = "green", "dim"
 NOTE = (
     "rebalancer: measured here. KEDA: played, the same requests in the same simulated cluster with KEDA and Karpenter "
     "alone; own GPUs: each model up to its entitlement, shared: up to the policy's maxReplicas. A request is late when "
-    "its first token takes longer than the SLO; of image, which has none, when its client gave up."
+    "its first token takes longer than the SLO; of image, which has none, when its client gave up. Until the override, "
+    "which is a person's doing."
 )
 
 
@@ -72,7 +73,6 @@ def _axis(begin: float, end: float, marks: Marks) -> Text:
         (marks.surge_at, "^surge"),
         (marks.notice_at, "^notice"),
         (marks.back_at, "^code is back"),
-        (marks.pin_at, "^calm"),
     ):
         if begin <= at < end:
             column = min(int((at - begin) / (end - begin) * COLUMNS), COLUMNS - len(said))
