@@ -3,11 +3,13 @@
 import asyncio
 import fcntl
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import as_file
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, Protocol
 
 import structlog
@@ -17,6 +19,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
+from rebalancer.sandbox.demo_loop import Loop, refuse
 from rebalancer.sandbox.demo_peers import OURS, Tally, peers
 from rebalancer.sandbox.demo_picture import picture
 from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
@@ -135,6 +138,7 @@ async def _perform(
             stage = Stage(clock, sandbox, cluster, service, peers=beside)
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
             show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage, tally), tally)
+            sandbox.kubernetes.verbs.admit = refuse
             if options.write_mode == "shadow":
                 show.view.close()
                 console.print(SHADOW)
@@ -142,7 +146,8 @@ async def _perform(
                 await _told(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
-                await _alive(_for_ever(), sandbox, service)
+                loop = Loop(stage, tally, lambda said: console.print(f"{clock.monotonic():7.1f} s  {said}"))
+                await _alive(loop.run() if trace is None else _for_ever(), sandbox, service)
     return show.findings
 
 
@@ -156,8 +161,9 @@ async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service
         show.findings += always(show.evidence)
         show.findings += trace.report(world, show.evidence) if trace else []
         marks = show.stage.marks
-        stretch = show.tally.between(marks.surge_at, marks.pin_at or show.clock.now())
-        if marks.surge_at and len(stretch.looks) > 1:
+        begun = trace.started_at if trace else marks.surge_at
+        stretch = show.tally.between(begun, marks.pin_at or show.clock.now())
+        if begun and len(stretch.looks) > 1:
             console.print(picture(stretch, marks), "")
         console.print(verdict(show.findings, show.clock))
 
@@ -249,21 +255,26 @@ def _address(service: Serves) -> str:
 
 
 def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
-    address = _address(service)
+    address, here = _address(service), Path.cwd()
+    settings = f"REBALANCER_SERVER={address} KUBECONFIG={quote(str(options.folder.absolute() / OPERATOR))}"
     fast = options.speed != 1.0
     clock = (
         f"Its clock runs {options.speed:g} times as fast as yours: 5 minutes pass in {300.0 / options.speed:.0f} s.\n"
     )
     return f"""
-Everything keeps running until Ctrl-C. In a browser: {address}/console/
+Everything keeps running until Ctrl-C, with traffic in a loop. In a browser: {address}/console/
 {clock if fast else ""}\
 In another terminal:
-  export REBALANCER_SERVER={address} KUBECONFIG={options.folder.absolute() / OPERATOR}
-  rebalancer status                              (and plan, explain chat)
-  rebalancer override add cap code 2 --for 5m --reason "to see what happens"
-  rebalancer writes stop --reason "to see it stop"    (and writes resume)
-  kubectl get pods,overrides --namespace serving      (the API is at {sandbox.kubernetes.url})
-Kafka is at {sandbox.bootstrap}, topics rebalancer.*"""
+  cd {quote(str(here))}
+  export PATH={quote(str(Path(sys.executable).parent))}:$PATH {settings}
+  rebalancer status
+  rebalancer explain chat
+  rebalancer demo surge chat
+  rebalancer override add cap code 4 --for 5m --reason "to see what happens" --yes
+  rebalancer writes stop --reason "to see it stop"
+  rebalancer writes resume --yes
+  kubectl get pods,overrides --namespace serving
+The Kubernetes API is at {sandbox.kubernetes.url}, Kafka at {sandbox.bootstrap}, topics rebalancer.*"""
 
 
 def _log_to(folder: Path) -> None:

@@ -24,8 +24,8 @@ REQUESTS = {
     "image": Requests(1, prompt_tokens=200, generated_tokens=150),  # 4.5 s
 }
 IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 8.0}  # requests per second: 37, 5 and 36 in flight
-# Deployment -> replicas at the start, seconds to load, seconds to stop. A start is short as the story is: both stand for
-# ten times as much.
+# Deployment -> replicas at the start, seconds to load, seconds to stop. Starts are as short as the story: both stand
+# for ten times as much.
 DEPLOYMENTS = {"chat": (3, 8.0, 2.0), "code": (5, 8.0, 2.0), "image": (2, 8.0, 2.0)}
 LAUNCH_SECONDS = 25.0
 

@@ -1,11 +1,12 @@
 """The same traffic without the service: clusters like the demo's own, in which KEDA and Karpenter alone decide.
 
-They are played in this process by the code that plays the demo's cluster: same machines, same engines, same seed, so the
-same requests arrive at the same instants. What differs is who sets replicas.
+They are played in this process by the code that plays the demo's cluster: same machines, same engines, same seed, so
+the same requests arrive at the same instants. What differs is who sets replicas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from rebalancer.domain.policy import Model, Policy
@@ -66,9 +67,7 @@ class Tally:
 
 def _counts(world: World) -> dict[str, Count]:
     lines = {model: lined.line for model, lined in world.lines.items()}
-    return {
-        model: Count(line.arrived.count, line.late, line.gave_up, line.waiting) for model, line in lines.items()
-    }
+    return {model: Count(line.arrived.count, line.late, line.gave_up, line.waiting) for model, line in lines.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +102,12 @@ class Stretch:
         sums = [(at, sum(count.late for count in counts[side].values())) for at, counts in self.looks]
         edges = self._edges(columns)
         ends = [max((late for at, late in sums if at <= edge), default=sums[0][1]) for edge in edges]
-        return [after - before for before, after in zip(ends, ends[1:], strict=False)]
+        return [after - before for before, after in pairwise(ends)]
 
     def waiting_by(self, side: str, columns: int) -> list[float]:
         """The most requests that waited in each of so many equal pieces; of an empty piece, what the one before had."""
         edges, values = self._edges(columns), list[float]()
-        for since, until in zip(edges, edges[1:], strict=False):
+        for since, until in pairwise(edges):
             inside = [_waiting(counts[side]) for at, counts in self.looks if since < at <= until]
             values.append(max(inside, default=values[-1] if values else 0.0))
         return values

@@ -43,7 +43,7 @@ def picture(stretch: Stretch, marks: Marks) -> RenderableType:
 def sums(stretch: Stretch) -> str:
     """Late requests of all sides in one line."""
     totals = ((side, sum(stretch.late(side, model) for model in _models(stretch))) for side in stretch.sides)
-    return "late so far: " + "   ".join(f"{side} {total:,.0f}" for side, total in totals)
+    return "late: " + "   ".join(f"{side} {total:,.0f}" for side, total in totals)
 
 
 def _models(stretch: Stretch) -> Iterable[str]:

@@ -194,17 +194,17 @@ STORY = (
         "surge: chat gets nearly 4 times the users, code idles",
         surge,
         (
-            Check("surge to first write", seen.first_write("chat", "code")),
-            Check("release to grant", seen.release_to_grant("chat", "code")),
-            Check("surge to lent GPUs serving", seen.lent("chat")),
+            Check("first move after the surge", seen.first_write("chat", "code")),
+            Check("from giving to getting", seen.release_to_grant("chat", "code")),
+            Check("lent GPUs serve chat", seen.lent("chat")),
         ),
     ),
     Act(
         "spot notice: image's node goes in 2 minutes, Karpenter drains it in 2 s",
         notice,
         (
-            Check("notice to replacement asked", seen.replacement_asked("image")),
-            Check("notice to replacement serving", seen.replacement_ready("image")),
+            Check("replacement asked for", seen.replacement_asked("image")),
+            Check("replacement serves", seen.replacement_ready("image")),
         ),
     ),
     Act(
@@ -212,15 +212,15 @@ STORY = (
         back,
         (
             Check("chat in time again", seen.in_time_again),
-            Check("GPUs brought home", seen.brought_home("code", "chat")),
+            Check("code has its GPUs back", seen.brought_home("code", "chat")),
         ),
     ),
     Act(
         f"override: chat is calm, an operator pins code at {PINNED} for {PIN_SECONDS:.0f} s",
         pin,
         (
-            Check("override to its write", seen.pin_written("code")),
-            Check("expiry to code's own number", seen.pin_ended("code")),
+            Check("override obeyed", seen.pin_written("code")),
+            Check("override over", seen.pin_ended("code")),
         ),
     ),
 )

@@ -165,8 +165,8 @@ def verdict(findings: Iterable[Finding], clock: ScaledClock) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("WHAT", no_wrap=True)
-    table.add_column("WORLD", justify="right", no_wrap=True)
-    table.add_column("WALL", justify="right", no_wrap=True)
+    table.add_column(f"{1.0 / clock.wall_seconds(1.0):g}x CLOCK", justify="right", no_wrap=True)
+    table.add_column("YOURS", justify="right", no_wrap=True)
     table.add_column("SEEN")
     for finding in findings:
         seconds = finding.said.seconds
