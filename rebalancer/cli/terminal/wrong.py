@@ -47,7 +47,8 @@ def _missing(message: str, models: Callable[[], list[str]]) -> str:
     """What was left out, and what could stand there."""
     choice = _MISSING.fullmatch(message)
     if choice:
-        return f"Missing argument {choice['where']}; one of {', '.join(re.findall(r'[^,\\s]+', choice['known']))}"
+        known = choice["known"].replace(",", " ").split()
+        return f"Missing argument {choice['where']}; one of {', '.join(known)}"
     if message not in {"Missing argument 'MODEL'.", "Missing argument 'SUBJECT'."}:
         return message
     names = models()
