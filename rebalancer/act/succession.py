@@ -1,8 +1,8 @@
 """What a new leader asks about writes that the one before it left without an outcome, before it acts itself.
 
 Each such object is read. Where it shows the value, the write happened. Where it does not, the write may still be on its
-way: it counts both ways until the watches have had time to show it, and a write of ours to the same object makes the
-API server refuse it, since each carries the revision it was made for.
+way. Both count both ways until the watches have had time to show them: a watch may lag behind what was just read. And
+once we write to the same object the API server refuses the old write, since each carries the revision it was made for.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
 
+LEFT = "the process ended before its outcome"
 SHOWN = "the leader before ended without its outcome; the object shows the value"
 
 
@@ -29,11 +30,16 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> t
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts) for outcome in outcomes)))
 
 
+def untold(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Those that the leader before us did not record, so that a new one does: after each intent comes an outcome."""
+    return tuple(outcome for outcome in outcomes if outcome.detail in {LEFT, SHOWN})
+
+
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:
-    """Count what may still be on its way as asked for wherever that is the worse."""
+    """Count what may still be on its way, or too new for `facts`, as asked for wherever that is the worse."""
     for outcome in outcomes:
         target = _target(outcome.intent, facts)
-        if outcome.status == UNKNOWN and target is not None:
+        if (outcome.status == UNKNOWN or outcome.detail == SHOWN) and target is not None:
             ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
 
 
