@@ -35,7 +35,8 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
     """Kinds of the objects that `helm template` makes in a folder with the chart and the example's policy."""
     (folder / "policy.yaml").write_text(EXAMPLE.text)
     (folder / "values.yaml").write_text(VALUES.text)
-    (folder / "charts").symlink_to(ROOT / "charts")
+    for name in ("charts", "docs"):
+        (folder / name).symlink_to(ROOT / name)
     done = subprocess.run([helm, "template", *words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [each["kind"] for each in yaml.safe_load_all(done.stdout) if each]
