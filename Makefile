@@ -26,7 +26,7 @@ $(STAMP):
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@rm -f .venv/.stamp-* && touch $@
 
-demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka and Kubernetes, in 90 s
+demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka and Kubernetes, in a minute
 	@$(BIN)/rebalancer demo $(ARGS)
 
 test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter included

@@ -31,6 +31,7 @@ from rebalancer.cli.commands import (
 from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
 from rebalancer.cli.group import group
+from rebalancer.cli.terminal.complete import models
 from rebalancer.cli.terminal.wrong import in_words
 
 app = group("Moves GPU capacity between served models in Kubernetes, and explains every move.")
@@ -68,7 +69,7 @@ def run(arguments: list[str]) -> int:
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(in_words(wrong.format_message()), wrong.exit_code)
+        return _error(in_words(wrong.format_message(), lambda: models("")), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted

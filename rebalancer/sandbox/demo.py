@@ -3,11 +3,13 @@
 import asyncio
 import fcntl
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import as_file
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, Protocol
 
 import structlog
@@ -17,6 +19,9 @@ from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
+from rebalancer.sandbox.demo_loop import Loop, refuse
+from rebalancer.sandbox.demo_peers import OURS, Tally, peers
+from rebalancer.sandbox.demo_picture import picture
 from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
@@ -125,12 +130,16 @@ async def _perform(
 ) -> list[Finding]:
     """Everything up, the story played and judged, everything down."""
     trace = None if options.trace is None else TracePlay(options.trace)
+    beside = peers(cluster.policy, cluster.world.now)
+    tally = Tally({OURS: cluster.world, **{name: peer.world for name, peer in beside.items()}})
     async with Sandbox(clock, cluster.world) as sandbox:
         witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
         async with _service(options, serve, sandbox, clock) as service:
-            stage = Stage(clock, sandbox, cluster, service)
+            console.print(f"Console: {_address(service)}/console/   (as long as this runs)", soft_wrap=True)
+            stage = Stage(clock, sandbox, cluster, service, peers=beside)
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
-            show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage))
+            show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage, tally), tally)
+            sandbox.kubernetes.verbs.admit = refuse
             if options.write_mode == "shadow":
                 show.view.close()
                 console.print(SHADOW)
@@ -138,7 +147,8 @@ async def _perform(
                 await _told(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
-                await _alive(_for_ever(), sandbox, service)
+                loop = Loop(stage, tally, lambda said: console.print(f"{clock.monotonic():7.1f} s  {said}"))
+                await _alive(loop.run() if trace is None else _for_ever(), sandbox, service)
     return show.findings
 
 
@@ -151,17 +161,23 @@ async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service
         show.view.close()
         show.findings += always(show.evidence)
         show.findings += trace.report(world, show.evidence) if trace else []
+        marks = show.stage.marks
+        begun = trace.started_at if trace else marks.surge_at
+        stretch = show.tally.between(begun, marks.pin_at or show.clock.now())
+        if begun and len(stretch.looks) > 1:
+            console.print(picture(stretch, marks), "")
         console.print(verdict(show.findings, show.clock))
 
 
 @dataclass(slots=True)
 class Show:
-    """A story being played: who shows it, and what was found."""
+    """A story being played: who shows it, what became of its requests, and what was found."""
 
     clock: ScaledClock
     stage: Stage
     evidence: Evidence
     view: View
+    tally: Tally
     findings: list[Finding] = field(default_factory=list)
 
     async def play(self, acts: tuple[Act, ...]) -> None:
@@ -173,6 +189,7 @@ class Show:
 
     async def _watch(self) -> None:
         while True:
+            self.tally.look(self.clock.now())
             self.view.refresh()
             await self.clock.sleep(FRAME_SECONDS / self.clock.wall_seconds(1.0))
 
@@ -234,22 +251,31 @@ def _replays(journal: Path, console: Console) -> bool:
     return found.cycles > 0 and same == found.cycles
 
 
+def _address(service: Serves) -> str:
+    return f"http://127.0.0.1:{service.servers.api_port}"
+
+
 def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
-    address = f"http://127.0.0.1:{service.servers.api_port}"
+    address, here = _address(service), Path.cwd()
+    settings = f"REBALANCER_SERVER={address} KUBECONFIG={quote(str(options.folder.absolute() / OPERATOR))}"
     fast = options.speed != 1.0
     clock = (
         f"Its clock runs {options.speed:g} times as fast as yours: 5 minutes pass in {300.0 / options.speed:.0f} s.\n"
     )
     return f"""
-Everything keeps running until Ctrl-C. In a browser: {address}/console/
+Everything keeps running until Ctrl-C, with traffic in a loop. In a browser: {address}/console/
 {clock if fast else ""}\
 In another terminal:
-  export REBALANCER_SERVER={address} KUBECONFIG={options.folder.absolute() / OPERATOR}
-  rebalancer status                              (and plan, explain chat)
-  rebalancer override add cap code 2 --for 5m --reason "to see what happens"
-  rebalancer writes stop --reason "to see it stop"    (and writes resume)
-  kubectl get pods,overrides --namespace serving      (the API is at {sandbox.kubernetes.url})
-Kafka is at {sandbox.bootstrap}, topics rebalancer.*"""
+  cd {quote(str(here))}
+  export PATH={quote(str(Path(sys.executable).parent))}:$PATH {settings}
+  rebalancer status
+  rebalancer explain chat
+  rebalancer demo surge chat
+  rebalancer override add cap code 4 --for 5m --reason "to see what happens" --yes
+  rebalancer writes stop --reason "to see it stop"
+  rebalancer writes resume --yes
+  kubectl get pods,overrides --namespace serving
+The Kubernetes API is at {sandbox.kubernetes.url}, Kafka at {sandbox.bootstrap}, topics rebalancer.*"""
 
 
 def _log_to(folder: Path) -> None:

@@ -26,7 +26,7 @@ def release_to_grant(model: str, donor: str) -> Look:
         if not (released and granted):
             return None
         gone = [pod for pod in evidence.facts.of(donor) if pod.gone_at is not None and pod.gone_at <= granted[0].at]
-        words = f"{told(released[0])}, {len(gone)} pods gone, {told(granted[0])}"
+        words = f"{told(released[0])}, its GPUs are free, {told(granted[0])}"
         return Said(words, granted[0].at - released[0].at, held=bool(gone) and granted[0].fits)
 
     return look
@@ -43,12 +43,20 @@ def lent(model: str) -> Look:
             return None
         gpus = evidence.borrowed_gpus(model, up)
         return (
-            Said(f"{gpus} GPUs lent to {model}, {wanted} replicas Ready", up - evidence.marks.surge_at)
-            if gpus
-            else None
+            Said(f"{gpus} of them, {model} has {wanted} replicas Ready", up - evidence.marks.surge_at) if gpus else None
         )
 
     return look
+
+
+def in_time_again(evidence: Evidence) -> Said | None:
+    """From the surge until nobody who came to chat had to wait beyond its SLO any more."""
+    marks = evidence.marks
+    if not marks.back_at:
+        return None
+    if not marks.caught_up_at:
+        return Said("its queue was never worked off", held=False)
+    return Said("whoever comes is served within the SLO", marks.caught_up_at - marks.surge_at)
 
 
 def brought_home(owner: str, borrower: str) -> Look:
@@ -75,7 +83,7 @@ def replacement_asked(model: str) -> Look:
         if not raises or evicted is None:
             return None
         ahead = evicted - raises[0].at
-        words = f"{told(raises[0])} for {len(doomed)} doomed, {ahead:.1f} s before the first eviction"
+        words = f"{told(raises[0])}, {ahead:.1f} s before the first eviction"
         return Said(words, raises[0].at - marks.notice_at, held=ahead > 0)
 
     return look
@@ -110,7 +118,7 @@ def pin_written(model: str) -> Look:
             if write.place.model == model and write.at >= marks.pin_at and write.after == marks.pinned
         ]
         shown = any(name == marks.pin and phase == "InForce" for _, name, phase in evidence.facts.phases)
-        return Said(f"{told(hits[0])}, status InForce", hits[0].at - marks.pin_at) if hits and shown else None
+        return Said(f"{told(hits[0])}, shown as InForce", hits[0].at - marks.pin_at) if hits and shown else None
 
     return look
 
@@ -122,7 +130,7 @@ def pin_ended(model: str) -> Look:
         marks = evidence.marks
         after = [w for w in evidence.writes if w.place.model == model and w.at >= marks.pin_ends_at]
         shown = any(name == marks.pin and phase == "Expired" for _, name, phase in evidence.facts.phases)
-        return Said(f"{told(after[0])}, status Expired", after[0].at - marks.pin_ends_at) if after and shown else None
+        return Said(f"{told(after[0])}, shown as Expired", after[0].at - marks.pin_ends_at) if after and shown else None
 
     return look
 

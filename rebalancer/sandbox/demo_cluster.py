@@ -1,10 +1,10 @@
 """The demo's cluster: two nodes that the models own, a spot NodePool, and what users ask of three models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.settings.problems import check_text
 from rebalancer.world import Dial, Engine, Requests, World
@@ -14,8 +14,8 @@ HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts 
 SEED = 7
 
 ENGINES = {
-    "chat": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
-    "code": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
+    "chat": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=8.0),
+    "code": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=8.0),
     "image": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=4.0),
 }
 REQUESTS = {
@@ -24,8 +24,9 @@ REQUESTS = {
     "image": Requests(1, prompt_tokens=200, generated_tokens=150),  # 4.5 s
 }
 IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 8.0}  # requests per second: 37, 5 and 36 in flight
-# Deployment -> replicas at the start, seconds to load, seconds to stop.
-DEPLOYMENTS = {"chat": (3, 20.0, 4.0), "code": (5, 20.0, 4.0), "image": (2, 15.0, 4.0)}
+# Deployment -> replicas at the start, seconds to load, seconds to stop. Starts are as short as the story: both stand
+# for ten times as much.
+DEPLOYMENTS = {"chat": (3, 8.0, 2.0), "code": (5, 8.0, 2.0), "image": (2, 8.0, 2.0)}
 LAUNCH_SECONDS = 25.0
 
 
@@ -46,20 +47,27 @@ def demo_policy() -> Policy:
     return policy
 
 
-def build(policy: Policy, started_at: float) -> DemoCluster:
-    """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`."""
+def build(policy: Policy, started_at: float, keda_maximum: Callable[[Model], int] | None = None) -> DemoCluster:
+    """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`.
+
+    With `keda_maximum` each model has a ScaledObject from its floor (at least 1) up to that, all the while, and the
+    spot NodePool the limit that the policy allows the service: KEDA and Karpenter alone run it.
+    """
     dials = {model: Dial(REQUESTS[model], rate, f"{SEED}/{model}") for model, rate in IDLE_RATES.items()}
     world = World(started_at - HISTORY_SECONDS, seed=SEED)
     for name in ("a100-1", "a100-2"):
         world.add_node(name, 8, {"rebalancer.io/pool": "a100"})
-    world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=2, nodes=1)
+    limit = 2 if keda_maximum is None else next(pool.gpu_limit for pool in policy.pools if pool.name == "spot")
+    world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=limit, nodes=1)
     for model in policy.models:
-        world.add_model(model.id, ENGINES[model.id], dials[model.id])
+        slo_seconds = None if model.slo is None else model.slo.latency_seconds
+        world.add_model(model.id, ENGINES[model.id], dials[model.id], slo_seconds)
         for target in model.targets:
             replicas, load_seconds, stop_seconds = DEPLOYMENTS[target.name]
+            ref = WorkloadRef(model.namespace, target.kind, target.name)
             world.add_deployment(
                 model.id,
-                WorkloadRef(model.namespace, target.kind, target.name),
+                ref,
                 replicas,
                 model.gpus_per_replica,
                 node_selector={"rebalancer.io/pool": target.pool},
@@ -67,5 +75,7 @@ def build(policy: Policy, started_at: float) -> DemoCluster:
                 stop_seconds=stop_seconds,
                 grace_seconds=10,
             )
+            if keda_maximum is not None:
+                world.add_scaled_object(model.id, ref, max(1, model.min_replicas), keda_maximum(model))
     world.advance(started_at)
     return DemoCluster(world, policy, dials)

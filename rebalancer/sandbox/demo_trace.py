@@ -16,7 +16,7 @@ class TracePlay:
     def __init__(self, trace: Mapping[str, Rows]) -> None:
         self._trace = trace
         self._seconds = max(at for rows in trace.values() for at, _ in rows) + 1.0
-        self._started_at = 0.0
+        self.started_at = 0.0
         self._before: dict[str, tuple[float, float]] = {}
 
     @property
@@ -30,16 +30,16 @@ class TracePlay:
         async def play(stage: Stage) -> None:
             if tenth == 1:
                 self._start(stage)
-            await stage.clock.sleep(self._started_at + until - stage.clock.now())
+            await stage.clock.sleep(self.started_at + until - stage.clock.now())
 
         return Act(f"trace until {until:.0f} s of {self._seconds:.0f} s", play)
 
     def _start(self, stage: Stage) -> None:
-        self._started_at = stage.clock.now()
-        world = stage.cluster.world
-        self._before = _ended(world)
+        self.started_at = stage.clock.now()
+        self._before = _ended(stage.cluster.world)
         for model, rows in self._trace.items():
-            world.lines[model].traffic = Trace(self._started_at, rows)
+            for cluster in (stage.cluster, *stage.peers.values()):
+                cluster.world.lines[model].traffic = Trace(self.started_at, rows)
 
     def report(self, world: World, evidence: Evidence) -> list[Finding]:
         """What became of the requests since the trace began, and of the GPUs."""

@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from rebalancer.loop.clock import ScaledClock
+from rebalancer.sandbox.demo_peers import Tally
+from rebalancer.sandbox.demo_picture import sums
 from rebalancer.sandbox.demo_story import Stage
 from rebalancer.sandbox.oracle import Finding
 from rebalancer.sandbox.witness import Facts, ScaleWrite
 from rebalancer.world import Node
 
-EVENTS_SHOWN = 8
+EVENTS_SHOWN = 3
 WIDTH = 110  # of a table in a pipe
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
@@ -53,26 +55,33 @@ class PlainView:
 
 
 class LiveView:
-    """A picture that is drawn again and again: acts, models, GPUs, the latest writes."""
+    """A picture that is drawn again and again: acts, models, GPUs, late requests, the latest writes.
 
-    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: Stage) -> None:
+    It fits into 24 lines: of an act that is over its title stays.
+    """
+
+    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: Tally) -> None:
         self._clock = clock
         self._facts = facts
         self._stage = stage
+        self._tally = tally
         self._acts: list[Text] = []
+        self._checks: list[Text] = []
         self._live = Live(console=console, auto_refresh=False, transient=False)
         self._live.start()
 
     def act(self, number: int, total: int, title: str) -> None:
         """The next act begins."""
-        self._acts.append(Text(f"{number}/{total} {title}", style="bold"))
+        self._checks.clear()
+        self._acts = [Text(one.plain, style="dim") for one in self._acts]
+        self._acts.append(Text(f"{number}/{total} {title}", style="bold", no_wrap=True, overflow="ellipsis"))
         self.refresh()
 
     def found(self, finding: Finding) -> None:
         """Something was seen, or was not seen in time."""
         style = "green" if finding.said.held else "bold red"
         words = f"    {_mark(finding)} {finding.what}: {finding.said.words}{_times(finding, self._clock)}"
-        self._acts.append(Text(words, style=style))
+        self._checks.append(Text(words, style=style, no_wrap=True, overflow="ellipsis"))
         self.refresh()
 
     def refresh(self) -> None:
@@ -90,7 +99,14 @@ class LiveView:
         seconds = f"world {passed:5.0f} s   wall {self._clock.wall_seconds(passed):4.0f} s"
         head = Text(f"rebalancer demo   clock {speed:g}x   {seconds}")
         events = [Text(_event(write), style="dim") for write in self._facts.writes[-EVENTS_SHOWN:]]
-        return Group(head, Text(), *self._acts, Text(), self._models(), self._gpus(), Text(), *events)
+        told = [*self._acts, *self._checks]
+        return Group(head, Text(), *told, Text(), self._models(), self._gpus(), self._late(), *events)
+
+    def _late(self) -> Text:
+        """How the sides stand, once the surge has begun."""
+        begun = self._stage.marks.surge_at
+        stretch = self._tally.between(begun, self._clock.now())
+        return Text(sums(stretch), style="bold") if begun and stretch.looks else Text()
 
     def _models(self) -> Table:
         world, plan = self._stage.cluster.world, self._stage.service.plan
@@ -132,10 +148,10 @@ def _letters(node: Node) -> Iterable[tuple[str, str]]:
 View = PlainView | LiveView
 
 
-def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: Stage) -> View:
+def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: Tally) -> View:
     """Live where somebody watches, plain where somebody reads."""
     if console.is_terminal:
-        return LiveView(console, clock, facts, stage)
+        return LiveView(console, clock, facts, stage, tally)
     return PlainView(console, clock, facts)
 
 
@@ -149,8 +165,8 @@ def verdict(findings: Iterable[Finding], clock: ScaledClock) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("WHAT", no_wrap=True)
-    table.add_column("WORLD", justify="right", no_wrap=True)
-    table.add_column("WALL", justify="right", no_wrap=True)
+    table.add_column(f"{1.0 / clock.wall_seconds(1.0):g}x CLOCK", justify="right", no_wrap=True)
+    table.add_column("YOURS", justify="right", no_wrap=True)
     table.add_column("SEEN")
     for finding in findings:
         seconds = finding.said.seconds

@@ -14,9 +14,13 @@ MATCH_SECONDS = 5.0  # of the clock: the audit entry comes right behind the chan
 
 @dataclass(slots=True)
 class Marks:
-    """What the story did, when. `doomed`: the node that goes at `deadline`; `pinned`: replicas of the override."""
+    """What the story did, when. `doomed`: the node that goes at `deadline`; `pinned`: replicas of the override.
+
+    `caught_up_at`: nobody who came to chat then had to wait beyond its SLO any more; 0 while that has not been.
+    """
 
     surge_at: float = 0.0
+    caught_up_at: float = 0.0
     back_at: float = 0.0
     notice_at: float = 0.0
     deadline: float = 0.0

@@ -42,8 +42,7 @@ class Lined:
         """One look at the model, or one at each Ready pod."""
         line = self.line
         if self._per == "model":
-            served = Requests(line.finished, line.served.prompt_tokens, line.served.generated_tokens)
-            return [Look(None, _gauges(line, 1), _counters(served, self._started_at))]
+            return [Look(None, _gauges(line, 1), _counters(line.served, self._started_at, line.gave_up))]
         gauges = _gauges(line, max(1, len(pods)))
         return [
             Look(pod.uid, gauges, _counters(self._by_pod.get(pod.uid, Requests()), pod.ready_at or self._started_at))
@@ -66,6 +65,9 @@ def _gauges(line: Line, shares: int) -> Gauges:
     )
 
 
-def _counters(served: Requests, since: float) -> Counters:
-    """Without tokens of prompts: who counts them batches, and writes the sooner the fewer run. Slots do not."""
-    return Counters(since, served.count, None, generated_tokens=served.generated_tokens)
+def _counters(served: Requests, since: float, gave_up: float | None = None) -> Counters:
+    """Without tokens of prompts: who counts them batches, and writes the sooner the fewer run. Slots do not.
+
+    Who gave up did so in the line, which no pod sees.
+    """
+    return Counters(since, served.count, gave_up, generated_tokens=served.generated_tokens)

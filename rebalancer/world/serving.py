@@ -46,15 +46,21 @@ class Engine:
 
 
 class Line:
-    """One model's requests: waiting, running, and what became of the others."""
+    """One model's requests: waiting, running, and what became of the others.
 
-    def __init__(self, engine: Engine) -> None:
+    `late`: requests that came while the first token took longer than `slo_seconds`, or nobody served; without an SLO,
+    those that gave up.
+    """
+
+    def __init__(self, engine: Engine, slo_seconds: float | None = None) -> None:
         self.engine = engine
+        self.slo_seconds = slo_seconds
         self.inside = Requests()
         self.running = 0.0
         self.arrived = Requests()
         self.served = Requests()
         self.gave_up = 0.0
+        self.late = 0.0
         self.width = 0.0
         self._arrivals_per_second = 0.0  # smoothed over the clients' patience
 
@@ -88,6 +94,12 @@ class Line:
             return None
         return wait + self.engine.first_token_seconds(self.inside), wait + self.engine.service_seconds(self.inside)
 
+    @property
+    def in_time(self) -> bool:
+        """Whether who comes now gets a first token within the SLO; always where there is none."""
+        latencies = self.latencies
+        return self.slo_seconds is None or (latencies is not None and latencies[0] <= self.slo_seconds)
+
     def flow(self, arriving: Requests, replicas: int, seconds: float) -> Requests:
         """Let `seconds` pass with that many Ready replicas; returns what they served.
 
@@ -105,8 +117,14 @@ class Line:
         self.served += served
         news = min(1.0, seconds / self.engine.patience_seconds)
         self._arrivals_per_second += news * (arriving.count / seconds - self._arrivals_per_second)
+        self._judge(arriving)
         self._give_up()
         return served
+
+    def _judge(self, arriving: Requests) -> None:
+        """Count those that just came where they are late: they wait as long as the line says now."""
+        if not self.in_time:
+            self.late += arriving.count
 
     def _give_up(self) -> None:
         """Who would wait longer than clients do has left; without replicas, who came before that."""
@@ -114,4 +132,6 @@ class Line:
         leaving = self.waiting - rate * self.engine.patience_seconds
         if leaving > 0:
             self.gave_up += leaving
+            if self.slo_seconds is None:
+                self.late += leaving
             self.inside = self.inside.times(1 - leaving / self.inside.count)

@@ -166,9 +166,9 @@ class World:
         self._settle()
         return node_pool
 
-    def add_model(self, model: str, engine: Engine, traffic: Traffic) -> None:
-        """A model that users ask for; its Deployments serve it, as a fluid line."""
-        self.lines[model] = lined = Lined(Line(engine), traffic, self.now, self._per)
+    def add_model(self, model: str, engine: Engine, traffic: Traffic, slo_seconds: float | None = None) -> None:
+        """A model that users ask for; its Deployments serve it, as a fluid line that knows its SLO's latency."""
+        self.lines[model] = lined = Lined(Line(engine, slo_seconds), traffic, self.now, self._per)
         self.add_service(model, lined)
 
     def add_service(self, model: str, service: Service) -> None:

@@ -26,6 +26,7 @@ ADD = "override add pin chat"
         ("demo --trace nowhere", "error: --trace nowhere: cannot be read (No such file or directory)"),
         ("replay nowhere --policy neither", "error: --policy neither: No such file or directory"),
         ("explain", "error: give a MODEL, or --node and its name; `rebalancer status` lists the models"),
+        ("override add", f"error: Missing argument 'KIND'; one of {KINDS}"),
         ("completion cmd", "error: SHELL: no 'cmd'; allowed: bash, zsh, fish"),
     ],
 )

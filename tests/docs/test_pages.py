@@ -23,7 +23,7 @@ from rebalancer.planning.guards.guards import GUARDS
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
-from tests.docs.pictures import PICTURES, pictures
+from tests.docs.pictures import PICTURES, families, pictures
 from tests.house.repository import ROOT, tracked
 
 TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
@@ -154,7 +154,22 @@ def test_pages_that_tell_a_guard_in_passing_have_its_limit_too() -> None:
 def test_the_pictures_are_those_that_the_recorded_run_draws() -> None:
     drawn = pictures()
     assert {name: (PICTURES / name).read_text() for name in drawn} == drawn, "run: python -m tests.docs.pictures"
-    assert all(f"pictures/{name}" in TEXTS["how-it-decides.md"] for name in drawn)
+    shown = "\n".join([*TEXTS.values(), (ROOT / "README.md").read_text()])
+    for name in drawn:  # each with words for who cannot see it
+        assert re.search(rf"!\[[^\]]{{40,}}\]\((docs/)?pictures/{re.escape(name)}\)", shown), name
+
+
+def test_readme_and_its_picture_have_the_figures_of_the_benchmarks() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    rows = {family: (ours, best) for family, ours, best, _ in families()}
+    assert len(rows) == 8
+    assert (
+        f"late with {rows['swaps'][0]:.2f} % of the requests, the best tuned peer with {rows['swaps'][1]:.2f} %"
+        in readme
+    )
+    told = re.findall(r"([a-z-]+) ([\d.]+) against ([\d.]+)", readme)
+    assert len(told) == 5
+    assert all(rows[family] == (float(ours), float(best)) for family, ours, best in told)
 
 
 def test_what_passes_which_guard_is_on_the_page() -> None:

@@ -35,7 +35,8 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
     """Kinds of the objects that `helm template` makes in a folder with the chart and the example's policy."""
     (folder / "policy.yaml").write_text(EXAMPLE.text)
     (folder / "values.yaml").write_text(VALUES.text)
-    (folder / "charts").symlink_to(ROOT / "charts")
+    for name in ("charts", "docs"):
+        (folder / name).symlink_to(ROOT / name)
     done = subprocess.run([helm, "template", *words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [each["kind"] for each in yaml.safe_load_all(done.stdout) if each]
@@ -45,7 +46,7 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> None:
     installs = [words for words in lines_of("helm") if words[1] == "install"]
-    assert len(installs) == 2  # of the installation, and of a first policy
+    assert len(installs) == 3  # of the installation, of a first policy, of six Deployments
     for number, words in enumerate(installs):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -1,11 +1,14 @@
 """`rebalancer demo` as people run it: a process, a pipe, an exit code."""
 
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -16,14 +19,15 @@ REBALANCER = Path(sys.executable).with_name("rebalancer")
 DEFAULT_SPEED = signature(command).parameters["speed"].default
 SPEED = 6.0  # Karpenter's 2 s between notice and eviction are 0.33 s then: enough on a machine busy with tests
 ROWS = (
-    "surge to first write",
-    "release to grant",
-    "surge to lent GPUs serving",
-    "GPUs brought home",
-    "notice to replacement asked",
-    "notice to replacement serving",
-    "override to its write",
-    "expiry to code's own number",
+    "first move after the surge",
+    "from giving to getting",
+    "lent GPUs serve chat",
+    "replacement asked for",
+    "replacement serves",
+    "chat in time again",
+    "code has its GPUs back",
+    "override obeyed",
+    "override over",
     "floors held",
     "grants into free GPUs",
 )
@@ -70,6 +74,34 @@ def test_the_demo_shows_all_that_it_promises(story: Run) -> None:
 
 
 @pytest.mark.timeout(180)
+def test_the_address_of_the_console_comes_first(story: Run) -> None:
+    assert re.match(r"Console: http://127\.0\.0\.1:\d+/console/ ", story.out)
+
+
+@pytest.mark.timeout(180)
+def test_what_became_of_the_requests_is_told_beside_keda_alone_measured_and_played(story: Run) -> None:
+    value = story.out.split("LATE REQUESTS", 1)[1].split("WHAT", 1)[0]
+    assert re.search(r"measured +played +played", value)
+    for side in ("rebalancer", "KEDA, own GPUs", "KEDA, shared"):
+        assert len(re.findall(rf"^{side} .*\d", value, re.MULTILINE)) == 2  # late, and waiting
+    late = {row: [int(each.replace(",", "")) for each in numbers] for row, *numbers in _numbers(value)}
+    every = [sum(late[model][side] for model in ("chat", "code", "image")) for side in range(3)]
+    assert late["all"] == pytest.approx(every, abs=3)  # each is rounded
+    assert all(count > 0 for count in late["all"])
+
+
+def _numbers(value: str) -> list[tuple[str, ...]]:
+    """Model or `all`, and the late requests of the three sides."""
+    return re.findall(r"^(\w+), of [\d,]+ +([\d,]+) +([\d,]+) +([\d,]+) *$", value, re.MULTILINE)
+
+
+@pytest.mark.timeout(180)
+def test_no_line_of_the_picture_is_wider_than_80(story: Run) -> None:
+    value = story.out.split("LATE REQUESTS", 1)[1].split("rebalancer: measured", 1)[0]
+    assert max(len(line.rstrip()) for line in value.splitlines()) <= 80
+
+
+@pytest.mark.timeout(180)
 def test_each_time_is_told_in_world_and_in_wall_seconds(story: Run) -> None:
     for what in ROWS[:-2]:
         world, wall = re.findall(r"([\d.]+) s", story.row(what))[:2]
@@ -113,6 +145,48 @@ def test_a_service_that_writes_nothing_fails_the_demo(tmp_path: Path) -> None:
     assert shadow.code == 2
     said = "nothing is written, so the story cannot happen; look around with --keep"
     assert shadow.err == f"error: --write-mode shadow: {said}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_commands_that_a_kept_demo_prints_work_as_printed(tmp_path: Path) -> None:
+    command = [str(REBALANCER), "demo", "--keep", "--write-mode", "shadow"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as demo:  # noqa: S603  as `run`
+        try:
+            assert demo.stdout is not None
+            block = _printed_commands(demo.stdout)
+            assert len(block) == 9
+            # kubectl is in few places where tests run; the API it talks to has tests of its own.
+            script = "\n".join(line for line in block if not line.startswith("kubectl") or shutil.which("kubectl"))
+            bash = ["/bin/bash", "-eux", "-c", script]
+            done = subprocess.run(bash, capture_output=True, text=True, check=False, timeout=90)  # noqa: S603  its words
+            assert done.returncode == 0, done.stderr + done.stdout
+            assert any("surge, as asked: chat gets 44 requests per second" in line for line in demo.stdout)
+        finally:
+            demo.send_signal(signal.SIGINT)
+
+
+def _printed_commands(out: IO[str]) -> list[str]:
+    """What a kept demo says is to be typed in another terminal."""
+    lines: list[str] = []
+    while "The Kubernetes API is at" not in (line := out.readline()):
+        assert line, f"it ended: {''.join(lines)}"
+        lines.append(line)
+    return [line.strip() for line in lines[lines.index("In another terminal:\n") + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("surge",), "error: say which model; it has chat, code, image"),
+        (("surge", "chta"), "error: no model chta in the demo; did you mean chat?; it has chat, code, image"),
+        (("surge", "chat"), "error: no demo runs in this folder: start one here with rebalancer demo --keep"),
+    ],
+)
+def test_a_surge_that_cannot_be_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    refused = run(tmp_path, "demo", *arguments)
+    assert refused.code != 0
+    assert refused.err.strip() == said
 
 
 @pytest.mark.timeout(120)

@@ -76,7 +76,7 @@ def some(names: Sequence[str], most: int = 5) -> str:
 def known_names(what: str, given: str, known: Collection[str]) -> str:
     """`did you mean chat? models: chat, code`; without a name that is near only the list."""
     close = get_close_matches(given, sorted(known), n=1)
-    return f"{f'did you mean {close[0]}? ' if close else ''}{what}: {some(sorted(known), 20)}"
+    return f"{f'did you mean {close[0]}? ' if close else ''}{what}: {some(sorted(known), 20) or 'none'}"
 
 
 def columns(rows: Iterable[Sequence[str]], align: str, gap: int = 1) -> list[str]:

@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
+from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed, NoAnswer
 
 if TYPE_CHECKING:
     from rebalancer.world.traffic import Rows
 
 
 def command(
+    deed: Annotated[
+        Literal["surge"] | None,
+        typer.Argument(help="surge: in the demo that runs with --keep, MODEL gets more users.", metavar="[surge]"),
+    ] = None,
+    model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="[MODEL]")] = None,
     speed: Annotated[
         float, typer.Option(help="How many times faster than life the world and the service's clock run.", min=0.1)
     ] = 4.0,
@@ -30,8 +35,11 @@ def command(
 ) -> int:
     """Play a surge, a reclaim, a spot notice and an override to the real service on an embedded Kafka and Kubernetes.
 
-    Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not.
+    Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not. With --keep it goes on with
+    traffic in a loop, and `rebalancer demo surge chat` from the same folder makes a surge of two minutes of its clock.
     """
+    if deed is not None:
+        return _surge(model)
     if write_mode == "shadow" and not keep:
         raise Failed(
             "--write-mode shadow: nothing is written, so the story cannot happen; look around with --keep", USAGE
@@ -51,6 +59,42 @@ def command(
     except Broke as broke:
         raise Failed(f"{broke}; see {options.folder / 'service.log'}") from broke
     return DONE if happened else FAILED
+
+
+def _surge(model: str | None) -> int:
+    """Ask the demo that runs in this folder for a surge. Raises Failed when there is none, or no such model."""
+    import asyncio
+
+    from rebalancer.cli.remote.cluster import open_cluster
+    from rebalancer.cli.remote.where import Where
+    from rebalancer.cli.terminal.wrong import nearest
+    from rebalancer.kube.errors import Invalid
+    from rebalancer.kube.resources import DEPLOYMENTS, Ref
+    from rebalancer.sandbox.demo_loop import ANNOTATION, SURGE_SECONDS, SURGES
+
+    if model not in SURGES:
+        what = "say which model" if model is None else f"no model {model} in the demo{nearest(model, list(SURGES))}"
+        raise Failed(f"{what}; it has {', '.join(SURGES)}", USAGE)
+    kubeconfig = Path("build/demo/operator")
+    if not kubeconfig.exists():
+        raise Failed("no demo runs in this folder: start one here with rebalancer demo --keep")
+
+    async def ask() -> None:
+        async with open_cluster(Where(None, kubeconfig)) as cluster:
+            note = {"metadata": {"annotations": {ANNOTATION: f"{cluster.clock.now()}"}}}
+            try:
+                await cluster.kube.patch(Ref(DEPLOYMENTS, "serving", model), note)
+            except Invalid as refused:
+                raise Failed(
+                    "the demo still plays its story, or runs without --keep; surges are for after it"
+                ) from refused
+
+    try:
+        asyncio.run(ask())
+    except NoAnswer as silent:
+        raise Failed("the demo of this folder has ended: start one here with rebalancer demo --keep") from silent
+    typer.echo(f"{model} gets more users for {SURGE_SECONDS:.0f} s of the demo's clock. See it: rebalancer status")
+    return DONE
 
 
 def _rows(path: Path) -> "Mapping[str, Rows]":

@@ -4,10 +4,12 @@ The parser tells them in a checker's words (`Value error, 'xml' is not one of ..
 """
 
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 
 _CHOICE = re.compile(r"(?:Value error, )?'(?P<given>.*)' is not one of (?P<known>'.*')\.?$", re.DOTALL)
 _NUMBER = re.compile(r"No such option: (?P<given>-\d+)\b.*")
+_MISSING = re.compile(r"Missing argument (?P<where>'\w+')\. Choose from:\s*(?P<known>.*)", re.DOTALL)
 _KINDS = {
     r"Input should be a valid integer\b.*": "is not a whole number",
     r"Input should be a valid number\b.*": "is not a number",
@@ -20,13 +22,13 @@ _KINDS = {
 }
 
 
-def in_words(message: str) -> str:
-    """The parser's message as a person would say it."""
+def in_words(message: str, models: Callable[[], list[str]]) -> str:
+    """The parser's message as a person would say it; `models` says which there are, none where nobody answers."""
     number = _NUMBER.fullmatch(message)
     if number:
         return f"{number['given']} is negative: a number of replicas is 0 or more"
-    if message in {"Missing argument 'MODEL'.", "Missing argument 'SUBJECT'."}:
-        return f"{message.rstrip('.')}; `rebalancer status` lists the models"
+    if message.startswith("Missing argument"):
+        return _missing(message, models)
     told = re.fullmatch(r"Invalid value for (?P<where>.+?): (?P<why>.*)", message, re.DOTALL)
     if told is None:
         return message
@@ -39,6 +41,20 @@ def in_words(message: str) -> str:
         if re.fullmatch(pattern, why, re.DOTALL):
             return f"{where} {re.sub(pattern, words, why, flags=re.DOTALL)}"
     return f"{where}: {why}"
+
+
+def _missing(message: str, models: Callable[[], list[str]]) -> str:
+    """What was left out, and what could stand there."""
+    choice = _MISSING.fullmatch(message)
+    if choice:
+        known = choice["known"].replace(",", " ").split()
+        return f"Missing argument {choice['where']}; one of {', '.join(known)}"
+    if message not in {"Missing argument 'MODEL'.", "Missing argument 'SUBJECT'."}:
+        return message
+    names = models()
+    return f"{message.rstrip('.')}; " + (
+        f"models: {', '.join(names)}" if names else "`rebalancer status` lists the models"
+    )
 
 
 def nearest(given: str, known: list[str]) -> str:

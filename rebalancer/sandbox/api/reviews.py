@@ -24,7 +24,8 @@ def reviewed(  # noqa: PLR0913  one answer, and all that it depends on
     """
     spec: Obj = body.get("spec", {})
     if path == SELF_PATH:
-        return {**body, "status": {"userInfo": {"username": user}}}
+        head = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+        return {**head, **body, "status": {"userInfo": {"username": user}}}
     if path == TOKENS_PATH:
         return {**body, "status": _bearer(spec, token_prefix)}
     if path == ACCESS_PATH:

@@ -12,6 +12,7 @@ from aiohttp import web
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api.audit import VERBS, AuditEntry
 from rebalancer.sandbox.api.faults import Fault, Faults
+from rebalancer.sandbox.api.openapi import described
 from rebalancer.sandbox.api.resources import Obj, Resource, Target
 from rebalancer.sandbox.api.reviews import Allow, reviewed
 from rebalancer.sandbox.api.status import ApiError
@@ -36,6 +37,7 @@ VERSION = {  # every field, since generated clients require them all
     "compiler": "",
     "platform": "linux/amd64",
 }
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 _encode = msgspec.json.Encoder().encode
@@ -163,13 +165,16 @@ class EmbeddedKubernetes:
     def _review(self, request: web.Request, body: bytes, user: str) -> web.StreamResponse | None:
         if request.method != "POST":
             return None
-        answer = reviewed(request.path, _decoded(request, body), user, self._clock.now(), TOKEN_PREFIX, self.allow)
+        # `kubectl auth whoami` asks in protobuf and reads JSON: what it asks is in the path alone.
+        asked = {} if request.content_type == PROTOBUF else _decoded(request, body)
+        answer = reviewed(request.path, asked, user, self._clock.now(), TOKEN_PREFIX, self.allow)
         return None if answer is None else _json(201, _encode(answer))
 
     def _about(self, request: web.Request) -> web.StreamResponse:
         """Paths that name no resource: version, health, discovery. Some clients write them with a slash behind."""
         path = request.path.rstrip("/")
-        document = VERSION if path == "/version" else self.store.table.discovery(path)
+        table = self.store.table
+        document = VERSION if path == "/version" else table.discovery(path) or described(path, table.resources)
         if request.method == "GET" and document:
             return _json(200, _encode(document))
         if request.method == "GET" and path in HEALTH:

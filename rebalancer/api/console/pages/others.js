@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { happenings } from "../entries.js";
 import { filters, pick, query, search } from "../filters.js";
 import { now } from "../live.js";
-import { cell, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toDecision, toModel } from "../parts.js";
+import { cell, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toModel } from "../parts.js";
 import { clock, known } from "../words.js";
 
 const PER_PAGE = 100;

@@ -1,0 +1,47 @@
+"""The API's description of itself, as far as kubectl asks before it applies: which kinds can be patched, and how.
+
+kubectl leaves checking to the server where the description of a kind's PATCH names the parameter `fieldValidation`.
+"""
+
+from collections.abc import Iterable
+
+from rebalancer.sandbox.api.resources import Obj, Resource
+
+ROOT = "/openapi/v3"
+
+
+def described(path: str, resources: Iterable[Resource]) -> Obj | None:
+    """The document at a path below `ROOT`: the list of group versions, or one of them; None when there is none."""
+    by_place: dict[str, list[Resource]] = {}
+    for resource in resources:
+        by_place.setdefault(f"{'apis' if resource.group else 'api'}/{resource.api_version}", []).append(resource)
+    if path == ROOT:
+        return {"paths": {place: {"serverRelativeURL": f"{ROOT}/{place}"} for place in by_place}}
+    there = by_place.get(path.removeprefix(f"{ROOT}/"))
+    return None if there is None else _document(path.removeprefix(ROOT), there)
+
+
+def _document(place: str, resources: Iterable[Resource]) -> Obj:
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1"},
+        "paths": {_path(place, resource): {"patch": _patch(resource)} for resource in resources},
+        "components": {"schemas": {}},
+    }
+
+
+def _path(place: str, resource: Resource) -> str:
+    return f"{place}/{'namespaces/{namespace}/' if resource.namespaced else ''}{resource.plural}/{{name}}"
+
+
+def _patch(resource: Resource) -> Obj:
+    return {
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": {
+            "group": resource.group,
+            "version": resource.version,
+            "kind": resource.kind,
+        },
+        "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}],
+        "responses": {"200": {"description": "OK"}},
+    }

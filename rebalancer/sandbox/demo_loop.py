@@ -1,0 +1,96 @@
+"""What goes on after the story with `--keep`: traffic in a loop, and surges that somebody asks for from elsewhere.
+
+Whoever asks annotates the model's Deployment in the embedded API; `rebalancer demo surge MODEL` does.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rebalancer.sandbox.api import Change, Obj
+from rebalancer.sandbox.api.resources import DEPLOYMENTS, Target
+from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.demo_cluster import IDLE_RATES
+from rebalancer.sandbox.demo_peers import Tally
+from rebalancer.sandbox.demo_picture import sums
+from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, Stage
+
+ANNOTATION = "demo.rebalancer.io/surge"
+SURGE_SECONDS = 120.0  # of the demo's clock
+SURGES = {"chat": SURGE_RATE, "code": 36.0, "image": 20.0}  # requests per second: more than each has replicas for
+# Seconds of the demo's clock, then: who gets how many requests per second from then on.
+ROUND = (
+    (60.0, "code", IDLE_RATES["code"]),
+    (60.0, "chat", SURGE_RATE),
+    (90.0, "chat", IDLE_RATES["chat"]),
+    (45.0, "code", BACK_RATE),
+)
+LOOK_SECONDS = 1.0
+
+Say = Callable[[str], None]
+
+
+def refuse(target: Target, old: Obj | None, new: Obj) -> None:
+    """No surge while the story is played, which has its own. Raises ApiError."""
+    if target.resource == DEPLOYMENTS and old is not None and _asked(new) != _asked(old):
+        raise ApiError(422, "the demo still plays its story, or runs without --keep: surges are for the time after it")
+
+
+def _asked(deployment: Obj) -> str | None:
+    asked: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return asked
+
+
+@dataclass(slots=True)
+class Loop:
+    """Rounds of traffic on all sides, until it is cancelled; `say` hears a line for each turn."""
+
+    stage: Stage
+    tally: Tally
+    say: Say
+    _usual: dict[str, float] = field(default_factory=dict)
+    _surging: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Go round and round."""
+        self._usual = {model: dial.rate_per_second for model, dial in self.stage.cluster.dials.items()}
+        kubernetes = self.stage.sandbox.kubernetes
+        kubernetes.verbs.admit = lambda _target, _old, _new: None
+        async with asyncio.TaskGroup() as group:
+            kubernetes.store.subscribe(lambda change: self._hear(change, group))
+            group.create_task(self._look())
+            while True:
+                begun = self.stage.clock.now()
+                for seconds, model, rate in ROUND:
+                    await self.stage.clock.sleep(seconds)
+                    self._usually(model, rate)
+                self.say(f"a round, {sums(self.tally.between(begun, self.stage.clock.now()))}")
+                del self.tally.looks[:-1]
+
+    async def _look(self) -> None:
+        while True:
+            self.tally.look(self.stage.clock.now())
+            await self.stage.clock.sleep(LOOK_SECONDS)
+
+    def _usually(self, model: str, rate: float) -> None:
+        self._usual[model] = rate
+        if model not in self._surging:
+            self.stage.turn(model, rate)
+            self.say(f"traffic: {model} gets {rate:g} requests per second")
+
+    def _hear(self, change: Change, group: asyncio.TaskGroup) -> None:
+        before = change.previous
+        if change.resource != DEPLOYMENTS or before is None or _asked(change.obj) == _asked(before):
+            return
+        model = change.obj["metadata"]["name"]  # the demo's Deployments are called as their models
+        if _asked(change.obj) is not None and model in SURGES and model not in self._surging:
+            group.create_task(self._surge(model))
+
+    async def _surge(self, model: str) -> None:
+        self._surging.add(model)
+        begun = self.stage.turn(model, SURGES[model])
+        self.say(f"surge, as asked: {model} gets {SURGES[model]:g} requests per second for {SURGE_SECONDS:.0f} s")
+        await self.stage.clock.sleep(SURGE_SECONDS)
+        self._surging.discard(model)
+        self.stage.turn(model, self._usual[model])
+        self.say(f"surge of {model} over, {sums(self.tally.between(begun, self.stage.clock.now()))}")

@@ -1,0 +1,127 @@
+"""The same traffic without the service: clusters like the demo's own, in which KEDA and Karpenter alone decide.
+
+They are played in this process by the code that plays the demo's cluster: same machines, same engines, same seed, so
+the same requests arrive at the same instants. What differs is who sets replicas.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.sandbox.demo_cluster import DemoCluster, build
+from rebalancer.world import World
+
+OURS = "rebalancer"
+
+
+def _own(model: Model) -> int:
+    """As many replicas as the model owns; who owns nothing may have what the policy allows."""
+    return model.entitlement or model.max_replicas
+
+
+# What people set who run KEDA alone: every model within its own GPUs, or any model up to the policy's maximum.
+MAXIMUMS: Mapping[str, Callable[[Model], int]] = {
+    "KEDA, own GPUs": _own,
+    "KEDA, shared": lambda model: model.max_replicas,
+}
+
+
+def peers(policy: Policy, started_at: float) -> dict[str, DemoCluster]:
+    """A cluster for each way to set KEDA up, all of them at the end of the demo's history."""
+    return {name: build(policy, started_at, maximum) for name, maximum in MAXIMUMS.items()}
+
+
+class Count(NamedTuple):
+    """One model's requests since the world began: that came, that were late, that gave up; and those that wait now."""
+
+    arrived: float
+    late: float
+    gave_up: float
+    waiting: float
+
+
+Counts = Mapping[str, Mapping[str, Count]]  # by side, by model
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of all sides, `OURS` first, at instants of the demo's clock; `looks` are in order."""
+
+    worlds: Mapping[str, World]
+    looks: list[tuple[float, Counts]] = field(default_factory=list)
+
+    def look(self, now: float) -> None:
+        """Note how all sides stand. The sandbox moves the first world, we the others."""
+        for name, world in self.worlds.items():
+            if name != OURS:
+                world.advance(now)
+        self.looks.append((now, {name: _counts(world) for name, world in self.worlds.items()}))
+
+    def between(self, since: float, until: float) -> "Stretch":
+        """What was noted in [since, until], from the last look before it on."""
+        before = [look for look in self.looks if look[0] <= since][-1:]
+        return Stretch([*before, *(look for look in self.looks if since < look[0] <= until)])
+
+
+def _counts(world: World) -> dict[str, Count]:
+    lines = {model: lined.line for model, lined in world.lines.items()}
+    return {model: Count(line.arrived.count, line.late, line.gave_up, line.waiting) for model, line in lines.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The looks of a stretch of time; its numbers count from its first look on."""
+
+    looks: Sequence[tuple[float, Counts]]
+
+    @property
+    def sides(self) -> list[str]:
+        """Names, ours first; none where nothing was noted."""
+        return list(self.looks[0][1]) if self.looks else []
+
+    def arrived(self, side: str, model: str) -> float:
+        """Requests that came."""
+        return self._last(side, model).arrived - self._first(side, model).arrived
+
+    def late(self, side: str, model: str) -> float:
+        """Requests that were late; of a model without an SLO, those that gave up."""
+        return self._last(side, model).late - self._first(side, model).late
+
+    def gave_up(self, side: str, model: str) -> float:
+        """Requests whose client went away before an answer."""
+        return self._last(side, model).gave_up - self._first(side, model).gave_up
+
+    def longest_queue(self, side: str) -> float:
+        """The most requests that waited at one look, of all models together."""
+        return max((_waiting(counts[side]) for _, counts in self.looks), default=0.0)
+
+    def late_by(self, side: str, columns: int) -> list[float]:
+        """Requests that became late in each of so many equal pieces of the stretch."""
+        sums = [(at, sum(count.late for count in counts[side].values())) for at, counts in self.looks]
+        edges = self._edges(columns)
+        ends = [max((late for at, late in sums if at <= edge), default=sums[0][1]) for edge in edges]
+        return [after - before for before, after in pairwise(ends)]
+
+    def waiting_by(self, side: str, columns: int) -> list[float]:
+        """The most requests that waited in each of so many equal pieces; of an empty piece, what the one before had."""
+        edges, values = self._edges(columns), list[float]()
+        for since, until in pairwise(edges):
+            inside = [_waiting(counts[side]) for at, counts in self.looks if since < at <= until]
+            values.append(max(inside, default=values[-1] if values else 0.0))
+        return values
+
+    def _edges(self, columns: int) -> list[float]:
+        begin, end = self.looks[0][0], self.looks[-1][0]
+        return [begin + (end - begin) * step / columns for step in range(columns)] + [end]
+
+    def _first(self, side: str, model: str) -> Count:
+        return self.looks[0][1][side][model]
+
+    def _last(self, side: str, model: str) -> Count:
+        return self.looks[-1][1][side][model]
+
+
+def _waiting(counts: Mapping[str, Count]) -> float:
+    return sum(count.waiting for count in counts.values())

@@ -1,0 +1,76 @@
+"""KEDA alone beside the demo: the same requests, in clusters like its own, and sums that are those of the worlds."""
+
+import pytest
+
+from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
+from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Tally, peers
+from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
+
+START = 1_800_000_000.0
+POLICY = demo_policy()
+
+
+def live(clusters: dict[str, DemoCluster], tally: Tally, seconds: int) -> None:
+    """Ours is moved here, as the sandbox does; the tally moves the others."""
+    now = clusters[OURS].world.now
+    for second in range(1, seconds + 1):
+        clusters[OURS].world.advance(now + second)
+        tally.look(now + second)
+
+
+@pytest.fixture
+def clusters() -> dict[str, DemoCluster]:
+    return {OURS: build(POLICY, START), **peers(POLICY, START)}
+
+
+@pytest.fixture
+def tally(clusters: dict[str, DemoCluster]) -> Tally:
+    return Tally({name: cluster.world for name, cluster in clusters.items()})
+
+
+def turn(clusters: dict[str, DemoCluster], model: str, rate: float) -> None:
+    for cluster in clusters.values():
+        cluster.dials[model].turn(rate, clusters[OURS].world.now, 3.0)
+
+
+def test_the_same_requests_come_on_every_side(clusters: dict[str, DemoCluster], tally: Tally) -> None:
+    live(clusters, tally, 10)
+    turn(clusters, "chat", SURGE_RATE)
+    live(clusters, tally, 60)
+    stretch = tally.between(START + 10, START + 70)
+    for model in POLICY.models:
+        came = [stretch.arrived(side, model.id) for side in stretch.sides]
+        assert came == [came[0]] * len(MAXIMUMS) + [came[0]]
+    assert stretch.arrived(OURS, "chat") == pytest.approx(60 * SURGE_RATE, rel=0.1)
+
+
+def test_keda_keeps_each_model_within_the_maximum_that_it_was_given(
+    clusters: dict[str, DemoCluster], tally: Tally
+) -> None:
+    turn(clusters, "chat", SURGE_RATE)
+    live(clusters, tally, 90)
+    chat = next(model for model in POLICY.models if model.id == "chat")
+    replicas = {name: len(cluster.world.ready_pods("chat")) for name, cluster in clusters.items()}
+    assert replicas == {OURS: 3, "KEDA, own GPUs": chat.entitlement, "KEDA, shared": chat.max_replicas}
+
+
+def test_where_any_model_may_take_idle_gpus_their_owner_waits_for_them(
+    clusters: dict[str, DemoCluster], tally: Tally
+) -> None:
+    turn(clusters, "chat", SURGE_RATE)
+    live(clusters, tally, 60)
+    turn(clusters, "code", BACK_RATE)
+    live(clusters, tally, 60)
+    after = tally.between(START + 60, START + 120)
+    assert after.late("KEDA, shared", "code") > 2 * after.late("KEDA, own GPUs", "code")
+    assert after.late("KEDA, own GPUs", "chat") > 2 * after.late("KEDA, shared", "chat")
+
+
+def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally: Tally) -> None:
+    turn(clusters, "chat", SURGE_RATE)
+    live(clusters, tally, 45)
+    stretch = tally.between(START + 5, START + 45)
+    for side in stretch.sides:
+        late = sum(stretch.late(side, model.id) for model in POLICY.models)
+        assert sum(stretch.late_by(side, 7)) == pytest.approx(late)
+        assert max(stretch.waiting_by(side, 7)) == pytest.approx(stretch.longest_queue(side), rel=0.01)
