@@ -187,7 +187,10 @@ class Cluster:
         shown = pod.loaded and pod.node is not None and pod.node.ready
         pod.ready_at = self._agenda.now if shown else None
         self.touch(pod)
-        self.disturb(pod.owner) if pod.owner.generation else self.touch(pod.owner)
+        if pod.owner.generation:
+            self.disturb(pod.owner)
+        elif self.deployments.get(pod.owner.ref) is pod.owner:  # a deleted one shows nothing any more
+            self.touch(pod.owner)
 
     def delete(self, pod: Pod, grace_seconds: float | None = None) -> None:
         """Ask the pod to end. Its GPUs are held until it has: that takes its stop time, at most the grace."""
