@@ -113,7 +113,7 @@ class Cluster:
             self.delete(pod)
         self._unsettled.pop(old.ref, None)
         again = replace(old, uid=self.uid("deployment"), replicas=replicas, created_at=self._agenda.now, pods={})
-        again.writer, again.generation, again.broken = "", 0, False
+        again.writer, again.generation, again.broken, again.proven = "", 0, False, 0
         self.add_deployment(again)
 
     def settle(self) -> None:
@@ -140,6 +140,8 @@ class Cluster:
             for pod in to_replace(deployment, deployment.active):
                 self.delete(pod)
             return
+        if len(active) == deployment.replicas and all(pod.ready for pod in active):
+            deployment.proven = deployment.generation
         for _ in range(deployment.replicas - len(active)):
             self._create(deployment)
         for pod in victims(active, max(0, len(active) - deployment.replicas)):

@@ -165,6 +165,10 @@ class Oracle:
         self._ended |= {pod.uid for pod in pods}
         return None
 
+    def ended(self, pods: Iterable[str]) -> None:
+        """Earlier writes end these, by UID, and no controller has come to it yet: they serve as long as that takes."""
+        self._ended |= {*pods}
+
     def serving(self) -> Counter[str]:
         """Replicas of each model that serve and may stay, less what the service has taken."""
         return Counter({model.id: self._serving(model.id, [])[0] for model in self.policy.models})
