@@ -15,7 +15,6 @@ from typing import NamedTuple
 from rebalancer.world import Pod
 from tests.machine.verdicts import Debt
 
-
 HANGS_AFTER_STARTS = 2.0  # nobody can know it sooner
 
 

@@ -1,6 +1,7 @@
 """A release is owed only to what is certain: capacity that seems to be gone, numbers that others wrote, what sleeps."""
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
@@ -368,6 +369,40 @@ class TestRollout:
         released = []
         for _ in range(5):
             story.target("a", "spot", replicas=2, pods=loading, rolling="a" in rolling)
+            released.append(moves(story.turn()).get("a"))
+        assert released == [None, None, None, given, None]
+
+    @pytest.mark.parametrize(
+        ("unproven", "loads_for_seconds", "given"),
+        [(True, 600.0, {}), (True, 60.0, {"a": (7, 6)}), (UNSET, 600.0, {"a": (7, 6)})],
+    )
+    def test_nor_for_one_that_is_over_by_its_counts_since_its_old_pods_died_and_none_of_the_new_ever_served(
+        self, *, unproven: bool | UnsetType, loads_for_seconds: float, given: dict[str, tuple[int, int]]
+    ) -> None:
+        # b starts within 120 s. After 60 s nobody can know; and pods of a template that has served may crash.
+        policy = a_policy(a_model("a", 1), a_model("b", 2, entitlement=2), pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 28.0}, "b": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 7, "b": 1}, load, {"a": 7.0, "b": 2.0}))
+        since = NOW - loads_for_seconds
+        loading = replace(story.of("b").pods[0], phase="loading", since=since, created_at=since)
+        story.target("b", replicas=2, pods=(loading, a_pod("p", None, phase="pending")), unproven=unproven)
+        assert moves(story.plan()) == given
+
+    @pytest.mark.parametrize(("ready", "given"), [(True, (6, 3)), (False, (6, 5))])
+    def test_what_loads_on_a_node_that_is_silent_is_no_replica_for_which_one_that_serves_is_given(
+        self, *, ready: bool, given: tuple[int, int]
+    ) -> None:
+        # a needs 5: with 6 that serve and 2 in its other pool it has 3 to spare, b lacks 4.
+        models = (a_model("a", 1, pools=("a100", "h100"), entitlement=2), a_model("b", 1, entitlement=2))
+        policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("h100", gpus=2)))
+        load, work = {"a": {"concurrency": 20.0}, "b": {"concurrency": 24.0}}, {"a": 5.0, "b": 6.0}
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, load, work))
+        pods = tuple(a_pod(f"s{n}", "h100-1", phase="loading") for n in range(2))
+        released = []
+        for _ in range(5):
+            at = story.snapshot.at
+            story.pool("h100", nodes=(replace(story.view("h100").nodes[0], ready=ready, ready_changed_at=at),))
+            story.target("a", "h100", replicas=2, pods=pods)
             released.append(moves(story.turn()).get("a"))
         assert released == [None, None, None, given, None]
 

@@ -295,8 +295,8 @@ class Ledger:
         """Of these all that serve, or will.
 
         Not what is on a node that is silent and may never answer; nor what loads in a rollout, whose new pods may never
-        become Ready; nor what waits until others have gone: whose pods were all made anew, as after a rollout that hung,
-        serves with those that it has left for a start and more.
+        become Ready; nor what waits until others have gone: whose pods were all made anew, as after a rollout that
+        hung, serves with those that it has left for a start and more.
         """
         return self.placed_of(model) - sum(
             pod.phase != "ready"
