@@ -272,8 +272,8 @@ class Ledger:
         """Replicas that the target could still give.
 
         Of numbered ones those above every doomed one: asked for fewer its controller would end the doomed one first,
-        and whoever waits for the other's GPUs would wait in vain. Where pods are not marked and a decrease is under way,
-        nobody knows whether it ends a doomed one: none more is given before that is seen.
+        and whoever waits for the other's GPUs would wait in vain. Where pods are not marked and a decrease is under
+        way, nobody knows whether it ends a doomed one: none more is given before that is seen.
         """
         if target.leaving_pods and target.doomed and not self.scene.snapshot.marks_victims and not target.numbered:
             return 0
