@@ -118,8 +118,7 @@ class Ledger:
         owed_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, QuotaRoom(scene))
-        nodes = (node for state in scene.pools.values() for node in state.view.nodes)
-        ledger.silent = frozenset(node.name for node in nodes if not node.ready)
+        ledger.silent = _silent_nodes(scene)
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger
@@ -275,7 +274,7 @@ class Ledger:
         and whoever waits for the other's GPUs would wait in vain. Where pods are not marked and a decrease is under
         way, nobody knows whether it ends a doomed one: none more is given before that is seen.
         """
-        if target.leaving_pods and target.doomed and not self.scene.snapshot.marks_victims and not target.numbered:
+        if _unclear(target, self.scene):
             return 0
         left = self.roles.parting(target.model, self.left(target) - target.least)
         if not (target.doomed and target.numbered):
@@ -362,6 +361,17 @@ class Ledger:
 
 def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
+
+
+def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
+    """Names of nodes that are there and are not Ready."""
+    return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)
+
+
+def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
+    """Whether a decrease of the target is under way of which nobody knows whether it ends doomed replicas or others."""
+    marked = scene.snapshot.marks_victims or target.numbered
+    return bool(target.leaving_pods) and bool(target.doomed) and not marked
 
 
 def needs_words(target: TargetFacts) -> str:
