@@ -1,6 +1,7 @@
 """Nodes, Deployments and pods, and what kubelets, the scheduler and the ReplicaSet controller do with them."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,10 +31,19 @@ class Cluster:
     `revision` counts the changes of all things, `revisions` says of each thing by its id when it changed last.
     `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it. `pod_gc`: whether pods
     outlive their Node object until somebody collects them (`world.faults`), or go with it. `slots`: GPUs
-    on which engines sleep, None where none do.
+    on which engines sleep, None where none do. `uids_by_owner`: whether a pod's UID, by which ties are broken, depends
+    on its Deployment alone and not on what else was made before it.
     """
 
-    def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER, slots: Slots | None = None) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        seed: int,
+        load_jitter: float = LOAD_JITTER,
+        slots: Slots | None = None,
+        *,
+        uids_by_owner: bool = False,
+    ) -> None:
         self.slots = slots
         self.pod_gc = False
         self.nodes: dict[str, Node] = {}
@@ -50,6 +60,8 @@ class Cluster:
         self._load_jitter = load_jitter
         self._random = random.Random(seed)
         self._named = 0
+        self._uids_by_owner = uids_by_owner
+        self._born = Counter[str]()  # pods by their Deployment's UID
         self.revision = 0
 
     # --- names
@@ -58,6 +70,12 @@ class Cluster:
         """A new uid, the same in every run."""
         self._named += 1
         return str(uuid5(NAMESPACE_OID, f"{self._seed}/{kind}/{self._named}"))
+
+    def _pod_uid(self, owner: Deployment) -> str:
+        self._born[owner.uid] += 1
+        if not self._uids_by_owner:
+            return self.uid("pod")
+        return str(uuid5(NAMESPACE_OID, f"{owner.uid}/{self._born[owner.uid]}"))
 
     def suffix(self) -> str:
         """Five letters as Kubernetes puts behind generated names."""
@@ -149,7 +167,7 @@ class Cluster:
 
     def _create(self, owner: Deployment) -> None:
         name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
-        pod = Pod(name=name, uid=self.uid("pod"), owner=owner, created_at=self._agenda.now)
+        pod = Pod(name=name, uid=self._pod_uid(owner), owner=owner, created_at=self._agenda.now)
         pod.gpus, pod.generation, pod.stuck = owner.gpus, owner.generation, owner.broken
         owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod
         self.touch(pod)
