@@ -21,12 +21,18 @@ from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
 
+LEFT = "the process ended before its outcome"
 SHOWN = "the leader before ended without its outcome; the object shows the value"
 
 
 async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> tuple[Outcome, ...]:
     """The outcomes, those that are unknown as their objects say now. What cannot be read stays unknown."""
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts) for outcome in outcomes)))
+
+
+def untold(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Those that the leader before us did not record, so that a new one does: after each intent comes an outcome."""
+    return tuple(outcome for outcome in outcomes if outcome.detail in {LEFT, SHOWN})
 
 
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from rebalancer.act.succession import LEFT
 from rebalancer.app.remade import remade
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
@@ -111,7 +112,7 @@ class Writes:
         """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
         found = dict(self.outcomes)
         for name, intent in self.intents.items():
-            found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))
+            found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, LEFT))
         later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
         return tuple(sorted(later, key=lambda outcome: outcome.at))
 

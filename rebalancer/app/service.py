@@ -9,7 +9,7 @@ import structlog
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
-from rebalancer.act.succession import settled
+from rebalancer.act.succession import settled, untold
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.auth.token_reviews import Reviews
@@ -254,6 +254,7 @@ class Service:
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
         ports.succeed(past.memory, past.first_cycle)
+        self.recorder.succeed(untold(outcomes))
         self.leadership.succeeded = True
         self._runner.wake()
         seconds = round(self.clock.monotonic() - began, 3)

@@ -43,6 +43,7 @@ class Recorder:
         self._before = journal.EMPTY
         self._begun = _Begun(journal.EMPTY, journal.EMPTY, "")
         self._keyframe_at: float | None = None
+        self._untold: tuple[Outcome, ...] = ()
         self.code = ""
 
     @property
@@ -64,11 +65,19 @@ class Recorder:
         """The next cycle begins with a keyframe: its memory is not what the one before it left."""
         self._keyframe_at = None
 
+    def succeed(self, untold: tuple[Outcome, ...]) -> None:
+        """Record these, which the leader before us did not, with the next cycle: a file begins with its keyframe."""
+        self._untold = untold
+        self.begin_anew()
+
     def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
         """A cycle's inputs, at times a keyframe. What changes from here on, the policy too, is the next cycle's."""
         due = self._keyframe_at is None or not 0 <= snapshot.at - self._keyframe_at < self._keyframe_seconds
         if due or self._files.full:
             self._keyframe(snapshot, memory_before)
+            for outcome in self._untold:
+                self._write(journal.OutcomeLine(outcome), b"outcome")
+            self._untold = ()
         self._begun = _Begun(self._before, snapshot, self.policy_digest)
         self._before = snapshot
 

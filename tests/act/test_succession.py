@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
 from rebalancer.act.ledger import Ledger
-from rebalancer.act.succession import inherit, settled
+from rebalancer.act.succession import LEFT, inherit, settled, untold
 from rebalancer.domain.arithmetic import peak_replicas
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from tests.act.rig import Rig, change, deployment, says, scaled_object
@@ -12,7 +12,7 @@ from tests.builders import NOW, an_autoscaler
 
 
 def left(intent: Intent) -> Outcome:
-    return Outcome(intent, NOW, UNKNOWN, "the process ended before its outcome")
+    return Outcome(intent, NOW, UNKNOWN, LEFT)
 
 
 async def test_a_write_whose_object_shows_it_has_happened(rig: Rig) -> None:
@@ -75,3 +75,13 @@ async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behin
     inherit(ledger, outcomes, rig.facts)
 
     assert (outcomes[0].status, ledger.least(target).replicas) == (WRITTEN, lower)
+
+
+async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothing_else(rig: Rig) -> None:
+    open_one, shown = (left(intent_of(change(rig.target("b"), to), 7, NOW)) for to in (3, 4))
+    rig.store.put(deployment("b", 4))
+    known = replace(left(intent_of(change(rig.target("a"), 2), 6, NOW)), status=WRITTEN, detail="")
+
+    outcomes = await settled(rig.kube, (known, open_one, shown), rig.facts)
+
+    assert [outcome.status for outcome in untold(outcomes)] == [UNKNOWN, WRITTEN]

@@ -4,10 +4,15 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from rebalancer.app import Service
+from rebalancer.domain.outcome import Intent
 from rebalancer.leader.lease import EPOCH
+from rebalancer.obs import journal
 from rebalancer.sandbox.api.resources import LEASES
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.app.conftest import Started, get, until
+
+OPEN = Intent("c1000-open", 1000, 0.0, "release", "gone", "deployment/serving/gone", 3, 2, "for chat", pool="a100")
+"""A write that its leader did not live to tell the end of."""
 
 
 def replica(started: Started, name: str, folder: Path) -> AbstractAsyncContextManager[Service]:
@@ -33,6 +38,7 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         assert (told.instance, told.leader) == ("rb-1", "rb-0")
         assert _lines(tmp_path / "rb-1") == [], "who stands by tells nobody what it thinks"
         before = second.plan.cycle if second.plan is not None else 0
+        assert await first.recorder.intent(OPEN, must_be_acknowledged=True)
 
         await goes.aclose()
         await until(second.leadership.leads, "the second one leads")
@@ -40,9 +46,17 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
 
         assert second.reporter.status().leader == "rb-1"
         await until(lambda: any('"cycle"' in line for line in _lines(tmp_path / "rb-1")), "its journal tells")
+        await until(lambda: _outcome(tmp_path / "rb-1", OPEN.id) == "unknown", "it tells what became of an open write")
         lease = sandbox.kubernetes.store.get(LEASES, "rebalancer", "rebalancer")
         assert lease is not None
         assert int(lease["metadata"]["annotations"][EPOCH]) == second.leadership.epoch
+
+
+def _outcome(folder: Path, name: str) -> str | None:
+    """The status that a journal has for one intent."""
+    lines = (journal.decode(line.encode()) for line in _lines(folder) if '"outcome"' in line)
+    told = (line.outcome for line in lines if isinstance(line, journal.OutcomeLine))
+    return next((outcome.status for outcome in told if outcome.intent.id == name), None)
 
 
 def _lines(folder: Path) -> list[str]:

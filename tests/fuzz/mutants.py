@@ -14,6 +14,9 @@ HOSTILE: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 """Stands in place of any value of a record."""
 
+MANY: Final = 500
+"""A record of so many values is not made fifty times larger: five such changes would fill the memory."""
+
 
 def spoiled(seed: bytes, rng: random.Random) -> bytes:
     """One record made from a real one, mostly still JSON."""
@@ -43,7 +46,7 @@ def _changed(tree: Any, rng: random.Random) -> Any:  # noqa: ANN401  # any JSON
     if deed == 0:
         del holder[key]
     elif deed == 1:
-        holder[key] = [deepcopy(holder[key]) for _ in range(rng.choice((1, 2, 50)))]
+        holder[key] = [deepcopy(holder[key]) for _ in range(rng.choice((1, 2, 50) if len(places) < MANY else (1,)))]
     elif deed == 2 and isinstance(holder, dict):  # one of five deeds
         holder[rng.choice(("", key + " ", key.upper(), "unknown"))] = holder.pop(key)
     elif deed == 3:  # same
