@@ -259,12 +259,14 @@ def _stuck(model: Model, target: TargetView, told: _Told) -> str | None:
     owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
     claimed = refusing(target) is not None
     theirs = owned or other_on(target) != "" or claimed
+    differ = gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None
+    hung = target.pool in told.hung and not differ  # over by its counts: what differs is not on its way out
     reasons = {
         "missing": target.missing,
         "paused": told.paused,
-        ROLLOUT: (target.rolling or target.pool in told.hung) and not theirs,
+        ROLLOUT: (target.rolling or hung) and not theirs,
         "owner": claimed,
-        "gpus": gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None,
+        "gpus": differ,
         "victims": not target.missing and not (target.victims and countable(target)),
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
         "foreign": theirs,
