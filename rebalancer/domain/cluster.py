@@ -199,6 +199,7 @@ class Workload(Struct, frozen=True):
     ask: what a pod of its template asks of the namespace.
     leader_ask: as `ask`, of the first pod of a replica where that has a template of its own; else None.
     claims: names of the ResourceClaimTemplates by which each of its pods gets devices.
+    unproven: whether its pods are of a newer template of which none is Ready, and not all ever were.
     """
 
     ref: WorkloadRef
@@ -223,6 +224,7 @@ class Workload(Struct, frozen=True):
     ask: PodAsk = PodAsk()
     leader_ask: PodAsk | None = None
     claims: tuple[str, ...] = ()
+    unproven: bool = False
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -192,6 +192,8 @@ class TargetView(Struct, frozen=True):
     applied: who applies from manifests the numbers that we write.
     shape: what sets it apart from a Deployment, left out for those.
     ours: numbers that were ours last: replicas, or minimum and maximum; None where nobody changed them, and we did not.
+    unproven: whether its pods are of a newer template of which none is Ready, and not all ever were; left out where it
+        is not so.
     """
 
     pool: str
@@ -219,6 +221,7 @@ class TargetView(Struct, frozen=True):
     applied: tuple[AppliedView, ...] = ()
     shape: Shape | UnsetType = UNSET
     ours: tuple[int | None, ...] | None = None
+    unproven: bool | UnsetType = UNSET
 
     @property
     def victims(self) -> str:

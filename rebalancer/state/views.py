@@ -109,6 +109,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         by_others=by_others,
         placement=workload.placement,
         shape=_shape(workload, pool, victims, claimed_gpus),
+        unproven=True if workload.unproven else UNSET,
     )
 
 

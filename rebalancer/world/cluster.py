@@ -1,6 +1,7 @@
 """Nodes, Deployments and pods, and what kubelets, the scheduler and the ReplicaSet controller do with them."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,10 +31,19 @@ class Cluster:
     `revision` counts the changes of all things, `revisions` says of each thing by its id when it changed last.
     `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it. `pod_gc`: whether pods
     outlive their Node object until somebody collects them (`world.faults`), or go with it. `slots`: GPUs
-    on which engines sleep, None where none do.
+    on which engines sleep, None where none do. `uids_by_owner`: whether a pod's UID, by which ties are broken, depends
+    on its Deployment alone and not on what else was made before it.
     """
 
-    def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER, slots: Slots | None = None) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        seed: int,
+        load_jitter: float = LOAD_JITTER,
+        slots: Slots | None = None,
+        *,
+        uids_by_owner: bool = False,
+    ) -> None:
         self.slots = slots
         self.pod_gc = False
         self.nodes: dict[str, Node] = {}
@@ -50,6 +60,8 @@ class Cluster:
         self._load_jitter = load_jitter
         self._random = random.Random(seed)
         self._named = 0
+        self._uids_by_owner = uids_by_owner
+        self._born = Counter[str]()  # pods by their Deployment's UID
         self.revision = 0
 
     # --- names
@@ -58,6 +70,12 @@ class Cluster:
         """A new uid, the same in every run."""
         self._named += 1
         return str(uuid5(NAMESPACE_OID, f"{self._seed}/{kind}/{self._named}"))
+
+    def _pod_uid(self, owner: Deployment) -> str:
+        self._born[owner.uid] += 1
+        if not self._uids_by_owner:
+            return self.uid("pod")
+        return str(uuid5(NAMESPACE_OID, f"{owner.uid}/{self._born[owner.uid]}"))
 
     def suffix(self) -> str:
         """Five letters as Kubernetes puts behind generated names."""
@@ -113,7 +131,7 @@ class Cluster:
             self.delete(pod)
         self._unsettled.pop(old.ref, None)
         again = replace(old, uid=self.uid("deployment"), replicas=replicas, created_at=self._agenda.now, pods={})
-        again.writer, again.generation, again.broken = "", 0, False
+        again.writer, again.generation, again.broken, again.proven = "", 0, False, 0
         self.add_deployment(again)
 
     def settle(self) -> None:
@@ -140,6 +158,8 @@ class Cluster:
             for pod in to_replace(deployment, deployment.active):
                 self.delete(pod)
             return
+        if len(active) == deployment.replicas and all(pod.ready for pod in active):
+            deployment.proven = deployment.generation
         for _ in range(deployment.replicas - len(active)):
             self._create(deployment)
         for pod in victims(active, max(0, len(active) - deployment.replicas)):
@@ -147,7 +167,7 @@ class Cluster:
 
     def _create(self, owner: Deployment) -> None:
         name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
-        pod = Pod(name=name, uid=self.uid("pod"), owner=owner, created_at=self._agenda.now)
+        pod = Pod(name=name, uid=self._pod_uid(owner), owner=owner, created_at=self._agenda.now)
         pod.gpus, pod.generation, pod.stuck = owner.gpus, owner.generation, owner.broken
         owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod
         self.touch(pod)
@@ -187,7 +207,10 @@ class Cluster:
         shown = pod.loaded and pod.node is not None and pod.node.ready
         pod.ready_at = self._agenda.now if shown else None
         self.touch(pod)
-        self.disturb(pod.owner) if pod.owner.generation else self.touch(pod.owner)
+        if pod.owner.generation:
+            self.disturb(pod.owner)
+        elif self.deployments.get(pod.owner.ref) is pod.owner:  # a deleted one shows nothing any more
+            self.touch(pod.owner)
 
     def delete(self, pod: Pod, grace_seconds: float | None = None) -> None:
         """Ask the pod to end. Its GPUs are held until it has: that takes its stop time, at most the grace."""

@@ -15,7 +15,8 @@ class Deployment:
     """One scale target. Its pods need `load_seconds` to become Ready and `stop_seconds` (at most the grace) to end.
 
     `generation` counts its templates; pods of an older one are replaced by a rollout. Of a template that is `broken` no
-    pod becomes Ready. `writer`: the field manager that set its replicas, "" = the service.
+    pod becomes Ready. `proven`: the last of which all pods were Ready together. `writer`: the field manager that set
+    its replicas, "" = the service.
     """
 
     ref: WorkloadRef
@@ -33,6 +34,7 @@ class Deployment:
     pods: dict[str, "Pod"] = field(default_factory=dict)
     generation: int = 0
     broken: bool = False
+    proven: int = 0
     writer: str = ""
 
     @property
@@ -44,6 +46,12 @@ class Deployment:
     def rolling(self) -> bool:
         """Whether a rollout is under way: pods of an older template are left."""
         return self.generation > 0 and any(pod.generation < self.generation for pod in self.active)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether all pods are of a newer template, none of them is Ready, and not all ever were: it may have hung."""
+        serves = any(pod.ready for pod in self.active)
+        return self.proven < self.generation and bool(self.active) and not self.rolling and not serves
 
 
 @dataclass(slots=True, eq=False)

@@ -112,6 +112,7 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
         tolerations=owner.tolerations,
         grace_seconds=owner.grace_seconds,
         rolling=owner.rolling,
+        unproven=owner.unproven,
         writer=owner.writer,
         ask=PodAsk((ContainerAsk(devices, devices),)),
     )

@@ -30,6 +30,7 @@ class World:
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
     +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
     `slots`: GPUs on which engines sleep; then these say how long pods load, whatever their Deployment does.
+    `uids_by_owner`: pods' UIDs, which break ties, are those of another world in which other Deployments' pods differ.
     """
 
     def __init__(  # noqa: PLR0913  # settings, each with a default
@@ -44,13 +45,14 @@ class World:
         load_jitter: float = LOAD_JITTER,
         pods_outlive_nodes: bool = False,
         slots: Slots | None = None,
+        uids_by_owner: bool = False,
     ) -> None:
         self.models: dict[str, Service] = {}
         self.lines: dict[str, Lined] = {}
         self.hpas: dict[tuple[str, str], Hpa] = {}
         self._meters: dict[str, Meter] = {}
         self._agenda = Agenda(started_at)
-        self._cluster = Cluster(self._agenda, seed, load_jitter, slots)
+        self._cluster = Cluster(self._agenda, seed, load_jitter, slots, uids_by_owner=uids_by_owner)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self.autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
         self.faults = Faults(self._agenda, self._cluster)

@@ -262,3 +262,28 @@ def test_a_rollout_is_told_from_a_scale(status: dict[str, int], rolling: bool) -
     found = read("deployments", deployment(status=status))
     assert isinstance(found, Workload)
     assert found.rolling is rolling
+
+
+@pytest.mark.parametrize(
+    ("reason", "ready", "revision", "unproven"),
+    [
+        ("ReplicaSetUpdated", 0, "2", True),
+        ("ProgressDeadlineExceeded", 0, "7", True),
+        ("NewReplicaSetAvailable", 0, "2", False),  # it has served: its pods crashed
+        ("ReplicaSetUpdated", 1, "2", False),
+        ("ReplicaSetUpdated", 0, "1", False),  # its first template: a model that is new
+        (None, 0, "2", False),  # spec.progressDeadlineSeconds is off: Kubernetes says nothing
+    ],
+)
+def test_of_a_rollout_that_is_over_by_its_counts_the_condition_says_whether_its_template_ever_served(
+    reason: str | None,
+    ready: int,
+    revision: str,
+    unproven: bool,  # noqa: FBT001  the expected answer
+) -> None:
+    conditions = [] if reason is None else [{"type": "Progressing", "status": "True", "reason": reason}]
+    thing = deployment(status={"readyReplicas": ready, "conditions": conditions})
+    thing["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": revision}
+    found = read("deployments", thing)
+    assert isinstance(found, Workload)
+    assert (found.rolling, found.unproven) == (False, unproven)

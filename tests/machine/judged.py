@@ -64,7 +64,10 @@ class JudgedPort(WorldPort):
         self._oracle.ours[owner.ref] = after
         now, active = owner.replicas, owner.active
         then = min(max(now, after[0]), after[1])
-        taken = victims(active, max(0, len(active) - then))
+        going = victims(active, max(0, len(active) - then))
+        before_it = {pod.uid for pod in victims(active, max(0, len(active) - before[1]))}  # by bounds not followed yet
+        self._oracle.ended(pod.uid for pod in going if pod.uid in before_it)
+        taken = [pod for pod in going if pod.uid not in before_it]
         least_before, least = min(now, before[0]), min(then, after[0])
         given_away = [] if least >= least_before else victims(active, max(0, len(active) - least))
         given = min(max(now, before[0]), before[1])  # what it makes of the old ones: fewer than that is no raise

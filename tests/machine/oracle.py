@@ -14,6 +14,7 @@ from math import ceil, inf
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
+from tests.machine.debts import Debts
 from tests.machine.verdicts import Debt, Seen, Verdict
 from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
 
@@ -49,9 +50,8 @@ class Oracle:
         self._held: dict[str, int] = {}  # GPUs by node
         self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
-        self._debts: list[Debt] = []
+        self._debts = Debts()
         self._looked_at = self._acts_at = world.now
-        self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
 
     # --- what it is shown
@@ -71,8 +71,7 @@ class Oracle:
             self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
         self._held = {node.name: _held(node) for node in self._world.nodes.values()}
-        if self._debts:
-            self._settle(self._looked_at)
+        self._settle(self._looked_at)
 
     def _see(self, pod: Pod, now: float) -> Seen:
         """A pod is where the Node of that name is, as the API has it.
@@ -130,7 +129,7 @@ class Oracle:
 
     def touched(self, pools: frozenset[str]) -> None:
         """Something was disturbed: who owed GPUs there may have been kept from it."""
-        for debt in self._debts:
+        for debt in self._debts.open:
             debt.touched = debt.touched or debt.pool in pools
 
     def shown(self) -> Iterable[tuple[WorkloadRef, list[Seen]]]:
@@ -165,6 +164,10 @@ class Oracle:
         self.lost[model.id] += self._serving(model.id, pods)[1]
         self._ended |= {pod.uid for pod in pods}
         return None
+
+    def ended(self, pods: Iterable[str]) -> None:
+        """Earlier writes end these, by UID, and no controller has come to it yet: they serve as long as that takes."""
+        self._ended |= {*pods}
 
     def serving(self) -> Counter[str]:
         """Replicas of each model that serve and may stay, less what the service has taken."""
@@ -206,7 +209,7 @@ class Oracle:
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
         gpus, hangs = lost * owner.gpus, self._hangs(model)
-        self._debts.append(Debt(model.id, pool, gpus, owner.gpus, self._looked_at, due, text, touched=hangs))
+        self._debts.open.append(Debt(model.id, pool, gpus, owner.gpus, self._looked_at, due, text, touched=hangs))
 
     def _hangs(self, model: Model) -> bool:
         """Whether a pod of it never ends to load, and has not loaded for so long that anybody could know it."""
@@ -237,14 +240,11 @@ class Oracle:
         return held + more > next(limits, 0)
 
     def _settle(self, now: float) -> None:
-        """Who began to serve pays what was taken; what is due and not paid is broken, unless something came between."""
+        """What is due and not paid by who serves since is broken, unless something came between."""
+        self._debts.seen(self._world.pods.values())
         open_debts = []
-        for debt in self._debts:
-            for pod in self._world.pods.values():
-                if debt.gpus >= debt.each and self._pays(pod, debt):
-                    self._paid.add(pod.uid)
-                    debt.gpus -= pod.gpus
-            if debt.gpus < debt.each:
+        for debt in self._debts.open:
+            if self._debts.paid(debt):
                 self.counts["paid"] += 1
             elif now < debt.due:
                 open_debts.append(debt)
@@ -252,13 +252,7 @@ class Oracle:
                 self.counts["excused"] += 1
             else:
                 self.fail("c", debt.text)
-        self._debts = open_debts
-
-    def _pays(self, pod: Pod, debt: Debt) -> bool:
-        if pod.uid in self._paid or pod.ready_at is None or pod.ready_at <= debt.at or not pod.serves:
-            return False
-        here = pod.owner.node_selector["pool"] == debt.pool
-        return here != (pod.owner.model == debt.model)
+        self._debts.open = open_debts
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:
         """A write asks a target for more than it runs."""

@@ -28,7 +28,8 @@ class Stage:
         self.spec = spec
         self.hit = hit or tuple(pool.name for pool in spec.pools)
         self.models = {model.name: model for model in spec.models}
-        self.world, self._dials = built(spec)
+        # Of two worlds that differ in one pool alone the other one has the same victims where all else is equal.
+        self.world, self._dials = built(spec, uids_by_owner=hit is not None)
         self.policy = policy_of(spec)
         self.refused: dict[str, KubeError | None] = {}
         self.healed = False

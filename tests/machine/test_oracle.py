@@ -240,6 +240,72 @@ class TestNeed:
         bench.live(250.0)
         assert bench.rules == rules
 
+    @pytest.mark.parametrize(("gpus", "rules"), [(2, ""), (1, "c")])
+    def test_a_replica_pays_for_as_many_as_it_holds(self, gpus: int, rules: str) -> None:
+        models = a_model("a", entitlement=2, floor=1, level=5.0), a_model("b", gpus=gpus, entitlement=1, floor=1)
+        bench = Bench(*models)
+        bench.world.scale(bench.ref("a"), 4)
+        bench.live(30.0)
+        for left in (3, 2):
+            bench.scale("a", left)
+            bench.live(15.0)
+        bench.scale("b", 2)
+        bench.live(250.0)
+        assert bench.rules == rules
+
+    @pytest.mark.parametrize(("most", "rules"), [(5, ""), (4, "c")])
+    def test_who_pays_whom_is_chosen_so_that_all_are_paid(self, most: int, rules: str) -> None:
+        # a loses one and then b one; c gets one and b has its own again. c pays b and b pays a, not the other way.
+        bench = Bench(
+            a_model("a", entitlement=1, floor=1, level=4.0),
+            a_model("b", entitlement=1, floor=1, level=5.0),
+            a_model("c", entitlement=1, floor=1, level=1.0),
+        )
+        bench.world.scale(bench.ref("a"), 3)
+        bench.world.scale(bench.ref("b"), 4)
+        bench.live(30.0)
+        bench.scale("a", 2)
+        bench.live(15.0)
+        bench.scale("b", 3)
+        bench.live(15.0)
+        bench.scale("c", 2)
+        bench.live(30.0)
+        bench.scale("b", most - 1)
+        bench.live(250.0)
+        assert bench.rules == rules
+
+    @pytest.mark.parametrize(("loaded_for", "rules"), [(0.0, ""), (60.0, "c")])
+    def test_a_pod_that_never_serves_pays_as_long_as_nobody_can_know_that(self, loaded_for: float, rules: str) -> None:
+        bench = Bench(a_model("a", entitlement=2, level=5.0), a_model("b", entitlement=3))
+        bench.world.scale(bench.ref("a"), 5)  # one more than it needs
+        bench.live(30.0)
+        bench.world.faults.roll(bench.world.deployments[bench.ref("b")], broken=True)
+        bench.live(5.0)  # its one new pod waits for a GPU
+        if loaded_for:
+            bench.scale("a", 4)
+            bench.live(loaded_for)
+        bench.scale("a", 3)
+        bench.live(250.0)
+        assert bench.rules == rules
+
+    def test_replicas_that_an_earlier_write_takes_are_not_taken_again(self) -> None:
+        bench = Bench(a_model("a", owner="keda", entitlement=2, floor=1, level=6.0), a_model("b"))
+        bench.world.scale(bench.ref("a"), 4)
+        bench.live(30.0)
+        for most in (3, 2):  # its HPA looks once in 15 s
+            bench.bounds("a", most, most)
+            bench.oracle.look()
+        assert bench.oracle.counts["needed replicas taken"] == 2
+
+    def test_and_a_floor_is_held_against_both(self) -> None:
+        bench = Bench(a_model("a", owner="keda", entitlement=2, floor=2, level=1.0), a_model("b"))
+        bench.world.scale(bench.ref("a"), 3)
+        bench.live(30.0)
+        for most in (2, 1):
+            bench.bounds("a", most, most)
+            bench.oracle.look()
+        assert bench.rules == "a"
+
     def test_one_that_was_disturbed_meanwhile_is_excused_and_counted(self) -> None:
         bench = with_a_borrower()
         bench.scale("a", 3)

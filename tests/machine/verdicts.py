@@ -22,6 +22,7 @@ class Debt(Struct):
     """GPUs that were taken from somebody who needed them, until somebody else serves with them.
 
     `each`: of one replica. Less than that may be left over: fewer replicas would not have freed what somebody uses.
+    `paid`: GPUs with which somebody serves.
     """
 
     model: str
@@ -32,6 +33,7 @@ class Debt(Struct):
     due: float
     text: str
     touched: bool = False
+    paid: int = 0
 
 
 class Seen(Struct):

@@ -180,7 +180,7 @@ def _model(spec: ModelSpec, world: WorldSpec) -> Model:
     )
 
 
-def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
+def built(spec: WorldSpec, *, uids_by_owner: bool = False) -> tuple[World, dict[str, Dial]]:
     """The cluster of the spec a while after its start: all replicas that were there are Ready."""
     world = World(
         START - 120.0,
@@ -190,6 +190,7 @@ def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
         per="pod" if spec.per == "pod" else "model",
         load_jitter=0.0,
         pods_outlive_nodes=True,
+        uids_by_owner=uids_by_owner,
     )
     for pool in spec.pools:
         for number, gpus in enumerate(pool.nodes, 1):

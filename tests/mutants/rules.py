@@ -13,7 +13,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import bounds, drains, moves
-from rebalancer.planning.allocation import donors, loans, roles
+from rebalancer.planning.allocation import donors, ledger, loans, roles
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
@@ -56,6 +56,10 @@ def rules() -> Iterator[Mutant]:
     yield _instead(owners, "REVERTS", "owner", "refuses who may", parents.MAY)
     yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
+    yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
+    yield _instead(ledger, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
+    yield _instead(ledger, "_unclear", "marks", "asks twice", lambda *_: False)
+    yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())

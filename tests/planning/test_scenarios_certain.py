@@ -16,10 +16,9 @@ from tests.builders import (
     a_pool,
     a_snapshot,
     an_autoscaler,
-    an_elastic_pool,
     an_override,
 )
-from tests.planning.story import Story, change_of, decision_of, moves, refusal_of, refused, unmet_of
+from tests.planning.story import Story, change_of, moves, refusal_of, refused, unmet_of
 
 LABELS = {"pool": "a100"}
 PENDING = tuple(a_pod(f"p{n}", None, phase="pending") for n in range(4))
@@ -318,79 +317,3 @@ class TestAsleep:
         story = self.a_story(taken_over(0, 1), need=8.0)
         change = change_of(story.plan(), "b")
         assert (change.replicas_to, change.minimum) == (2, 2)
-
-
-class TestRollout:
-    def test_a_rollout_that_hangs_on_a_node_under_notice_asks_for_its_replacement(self) -> None:
-        policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
-        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 40.0}}))
-        story.target("b", rolling=True)
-        story.notice("a100-1", karpenter=True)
-        plan = story.plan()
-        change = change_of(plan, "b")
-        assert (change.kind, change.replicas_from, change.replicas_to) == ("replace", 4, 8)
-        story.write(plan)
-        story.kubernetes()
-        assert moves(story.plan()) == {}  # just its replacement, however much it would like
-        assert decision_of(story.plans[-1], "b").doomed == 4
-
-    def a_full_pool(self, needed: float) -> Story:
-        """Model b owns 8, serves on a node under notice in a rollout; a owns 4, serves with 8, needs `needed`."""
-        policy = a_policy(a_model("a", entitlement=4), a_model("b", 2, entitlement=8), pools=(a_pool(gpus=16),))
-        load = {"a": {"concurrency": 4.0 * needed}, "b": {"concurrency": 32.0}}
-        story = Story(policy, a_snapshot(policy, {"b": 8, "a": 8}, load, {"a": needed, "b": 8.0}))
-        story.target("b", rolling=True)
-        story.notice("a100-2", karpenter=True)
-        return story
-
-    def test_nobody_gives_a_replica_that_it_needs_for_pods_that_may_never_serve(self) -> None:
-        story = self.a_full_pool(needed=8.0)
-        assert all("a" not in moves(plan) for plan in story.turns(3))
-        shortage = unmet_of(story.plans[-1], "b")
-        assert shortage is not None
-        assert shortage.constraint == "rollout"
-
-    def test_what_nobody_needs_is_given_for_them(self) -> None:
-        story = self.a_full_pool(needed=0.1)
-        plans = story.turns(5)  # its cooldown is 30 s
-        assert {moves(plan)["a"] for plan in plans if "a" in moves(plan)} == {(8, 1)}
-
-    @pytest.mark.parametrize(("rolling", "given"), [([], (6, 3)), (["a"], (6, 5))])
-    def test_what_loads_in_a_rollout_is_no_replica_for_which_one_that_serves_is_given(
-        self, rolling: list[str], given: tuple[int, int]
-    ) -> None:
-        # a needs 5: with 6 that serve and 2 that load in its other pool it has 3 to spare, b lacks 4.
-        models = (a_model("a", 1, pools=("a100", "spot"), entitlement=2), a_model("b", 1, entitlement=2))
-        policy = a_policy(*models, pools=(a_pool(gpus=8), an_elastic_pool(gpus=2, gpus_per_node=2)))
-        load, work = {"a": {"concurrency": 20.0}, "b": {"concurrency": 24.0}}, {"a": 5.0, "b": 6.0}
-        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, load, work, nodes={"spot": 1}))
-        loading = tuple(a_pod(f"s{n}", "spot-1", phase="loading") for n in range(2))
-        released = []
-        for _ in range(5):
-            story.target("a", "spot", replicas=2, pods=loading, rolling="a" in rolling)
-            released.append(moves(story.turn()).get("a"))
-        assert released == [None, None, None, given, None]
-
-    @pytest.mark.parametrize(("ending", "given"), [(0, (6, 3)), (8, (6, 5))])
-    def test_nor_is_one_given_for_what_waits_until_others_have_gone(self, ending: int, given: tuple[int, int]) -> None:
-        # As above, but in the other pool the template that hung is mended: its pods end, new ones wait for their GPUs.
-        models = (a_model("a", 1, pools=("a100", "h100"), entitlement=2), a_model("b", 1, entitlement=2))
-        policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("h100", gpus=8)))
-        load, work = {"a": {"concurrency": 20.0}, "b": {"concurrency": 24.0}}, {"a": 5.0, "b": 6.0}
-        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, load, work))
-        pods = [a_pod(f"e{n}", "h100-1", phase="terminating") for n in range(ending)]
-        pods += [a_pod(f"s{n}", None, phase="pending") for n in range(2)]
-        released = []
-        for _ in range(5):
-            story.target("a", "h100", replicas=2, pods=tuple(pods))
-            released.append(moves(story.turn()).get("a"))
-        assert released == [None, None, None, given, None]
-
-    def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
-        policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
-        story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))
-        story.target("b", rolling=True)
-        story.notice("spot-1", karpenter=True)
-        change = change_of(story.plan(), "b")
-        assert (change.kind, change.replicas_to - change.replicas_from) == ("replace", 8)
-        assert change.grant is not None

@@ -4,7 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
-from tests.builders import Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from tests.builders import (
+    Replicas,
+    a_model,
+    a_node,
+    a_pod,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    an_autoscaler,
+    an_elastic_pool,
+)
 from tests.planning.story import Story, change_of, moves, refusal_of, refused
 from tests.planning.test_scenarios_doomed import a_full_story, a_story
 
@@ -154,6 +164,26 @@ class TestMarks:
         plan = story.plan()
         assert plan.changes == ()
         assert "actuation.deletionCost is off" in refusal_of(plan, "marks", "b").why
+
+    @pytest.mark.parametrize("marks", [True, False])
+    def test_a_decrease_for_others_is_seen_before_another_one_is_asked_for_it(self, *, marks: bool) -> None:
+        # a has 3 on the node that goes and 4 on the other, b its only one on the first: a gives one, and its autoscaler
+        # has not followed yet. Without marks nobody knows whether that one is of the three; asked again, a gave two.
+        policy = a_policy(a_model("a", 1, entitlement=1), a_model("b", 1, entitlement=1), pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, None, load, {"a": 4.0, "b": 1.0}, marks_victims=marks))
+        story.pool("a100", nodes=tuple(a_node(f"a100-{n}", 4, labels={"pool": "a100"}) for n in (1, 2)))
+        pods = tuple(a_pod(f"a-{n}", "a100-1" if n < 3 else "a100-2") for n in range(7))
+        story.target("a", replicas=7, pods=pods)
+        story.target("b", replicas=1, pods=(a_pod("b-0", "a100-1"),))
+        story.notice("a100-1", 300.0)
+        plan = story.plan()
+        assert moves(plan) == {"a": (7, 6)}
+        story.write(plan)
+        if not marks:
+            story.target("a", pods=pods)
+        story.wait(10.0)
+        assert moves(story.plan()) == {}
 
     def test_where_nobody_marks_pods_a_target_of_doomed_ones_alone_is_drained(self) -> None:
         b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)

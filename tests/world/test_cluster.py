@@ -121,3 +121,14 @@ def test_a_change_is_told_once_and_as_it_is_now() -> None:
 def test_scaling_what_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError):
         a_world().scale(A, 1)
+
+
+def test_pods_have_the_uids_of_another_world_whose_other_deployments_differ() -> None:
+    uids = []
+    for others in (1, 3):
+        world = a_world(uids_by_owner=True)
+        a_deployment(world, "b", others)
+        a_deployment(world, "a", 2)
+        world.advance(START + 1.0)
+        uids.append([pod.uid for pod in world.pods.values() if pod.owner.ref.name == "a"])
+    assert uids[0] == uids[1]

@@ -198,6 +198,23 @@ class TestRollout:
         assert not owner.rolling
         assert len(world.ready_pods("a")) == 4
 
+    @pytest.mark.parametrize(("broken", "seconds", "unproven"), [(True, 200.0, True), (False, 200.0, False)])
+    def test_one_whose_old_pods_died_is_over_by_its_counts_and_its_template_unproven_until_all_have_served(
+        self, *, broken: bool, seconds: float, unproven: bool
+    ) -> None:
+        world = a_serving_world()
+        owner = next(iter(world.deployments.values()))
+        world.faults.roll(owner, broken=broken)
+        for pod in [*owner.pods.values()]:
+            world.delete_pod(*pod.key)
+        world.advance(world.now + seconds)
+        seen = shown(world, owner)
+        assert isinstance(seen, Workload)
+        assert (seen.rolling, seen.unproven) == (False, unproven)
+        for pod in owner.active:
+            world.faults.crash(pod)
+        assert owner.unproven is unproven  # once proven it stays so
+
 
 def test_a_deployment_made_anew_has_another_uid_and_pods_of_its_own() -> None:
     world = a_serving_world()
@@ -207,6 +224,20 @@ def test_a_deployment_made_anew_has_another_uid_and_pods_of_its_own() -> None:
     assert world.deployments[old.ref].uid != old.uid
     assert not before & set(world.pods)
     assert len(world.ready_pods("a")) == 2
+
+
+def test_one_that_was_deleted_is_never_shown_again_whatever_becomes_of_its_last_pods() -> None:
+    world = a_serving_world()
+    old = next(iter(world.deployments.values()))
+    pod = world.ready_pods("a")[0]
+    pod.clings = True
+    world.recreate(old.ref, 2)
+    world.advance(world.now + 30.0)
+    world.take_changes()
+    world.faults.silence(pod.node or first(world))
+    world.advance(world.now + NOT_READY_AFTER_SECONDS)
+    assert pod.ready_at is None  # the API shows it as not Ready, and it was
+    assert old not in [thing for thing, _ in world.take_changes()]
 
 
 def test_nothing_is_different_where_nobody_asked_for_faults() -> None:

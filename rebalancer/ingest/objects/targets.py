@@ -9,12 +9,16 @@ from msgspec import Struct
 from rebalancer.domain.cluster import Workload
 from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.ingest.objects.meta import Managed, applied, controller, writer
+from rebalancer.ingest.objects.meta import Condition, Managed, applied, condition, controller, writer
 from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
 from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
+REVISION = "deployment.kubernetes.io/revision"  # of a Deployment's templates, the first is 1
+# Of the condition Progressing while the latest template has not been Available in all its pods. Once it was, the reason
+# is NewReplicaSetAvailable until there is another template, whatever becomes of its pods.
+UNFINISHED = {"NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated", "ProgressDeadlineExceeded"}
 
 
 class _DeploymentSpec(Struct, frozen=True, gc=False):
@@ -25,6 +29,8 @@ class _DeploymentSpec(Struct, frozen=True, gc=False):
 class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
     replicas: int = 0
     updated_replicas: int = 0
+    ready_replicas: int = 0
+    conditions: tuple[Condition, ...] | None = None
 
 
 class DeploymentWire(Struct, frozen=True, gc=False):
@@ -78,13 +84,25 @@ def deployment(wire: DeploymentWire) -> Workload:
     """Raises ValueError."""
     # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
     # generation, which it moves as well, says nothing.
-    return _of_template(
+    found = _of_template(
         WorkloadRef(wire.metadata.namespace, "Deployment", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
         wire.spec.template,
         rolling=wire.status.updated_replicas < wire.status.replicas,
     )
+    return msgspec.structs.replace(found, unproven=True) if _unproven(wire) else found
+
+
+def _unproven(wire: DeploymentWire) -> bool:
+    """Whether all pods are of a newer template, of which none is Ready and all never were Available together.
+
+    So it is after a rollout that hung, once the old pods have died with their nodes: by its counts it is over.
+    """
+    status, progress = wire.status, condition(wire.status.conditions, "Progressing")
+    again = (wire.metadata.annotations or {}).get(REVISION, "1") != "1"
+    none_serves = status.replicas > 0 and status.updated_replicas == status.replicas and not status.ready_replicas
+    return again and none_serves and progress is not None and progress.reason in UNFINISHED
 
 
 def replica_set(wire: DeploymentWire) -> Workload:

@@ -53,6 +53,7 @@ class Ledger:
     _spare: nodes with free GPUs, by pool, until one of them is used.
     homes: nodes on which pods without a node were seated, by target and replica's UID.
     awaiting: those of these pods whose GPUs there others still hold, each with its target.
+    silent: names of nodes that are there and are not Ready: nobody knows whether what loads there ever serves.
     """
 
     scene: Scene[ModelShare]
@@ -80,6 +81,7 @@ class Ledger:
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
     seats: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
 
     @property
     def gone(self) -> Counter[str]:
@@ -116,6 +118,7 @@ class Ledger:
         owed_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, QuotaRoom(scene))
+        ledger.silent = _silent_nodes(scene)
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger
@@ -268,8 +271,11 @@ class Ledger:
         """Replicas that the target could still give.
 
         Of numbered ones those above every doomed one: asked for fewer its controller would end the doomed one first,
-        and whoever waits for the other's GPUs would wait in vain.
+        and whoever waits for the other's GPUs would wait in vain. Where pods are not marked and a decrease is under
+        way, nobody knows whether it ends a doomed one: none more is given before that is seen.
         """
+        if _unclear(target, self.scene):
+            return 0
         left = self.roles.parting(target.model, self.left(target) - target.least)
         if not (target.doomed and target.numbered):
             return left
@@ -287,14 +293,19 @@ class Ledger:
     def sure_of(self, model: ModelShare) -> int:
         """Of these all that serve, or will.
 
-        Not what loads in a rollout, whose new pods may never become Ready; nor what waits until others have gone: whose
-        pods were all made anew, as after a rollout that hung, serves with those that it has left for a start and more.
+        Not what is on a node that is silent and may never answer; nor what loads in a rollout, whose new pods may never
+        become Ready; nor what waits until others have gone: whose pods were all made anew, as after a rollout that
+        hung, serves with those that it has left for a start and more.
         """
         return self.placed_of(model) - sum(
             pod.phase != "ready"
-            and ((target.key, pod.uid) in self.awaiting or (target.stuck == ROLLOUT and bool(self.home(target, pod))))
+            and (
+                (target.key, pod.uid) in self.awaiting
+                or (target.stuck == ROLLOUT and bool(self.home(target, pod)))
+                or (bool(self.silent) and pod.on(self.silent))
+            )
             for target in model.targets
-            if target.stuck == ROLLOUT or target.unplaced
+            if target.stuck == ROLLOUT or target.unplaced or self.silent
             for pod in self.candidates(target)
         )
 
@@ -350,6 +361,17 @@ class Ledger:
 
 def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
+
+
+def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
+    """Names of nodes that are there and are not Ready."""
+    return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)
+
+
+def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
+    """Whether a decrease of the target is under way of which nobody knows whether it ends doomed replicas or others."""
+    marked = scene.snapshot.marks_victims or target.numbered
+    return bool(target.leaving_pods) and bool(target.doomed) and not marked
 
 
 def needs_words(target: TargetFacts) -> str:

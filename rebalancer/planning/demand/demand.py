@@ -37,8 +37,20 @@ def level_for(count: int) -> float:
 
 def need_now(work: Work) -> int | None:
     """Replicas that present work needs: `need_of` the slow level or the last minute, the higher one; None: unknown."""
+    level = _present(work)
+    return None if level is None else need_of(level)
+
+
+def busy_now(work: Work) -> int | None:
+    """Replicas that present work keeps busy, without room for bursts; None: unknown."""
+    level = _present(work)
+    return None if level is None else replicas_for(level)
+
+
+def _present(work: Work) -> float | None:
+    """The slow level or the last minute, the higher one, in replicas of work; None: unknown."""
     known = [level for level in (work.slow, work.last_60s) if level is not None]
-    return need_of(max(0.0, *known)) if known else None
+    return max(0.0, *known) if known else None
 
 
 def rules_of(policy: Policy, model: Model) -> ClassRules:

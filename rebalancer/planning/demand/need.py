@@ -3,7 +3,7 @@
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.demand.deferral import Deferral
-from rebalancer.planning.demand.demand import Demand, need_now
+from rebalancer.planning.demand.demand import Demand, busy_now, need_now
 from rebalancer.planning.demand.votes import Ballot
 from rebalancer.planning.facts.scene import ModelFacts
 
@@ -34,3 +34,8 @@ class ModelNeed(ModelFacts, frozen=True):
         a deadline that is what is due: it gives way at once.
         """
         return self.deferral.due if self.deferral.counts else need_now(self.load.work)
+
+    @property
+    def busy_now(self) -> int | None:
+        """Replicas that its present work keeps busy, those that it needs for bursts left out; None where unknown."""
+        return self.deferral.due if self.deferral.counts else busy_now(self.load.work)

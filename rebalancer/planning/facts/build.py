@@ -3,14 +3,23 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
-from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
+from rebalancer.domain.arithmetic import (
+    PoolGpus,
+    doomed_nodes,
+    node_receives,
+    noticed_nodes,
+    pool_gpus,
+    ready_by,
+    unknown_gpus,
+)
 from rebalancer.domain.memory import Memory, ModelMemory
-from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.snapshot import ModelView, Snapshot
 from rebalancer.planning.facts.alike import alike
 from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (
@@ -25,6 +34,9 @@ from rebalancer.planning.facts.scene import (
 )
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
+
+HANGS_AFTER_STARTS = 2.0
+NONE_HUNG = frozenset[str]()
 
 
 class Occupancy:
@@ -130,8 +142,29 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
         floor = model.min_replicas if ruling is None else ruling.floor_of(model)
         needed = remembered.demand or 0 if remembered is not None and replaced else 0
         paused = ruling is not None and ruling.paused is not None
-        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, needed, paused, doomed, resources)
+        view = views.get(name)
+        hung = NONE_HUNG if view is None else _hung(model, view, snapshot.at)
+        found[name] = memo.of(name, holding, model, view, replaced, floor, needed, paused, doomed, resources, hung)
     return found
+
+
+def _hung(model: Model, view: ModelView, at: float) -> frozenset[str]:
+    """Pools in which a rollout has hung though by its counts it is over: its old pods have died with their nodes.
+
+    None of the new pods is Ready, none ever was for all that the target says, and one has loaded for twice as long as
+    starts take. Until then it is a start like any other.
+    """
+    if all(target.unproven is UNSET for target in view.targets):
+        return NONE_HUNG
+    load_seconds = model.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
+    return frozenset(
+        target.pool
+        for target in view.targets
+        if target.unproven is not UNSET
+        and any(
+            pod.phase == "loading" and ready_by(pod, HANGS_AFTER_STARTS * load_seconds) <= at for pod in target.pods
+        )
+    )
 
 
 def _resources(policy: Policy) -> dict[str, str]:

@@ -33,14 +33,15 @@ def holding(  # noqa: PLR0913  # what it is made from
     paused: bool,  # noqa: FBT001  # one of the values it is made from
     doomed: frozenset[str],
     resources: Mapping[str, str],
+    hung: frozenset[str],
 ) -> Holding:
     """The holding of `model`. `replaced`, `needed`: as its memory has them; `floor`: as rulings leave it.
 
-    `resources`: what counts as one GPU, by pool.
+    `resources`: what counts as one GPU, by pool; `hung`: pools in which a rollout of it has hung though it seems over.
     """
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    targets = _targets(model, views, _Told(replaced, floor, needed, paused, doomed))
+    targets = _targets(model, views, _Told(replaced, floor, needed, paused, doomed, hung))
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
@@ -69,6 +70,7 @@ class _Told(NamedTuple):
     needed: replicas that it needed by the plan before; what is more may go for a number that comes back.
     paused: whether a person paused it.
     doomed: names of doomed nodes.
+    hung: pools in which its rollout has hung though it seems over.
     """
 
     replaced: tuple[str, ...]
@@ -76,6 +78,7 @@ class _Told(NamedTuple):
     needed: int
     paused: bool
     doomed: frozenset[str]
+    hung: frozenset[str]
 
 
 class _Above(NamedTuple):
@@ -197,7 +200,7 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
         unseen_pods=held - (len(undoomed) if not numbered else sum(not is_unseen(pod) for pod in undoomed)),
         unplaced=tuple(pod for pod in there if pod.node is None),
         sure=0 if target.missing else assured(target),
-        stuck=_stuck(model, target, paused=told.paused),
+        stuck=_stuck(model, target, told),
         pods=target.pods_per_replica,
     )
 
@@ -250,18 +253,20 @@ def other_on(target: TargetView) -> str:
     return "" if target.autoscaler is None else target.autoscaler.other
 
 
-def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
+def _stuck(model: Model, target: TargetView, told: _Told) -> str | None:
     """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
     autoscaler = target.autoscaler
     owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
     claimed = refusing(target) is not None
     theirs = owned or other_on(target) != "" or claimed
+    differ = gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None
+    hung = target.pool in told.hung and not differ  # over by its counts: what differs is not on its way out
     reasons = {
         "missing": target.missing,
-        "paused": paused,
-        ROLLOUT: target.rolling and not theirs,
+        "paused": told.paused,
+        ROLLOUT: (target.rolling or hung) and not theirs,
         "owner": claimed,
-        "gpus": gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None,
+        "gpus": differ,
         "victims": not target.missing and not (target.victims and countable(target)),
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
         "foreign": theirs,
