@@ -26,9 +26,12 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, then `follow`. `broker` keeps the last good policy; each new one goes to `recorder`."""
+    """`first` at the start, then `follow`. `broker` keeps the last good policy (None: nobody does).
 
-    def __init__(self, file: PolicyFile, broker: Broker, clock: Clock, recorder: Recorder) -> None:
+    Each new one goes to `recorder`.
+    """
+
+    def __init__(self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder) -> None:
         self._file = file
         self._broker = broker
         self._clock = clock
@@ -56,6 +59,8 @@ class FollowedPolicy:
         Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
         a model that is left out might be one that was ours, and so nothing starts.
         """
+        if self._broker is None:
+            return
         try:
             last = await read_last_policy(self._broker)
         except PastUnreadable as error:

@@ -29,21 +29,32 @@ def sink_of(state: ClusterState, runner: Runner, clock: Clock) -> Sink:
 
 
 async def read_when_pods_are_known(intake: KafkaIntake, state: ClusterState, clock: Clock) -> None:
+    """Consume for ever, once the pods are known."""
+    await await_pods(state, clock)
+    await intake.run()
+
+
+async def await_pods(state: ClusterState, clock: Clock) -> None:
     """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""
     while {"pods", "deployments"} & set(state.sync(clock.now()).missing):
         await clock.sleep(PODS_LOOK_SECONDS)
-    await intake.run()
+
+
+def server_of(settings: ServiceSettings) -> Server:
+    """The Prometheus that the settings name, and how it is asked."""
+    return Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file)
 
 
 def prometheus_of(
     settings: ServiceSettings, clock: Clock, sink: Sink, state: ClusterState, cycle_ports: ServicePorts
 ) -> PrometheusReadings:
-    """The second source of readings, asked for the pods of the policy's namespaces."""
+    """The source of readings beside Kafka, or in its place: then it is asked for counters, too."""
     return PrometheusReadings(
-        Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file),
+        server_of(settings),
         settings.prometheus_interval_seconds,
         clock,
         sink,
         lambda: {model.namespace for model in cycle_ports.policy.models},
         state.pod_named,
+        counted=not settings.kafka_enabled,
     )

@@ -15,6 +15,7 @@ from rebalancer.cli.commands import (
     init,
     login,
     notice,
+    observe,
     override,
     plan,
     replay,
@@ -42,6 +43,7 @@ app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
+app.command("observe")(observe.command)
 app.command("run")(run_service.command)
 app.command("replay")(replay.command)
 app.command("simulate")(simulate.command)

@@ -2,7 +2,8 @@
 
 A poll that fails, is late or finds nothing makes no sample: the source abstains, and what other sources say stands.
 For one pod and one instant the highest fresh figure of all sources counts (`state.signals`), so that nothing is summed
-twice and a Prometheus that lags lowers nothing. It carries no counters, so arrivals are counted from Kafka alone.
+twice and a Prometheus that lags lowers nothing. Beside Kafka it carries no counters, so that arrivals are
+counted once; where it is the only source it does.
 """
 
 import asyncio
@@ -10,9 +11,10 @@ import io
 import ipaddress
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -66,6 +68,8 @@ class PrometheusReadings:
         namespaces: Callable[[], Collection[str]],
         pod_named: PodNamed,
         deadline_seconds: float = DEADLINE_SECONDS,
+        *,
+        counted: bool = False,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.trouble: str | None = "not asked yet"
@@ -77,6 +81,7 @@ class PrometheusReadings:
         self._namespaces = namespaces
         self._pod_named = pod_named
         self._deadline_seconds = min(deadline_seconds, interval_seconds)
+        self._counted = counted
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
         self._asking: asyncio.Future[list[Any]] | None = None
         self._impossible: frozenset[str] = frozenset()
@@ -96,7 +101,7 @@ class PrometheusReadings:
             self._ended("skipped", "the last question is still open")
             return
         try:
-            answers = await self._ask([question(names) for names in batches(self._namespaces())])
+            answers = await self._ask([question(names, counted=self._counted) for names in batches(self._namespaces())])
             found = [read_answer(answer, self._pod_named, self._interval_seconds) for answer in answers]
         except (LateError, TimeoutError, requests.Timeout):
             self._ended("slow", f"no answer from {self._server.url} within {self._deadline_seconds:g} s")
@@ -171,14 +176,32 @@ def answers(server: Server, questions: Iterable[str], clock: Clock, deadline_sec
 
     Raises LateError, LinkLocalError, requests' errors, and PrometheusApiClientException for what it refuses.
     """
+    with _connected(server, clock, deadline_seconds) as client:
+        return [client.custom_query(one) for one in questions]
+
+
+def ranges(  # noqa: PLR0913  # what is asked of whom, and for how long
+    server: Server, asked: str, begin: float, end: float, step_seconds: float, clock: Clock, deadline_seconds: float
+) -> list[Any]:
+    """`data.result` of a range query: a value each step from `begin` to `end`, whole epoch seconds. Blocks.
+
+    Raises as `answers` does, and ValueError for an answer that is too long.
+    """
+    since, until = (datetime.fromtimestamp(instant, UTC) for instant in (begin, end))
+    with _connected(server, clock, deadline_seconds) as client:
+        found: list[Any] = client.custom_query_range(asked, since, until, f"{step_seconds:g}")
+        return found
+
+
+@contextmanager
+def _connected(server: Server, clock: Clock, deadline_seconds: float) -> Iterator[PrometheusConnect]:
     refuse_link_local(server.url)
     with Session(clock, clock.monotonic() + deadline_seconds, deadline_seconds) as session:
         if server.ca_file is not None:
             session.verify = str(server.ca_file)
         if server.token_file is not None:
             session.headers["Authorization"] = f"Bearer {server.token_file.read_text().strip()}"
-        client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0), session=session)
-        return [client.custom_query(one) for one in questions]
+        yield PrometheusConnect(server.url.rstrip("/"), retry=Retry(0), session=session)
 
 
 def refuse_link_local(url: str) -> None:

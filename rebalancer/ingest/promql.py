@@ -6,7 +6,7 @@ that Prometheus did not scrape is thereby absent, where a sum over the model wou
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf, isnan
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.events import Gauges, MetricSample
+from rebalancer.ingest.counted import COUNTED, counters_of
 from rebalancer.ingest.gauges import impossible
 
 SOURCE = "prometheus"
@@ -79,8 +80,10 @@ class Answer(NamedTuple):
     impossible: Counter[str]
 
 
-def question(namespaces: Iterable[str]) -> str:
+def question(namespaces: Iterable[str], *, counted: bool = False) -> str:
     """One query for all readings of all pods of these namespaces: one answer is one instant.
+
+    `counted`: the engines' counters, too, by which arrivals are known.
 
     Raises ValueError for a name that is not DNS-1123: it would be read as PromQL.
     """
@@ -92,7 +95,7 @@ def question(namespaces: Iterable[str]) -> str:
     pods, exported = f'namespace=~"{among}",pod!=""', f'exported_namespace=~"{among}",exported_pod!=""'
     branches = (
         f'label_replace({expr.replace("PODS", pods).replace("EXPORTED", exported)}, "reading", "{reading}", "", "")'
-        for reading, expr in READINGS.items()
+        for reading, expr in (READINGS | (COUNTED if counted else {})).items()
     )
     return " or ".join(branches)
 
@@ -106,7 +109,7 @@ def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) ->
     for series in msgspec.convert(result, list[_Series]):
         labels = series.metric
         by_name.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
-    by_pod: dict[tuple[str, str], dict[str, float]] = {}
+    by_pod: dict[tuple[str, str, float], dict[str, float]] = {}
     samples, unknown, unusable, wrong = [], 0, 0, Counter[str]()
     for (namespace, name), values in sorted(by_name.items()):
         pod = pod_named(namespace, name)
@@ -115,23 +118,35 @@ def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) ->
         elif not pod[2] <= values.get(AT, inf) < inf:
             unusable += 1
         else:  # one replica may be told of under two names: vLLM's launcher, and the requester that has the GPUs
-            told = by_pod.setdefault(pod[:2], {})
+            told = by_pod.setdefault(pod, {})
             told.update(values, **{AT: min(values[AT], told.get(AT, inf))})
     for pod_of, values in by_pod.items():
-        at = values.pop(AT)
-        known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
-        left_out = impossible(known)
-        wrong.update(left_out.keys())
-        gauges = {name: known[name] for name in known.keys() - left_out.keys()}
-        if gauges:
-            samples.append(_sample(*pod_of, at, gauges, interval_seconds))
-        else:
+        sample, left_out = sample_of(pod_of, values, interval_seconds)
+        wrong.update(left_out)
+        if sample is None:
             unusable += 1
+        else:
+            samples.append(sample)
     return Answer(tuple(samples), unknown, unusable, wrong)
 
 
-def _sample(model: str, uid: str, at: float, gauges: dict[str, float], interval_seconds: float) -> MetricSample:
-    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, msgspec.convert(gauges, Gauges), uid)
+def sample_of(
+    pod: tuple[str, str, float], values: Mapping[str, float], interval_seconds: float
+) -> tuple[MetricSample | None, list[str]]:
+    """What is known of `pod` (as `PodNamed` has it) at one instant, and the gauges that cannot be.
+
+    `values`: by reading, with its instant at `AT`. None where no gauge is left.
+    """
+    model, uid, created_at = pod
+    known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
+    at, counters = known.pop(AT), counters_of(known, created_at)
+    known = {reading: value for reading, value in known.items() if reading not in COUNTED}
+    left_out = impossible(known)
+    gauges = {name: known[name] for name in known.keys() - left_out.keys()}
+    if not gauges:
+        return None, list(left_out)
+    made = msgspec.convert(gauges, Gauges)
+    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, made, uid, counters), list(left_out)
 
 
 def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import DEVICE_SOURCES, Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import DEVICE_SOURCES, OF_PEOPLE, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -52,10 +52,11 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
-    has them. What is public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
+    has them. `observes`: nothing is ever written, so a cluster without our CRDs will do. `advisory`: sources that
+    are not waited for. What is public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is, and what the snapshot has of the settings
         self,
         policy: Policy,
         started_at: float,
@@ -63,11 +64,13 @@ class ClusterState:
         *,
         marks_victims: bool = True,
         drains_nodes: bool = False,
+        observes: bool = False,
     ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
-        self._sources = Sources()
+        self._sources = Sources(others=OF_PEOPLE if observes else ())
+        self.advisory = self._sources.advisory
         self._devices = Devices(self._objects)
         self._holdings = Holdings(policy, self._objects, self._devices, installation)
         self.foreign, self.foreign_changes = self._holdings.foreign, self._holdings.foreign_changes

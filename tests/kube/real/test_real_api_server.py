@@ -6,7 +6,8 @@ import random
 import pytest
 
 from rebalancer.kube.access import find_access
-from rebalancer.kube.client import KubeClient, Patience
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.reader import Patience
 from rebalancer.kube.errors import (
     Ambiguous,
     Conflict,
