@@ -23,6 +23,7 @@ class Lessons:
         self._begin = begin
         self._loads = Loads(policy, begin)
         self._pools = {model.id: {target.pool for target in model.targets} for model in policy.models}
+        self._engines: set[str] = set()  # models whose engines tell something themselves
         self._heard_at: dict[str, float] = {}  # by UID, of pods that are there
         self._starts: dict[str, list[MeasuredStart]] = {}
 
@@ -33,9 +34,14 @@ class Lessons:
             sample, _ = sample_of(look.pod, look.values, step_seconds)
             if sample is None or sample.pod is None or sample.at <= self._heard_at.get(sample.pod, 0.0):
                 continue
+            if sample.gauges.running is not None:
+                self._engines.add(sample.model)
+            elif sample.model in self._engines:
+                continue  # its GPUs tell of it while the engine still loads
             if sample.pod not in self._heard_at:
                 self._loads.pod_is(sample.model, sample.pod, sample.at)
-                self._started(look.pod, sample.at, step_seconds)
+                if sample.gauges.running is not None:
+                    self._started(look.pod, sample.at, step_seconds)
             self._heard_at[sample.pod] = sample.at
             self._loads.take(sample, look.step_at)
         self._loads.pour()
