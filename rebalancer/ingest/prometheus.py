@@ -119,7 +119,7 @@ class PrometheusReadings:
         """In the thread, which no other task waits for. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
         self._asking = loop.run_in_executor(self._thread, self._ask_blocking, questions)
-        self._asking.add_done_callback(_looked_at)
+        self._asking.add_done_callback(looked_at)
         async with asyncio.timeout(self._deadline_seconds):
             return await asyncio.shield(self._asking)
 
@@ -212,6 +212,7 @@ def refuse_link_local(url: str) -> None:
             raise LinkLocalError(f"{parts.hostname} is link-local ({address[0]})")
 
 
-def _looked_at(asked: "asyncio.Future[Any]") -> None:
+def looked_at(asked: "asyncio.Future[Any]") -> None:
+    """What it ended with has been looked at, though nobody waits for it any more."""
     if not asked.cancelled():
         asked.exception()  # else asyncio complains about an answer that came too late to be waited for

@@ -1,12 +1,13 @@
 """A Prometheus that answers what the service asks of it, about pods that a test names: no PromQL, but its answers."""
 
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
+from rebalancer.loop.clock import RealClock
 
 SCRAPE_SECONDS = 15.0
 READING = re.compile(r'"reading", "(\w+)"')
@@ -16,9 +17,14 @@ Pods = Callable[[], Iterable[tuple[str, str]]]  # (namespace, name) of those tha
 Values = Callable[[str, float], Mapping[str, float]]  # (pod's name, instant) -> by reading
 
 
-def steady(pod: str, at: float) -> Mapping[str, float]:  # noqa: ARG001  what a `Values` is asked
+def steady(pod: str, at: float) -> Mapping[str, float]:
     """Four requests in work, none waiting, one finished each second; GPUs busy for half of the time."""
-    counted = {"startTime": 0.0, "requestsFinished": at - 1.6e9, "promptTokens": 0.0, "generatedTokens": 100 * (at - 1.6e9)}
+    counted = {
+        "startTime": 0.0,
+        "requestsFinished": at - 1.6e9,
+        "promptTokens": 0.0,
+        "generatedTokens": 100 * (at - 1.6e9),
+    }
     return {"running": 4.0, "waiting": 0.0, "kvCacheUse": 0.2, "gpuUtilisation": 0.5, "ttftP95Seconds": 0.3, **counted}
 
 
@@ -31,11 +37,12 @@ class Answering:
         self.down = False
         self._pods = pods
         self._values = values
+        self._clock = RealClock()
 
     async def now(self, request: web.Request) -> web.Response:
         """An instant query: the readings of each pod, or last week's use of each workload."""
         self.asked.append(request.path)
-        query, now = request.query["query"], time.time()
+        query, now = request.query["query"], self._clock.now()
         if self.down:
             return web.Response(status=503)
         week = {"median": "2", "most": "2", "looks": "900"}
@@ -43,9 +50,7 @@ class Answering:
             {"metric": {"workload": workload, "reading": reading}, "value": [now, value]}
             for workload in dict.fromkeys(WORKLOAD.findall(query))
             for reading, value in week.items()
-        ] or [
-            {"metric": labels, "value": [now, str(self._value(labels, now))]} for labels in self._labels(query)
-        ]
+        ] or [{"metric": labels, "value": [now, str(self._value(labels, now))]} for labels in self._labels(query)]
         return _answer("vector", result)
 
     async def then(self, request: web.Request) -> web.Response:
@@ -75,7 +80,7 @@ class Answering:
         return scraped_at if labels["reading"] == "at" else self._values(labels["pod"], scraped_at)[labels["reading"]]
 
 
-def _answer(kind: str, result: list[dict[str, object]]) -> web.Response:
+def _answer(kind: str, result: Sequence[Mapping[str, object]]) -> web.Response:
     return web.json_response({"status": "success", "data": {"resultType": kind, "result": result}})
 
 

@@ -1,6 +1,7 @@
 """Asks a Prometheus for its past, piece by piece: two questions at a time, answers in the order of time."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +13,15 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 
 from rebalancer.ingest.past.looks import PodLook, PodThen, read_range
 from rebalancer.ingest.past.pieces import PastPiece
-from rebalancer.ingest.prometheus import LateError, LinkLocalError, Server, ranges
+from rebalancer.ingest.prometheus import LateError, LinkLocalError, Server, looked_at, ranges
 from rebalancer.ingest.promql import batches, question
 from rebalancer.obs.clock import Clock
 
 AT_ONCE: Final = 2  # questions: what else asks this Prometheus, alerts and autoscalers, goes first
 DEADLINE_SECONDS: Final = 60.0
 SMALLEST_STEPS: Final = 8  # of a piece that is still halved when it is too much to ask
-TOO_MUCH: Final = ("HTTP Status Code 422", "HTTP Status Code 503")  # more samples or time than its limits allow
+# More samples or time than its limits allow, in its own words: a proxy before it that answers 503 says neither.
+TOO_MUCH: Final = re.compile(r"HTTP Status Code (422|503 .*timeout)")
 
 
 class PastUnanswered(Exception):
@@ -40,22 +42,24 @@ async def ask_past(
     """Each piece's looks, in the order of `window`. Raises PastUnanswered where it cannot be asked at all."""
     questions = [question(names, counted=True) for names in batches(namespaces)]
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prometheus-past") as threads:
+    threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prometheus-past")
 
-        def begin(piece: PastPiece) -> "asyncio.Future[Answered]":
-            return loop.run_in_executor(threads, _answered, server, questions, piece, pod_then, clock)
+    def begin(piece: PastPiece) -> "asyncio.Future[Answered]":
+        return loop.run_in_executor(threads, _answered, server, questions, piece, pod_then, clock)
 
-        waiting = deque(window)
-        asked = deque(begin(waiting.popleft()) for _ in range(min(AT_ONCE, len(waiting))))
-        try:
-            while asked:
-                answered = await asked.popleft()
-                if waiting:  # no more of them than one is read and one is waited for
-                    asked.append(begin(waiting.popleft()))
-                yield answered
-        finally:
-            for one in asked:
-                one.cancel()
+    waiting = deque(window)
+    asked = deque(begin(waiting.popleft()) for _ in range(min(AT_ONCE, len(waiting))))
+    try:
+        while asked:
+            answered = await asked.popleft()
+            if waiting:  # no more of them than one is read and one is waited for
+                asked.append(begin(waiting.popleft()))
+            yield answered
+    finally:
+        for one in asked:
+            one.add_done_callback(looked_at)
+            one.cancel()
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _answered(server: Server, questions: list[str], piece: PastPiece, pod_then: PodThen, clock: Clock) -> Answered:
@@ -80,7 +84,7 @@ def _looks(
     except (OSError, LinkLocalError, PrometheusApiClientException, ValueError) as error:
         why = str(error)[:300]
         if isinstance(error, OSError | LinkLocalError | msgspec.ValidationError) or (
-            isinstance(error, PrometheusApiClientException) and not why.startswith(TOO_MUCH)
+            isinstance(error, PrometheusApiClientException) and not TOO_MUCH.match(why)
         ):
             raise PastUnanswered(f"{server.url}: {why}") from error
     if (piece.end - piece.begin) // piece.step_seconds < SMALLEST_STEPS:
