@@ -51,6 +51,7 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 
 STOP_SECONDS = 10.0  # for the cycle under way to end
+TELL_SECONDS = 5.0  # between two words about what a start waits for
 MIB = 1024 * 1024
 
 OFF: Final[Mapping[str, str]] = {
@@ -150,8 +151,7 @@ class Observer:
         watches = Watches(kube, clock, self._rng, sink)
         watches.follow(policy)
         self._tasks.spawn("watches", watches.run())
-        self._waits("the cluster's pods and deployments")
-        await await_pods(state, clock)
+        await self._pods_known(state)
         await self._look_back(policy, state)
         self.reporter.prometheus = prometheus = prometheus_of(settings, clock, sink, state, ports)
         self.reporter.connect(state, ports, runner, watches)
@@ -166,7 +166,7 @@ class Observer:
         settings = self.settings
         if not settings.backfill_hours:
             return
-        self._waits(f"the last {settings.backfill_hours:g} h of Prometheus")
+        self.reporter.waits_for(f"the last {settings.backfill_hours:g} h of Prometheus")
         interval_seconds = settings.prometheus_interval_seconds
         try:
             past = await backfill(
@@ -183,9 +183,19 @@ class Observer:
         else:
             self._onlooker.knows(past)
 
-    def _waits(self, what: str) -> None:
-        self.reporter.waits_for(what)
-        self._onlooker.waits(what)
+    async def _pods_known(self, state: ClusterState) -> None:
+        """Wait for the lists that say whose a pod is; what keeps them away is told every few seconds."""
+        self.reporter.waits_for("the cluster's pods and deployments")
+        known = asyncio.ensure_future(await_pods(state, self.clock))
+        try:
+            while not (await asyncio.wait({known}, timeout=TELL_SECONDS))[0]:
+                missing = state.sync(self.clock.now()).missing
+                why = {source: why for source, why in state.troubles().items() if source in missing}
+                for what in [f"{source}: {trouble}" for source, trouble in why.items()] or ["the cluster's objects"]:
+                    self.reporter.waits_for(what)
+                    self._onlooker.waits(what)
+        finally:
+            known.cancel()
 
     async def stop(self) -> None:
         """Go down in order: no new cycle, the journal on disk, then everything else."""

@@ -17,7 +17,7 @@ class Onlooker(Protocol):
         ...
 
     def waits(self, what: str) -> None:
-        """The start waits for `what`."""
+        """The start waits for `what`, told again while it does."""
         ...
 
     def reads(self, done: int, of: int) -> None:

@@ -68,15 +68,20 @@ def text(pod: PastPod, at: float) -> str:
     return "".join(f"{family}{{{labels}}} {value}\n" for family, labels, value in exposition(pod, at))
 
 
-def write_past(folder: Path, pods: Sequence[PastPod], begin: float, end: float, step_seconds: float) -> None:
-    """Blocks of a Prometheus in `folder`/tsdb; skips the test where there is no promtool. Blocks."""
+def write_past(  # what was scraped, when, and of whom
+    folder: Path, pods: Sequence[PastPod], begin: float, end: float, step_seconds: float, instance: str = "engine:8000"
+) -> None:
+    """Blocks of a Prometheus in `folder`/tsdb; skips the test where there is no promtool. Blocks.
+
+    `instance`: HOST:PORT of the exporters; one that is scraped later goes on with the same series.
+    """
     try:
         promtool = program("promtool")
     except Missing as missing:
         pytest.skip(str(missing))
     by_family: dict[str, list[str]] = {}
     for pod in pods:
-        labels = f'namespace="{pod.namespace}",pod="{pod.name}",instance="{pod.name}:8000",job="vllm",'
+        labels = f'namespace="{pod.namespace}",pod="{pod.name}",instance="{instance}",job="vllm",'
         at = max(begin, pod.since)
         while at <= end:
             for family, named, value in exposition(pod, at, labels):

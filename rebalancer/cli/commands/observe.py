@@ -60,7 +60,7 @@ def command(
         "api_port": port,
     }
     settings = _settings(fields, ServiceSettings)
-    lines = log.configure("warning", "text")
+    lines = log.configure("error", "text")  # what is missing stands in `status`; here it would hide the table
     from rebalancer.app.process import serve
 
     try:
@@ -79,6 +79,7 @@ class TerminalOnlooker:
         from rebalancer.cli.terminal.progress import Progress
 
         self._settings = settings
+        self._waited_for: set[str] = set()
         self._progress = Progress("Reading Prometheus' past")
 
     def serves(self, api_port: int) -> None:
@@ -91,7 +92,10 @@ class TerminalOnlooker:
         typer.echo("Nothing is written to the cluster: this process has no way to. Ctrl-C ends it.\n")
 
     def waits(self, what: str) -> None:
-        """The bar says it, or a warning in the log."""
+        """Each reason once: mostly a right that is missing."""
+        if what not in self._waited_for:
+            self._waited_for.add(what)
+            typer.echo(f"Waiting for {what}", err=True)
 
     def reads(self, done: int, of: int) -> None:
         """A bar on a terminal."""
