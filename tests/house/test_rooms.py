@@ -45,6 +45,7 @@ def test_every_room_imports_only_what_it_may() -> None:
         ("state/x.py", "def f():\n    from asyncio import sleep", "domain, state and planning compute"),
         ("world/x.py", "from time import monotonic", "world and sim live"),
         ("act/x.py", "from kubernetes_asyncio import client", "kube is the one door"),
+        ("app/observer.py", "from rebalancer.act.gate import Gate", "Who only observes makes nothing"),
         ("ingest/x.py", "import aiokafka", "kafka is the one door"),
     ],
 )
