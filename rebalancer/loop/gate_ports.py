@@ -43,7 +43,7 @@ class Recorder(act.Recorder, Protocol):
 
 
 class Hands(Protocol):
-    """Who carries a plan out: the gate, or `act.shadow.Shadow`."""
+    """Carries a plan out: the gate, or `act.shadow.Shadow`."""
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """One outcome per change; one change never costs another."""

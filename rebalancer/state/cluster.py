@@ -52,8 +52,8 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
-    has them. `observes`: nothing is ever written, so a cluster without our CRDs will do. `advisory`: sources that
-    are not waited for. What is public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
+    has them. `observes`: nothing is ever written, so our CRDs need not be there. `advisory`: as of `Sources`. What is
+    public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
     """
 
     def __init__(  # noqa: PLR0913  # what it is, and what the snapshot has of the settings
@@ -83,8 +83,7 @@ class ClusterState:
         self.unknown_models = self._loads.unknown_models
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
-        self._policy = policy
-        self._installation = installation
+        self._policy, self._installation = policy, installation
         self._marks_victims = marks_victims
         self._drains_nodes = drains_nodes
         self._notices_touched = False
@@ -324,9 +323,7 @@ class ClusterState:
         known = {view.node: view for view in last.notices}
         found = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
         notices = unchanged(last.notices, found)
-        models = self._holdings.views(now)
-        pools = self._pools.views()
-        loads = self._loads.loads(now)
+        models, pools, loads = self._holdings.views(now), self._pools.views(), self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
             self._outlooks.look(loads, models, doomed, self._loads.rings, now)
