@@ -33,7 +33,7 @@ _RUNNING = {
     "rerank": 2.0,
     "draft": 1.0,
 }  # a pod, on the average
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 180.0
 _TEN_MINUTES = 600.0
 
 
@@ -80,7 +80,7 @@ def _scraped(folder: Path, pods: list[PastPod]) -> Iterator[Prometheus]:
         exporters.server.server_close()
 
 
-@pytest.mark.timeout(420, func_only=True)
+@pytest.mark.timeout(600, func_only=True)
 async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_read(
     cluster: Stack, keda: Keda, kube: Kube, namespace: str, ours: dict[str, str], audit: AuditLog, tmp_path: Path
 ) -> None:
