@@ -170,7 +170,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
 
     Whatever was asked for: pods that failed since the plan was made serve nobody, in this target or in another one.
     """
-    before, after = ledger.least(own), asking(change)
+    before, after = converging(own), asking(change)  # a write that may not have happened excuses no other one
     beside = [(each.pods, ledger.least(each)) for each in others]
     for was, then, theirs in (
         (before.replicas, after.replicas, sum(serving_after(pods, ask.replicas, doomed) for pods, ask in beside)),

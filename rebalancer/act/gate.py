@@ -209,7 +209,7 @@ class Gate:
         try:
             check(change, facts, ground, self._ledger)
             by_marks = rests_on_marks(change, facts, ground, self._ledger)
-            with self._ledger.booked(change, facts.at) as booking:
+            with self._ledger.booked(change, self._clock) as booking:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
                 trouble = await self._mark_victims(change, facts, needed=by_marks)
                 await self._permission.ask()

@@ -1,9 +1,11 @@
 """The gate's own writes of the last 10 s, until the watches show them: floor and budget must hold in between.
 
-A watch shows a write some milliseconds later, and a lost reply leaves open whether there was one. So for 10 s every
-target counts with the least it may have been asked for where a floor is summed, and with the most where a budget is.
+A watch shows a write some milliseconds later, and a lost reply leaves open whether there was one. So until 10 s after
+the end of a write its target counts with the least it may have been asked for where a floor is summed, with the most
+where a budget is.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -15,7 +17,8 @@ from rebalancer.domain import arithmetic
 from rebalancer.domain.arithmetic import assured, peak_replicas
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
-from rebalancer.kube.errors import KubeError
+from rebalancer.kube.errors import Conflict, KubeError
+from rebalancer.obs.clock import Clock
 
 KEEP_SECONDS = 10.0
 
@@ -30,7 +33,7 @@ class Ask(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The least and the most that one target may be asked for since `at`."""
+    """The least and the most that one target may be asked for since `at`; infinity while the write is under way."""
 
     least: Ask
     most: int
@@ -38,7 +41,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """One entry per target written to in the last 10 s."""
+    """One entry per target that is written to, or was in the last 10 s."""
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
@@ -69,24 +72,31 @@ class Ledger:
         self._entries = {key: entry._replace(at=entry.at + seconds) for key, entry in self._entries.items()}
 
     @contextmanager
-    def booked(self, change: Change, now: float) -> Iterator["Booking"]:
+    def booked(self, change: Change, clock: Clock) -> Iterator["Booking"]:
         """Count `change` as asked for wherever that is the worse. Refused and KubeError say that it was not written.
 
-        Left without a word, the booking says that it may have been.
+        Left without a word, the booking says that it may have been. So does a Conflict: a proxy that sends a call twice
+        answers the second one, which meets what the first one wrote.
         """
         key = _key(change.target)
         earlier = self._entries.get(key)
         least, most = self.least(change.target), peak_replicas(self.with_most(change.target))
         after = asking(change)
         least = Ask(min(least.replicas, after.replicas), min(least.minimum, after.minimum))
-        self._entries[key] = Entry(least, max(most, after.replicas), now)
+        self._entries[key] = Entry(least, max(most, after.replicas), math.inf)
         try:
             yield Booking(self, key)
+        except Conflict:
+            raise
         except (Refused, KubeError):
             self._entries.pop(key, None)
             if earlier is not None:
                 self._entries[key] = earlier
             raise
+        finally:
+            ended = self._entries.get(key)
+            if ended is not None and math.isinf(ended.at):
+                self._entries[key] = ended._replace(at=clock.now())
 
 
 class Booking:

@@ -1,8 +1,8 @@
 """What a new leader asks about writes that the one before it left without an outcome, before it acts itself.
 
 Each such object is read. Where it shows the value, the write happened. Where it does not, the write may still be on its
-way: it counts both ways until the watches have had time to show it, and a write of ours to the same object makes the
-API server refuse it, since each carries the revision it was made for.
+way. Both count both ways until the watches have had time to show them: a watch may lag behind what was just read. And
+once we write to the same object the API server refuses the old write, since each carries the revision it was made for.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> t
 
 
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:
-    """Count what may still be on its way as asked for wherever that is the worse."""
+    """Count what may still be on its way, or too new for `facts`, as asked for wherever that is the worse."""
     for outcome in outcomes:
         target = _target(outcome.intent, facts)
-        if outcome.status == UNKNOWN and target is not None:
+        if (outcome.status == UNKNOWN or outcome.detail == SHOWN) and target is not None:
             ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
 
 

@@ -26,7 +26,10 @@ def from_bytes(data: bytes, kind: type[T]) -> T:
     decoder = _DECODERS.get(kind)
     if decoder is None:
         decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return decoder.decode(data)  # type: ignore[return-value]  # the cache is keyed by the very type it decodes to
+    try:
+        return decoder.decode(data)  # type: ignore[return-value]  # the cache is keyed by the very type it decodes to
+    except (UnicodeDecodeError, RecursionError) as error:  # a byte that a disk has turned makes a bad line
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def digest(value: object) -> str:

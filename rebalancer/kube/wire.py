@@ -15,6 +15,9 @@ T = TypeVar("T", default=Object)
 RAW: Final[Any] = dict
 """Decode into plain dicts: what a call does unless it is told a type."""
 
+_UNFIT: Final = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+"""What an object raises that cannot be read: a value of another type, text that is no UTF-8, a thousand levels."""
+
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _GONE: Final = 410
 
@@ -78,21 +81,24 @@ def decode_list(body: bytes, into: type[T] = RAW) -> Page[T]:
     """
     try:
         page = _list_decoder(into).decode(body)
-    except msgspec.ValidationError:
+    except _UNFIT:
         return _decode_one_by_one(body, into)
     return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_, [])
 
 
 def _decode_one_by_one(body: bytes, into: type[T]) -> Page[T]:
     """Slower by half; only for a list that does not decode as a whole."""
-    page = _list_decoder(msgspec.Raw).decode(body)
+    try:
+        page = _list_decoder(msgspec.Raw).decode(body)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
     one = msgspec.json.Decoder(into)
     items: list[T] = []
     malformed: list[str] = []
     for raw in page.items or []:
         try:
             items.append(one.decode(raw))
-        except msgspec.ValidationError as error:
+        except _UNFIT as error:
             malformed.append(f"{_name(raw)}: {error}")
     return Page(items, page.metadata.resource_version, page.metadata.continue_, malformed)
 
@@ -100,7 +106,7 @@ def _decode_one_by_one(body: bytes, into: type[T]) -> Page[T]:
 def _name(raw: msgspec.Raw) -> str:
     try:
         meta = msgspec.json.decode(raw, type=_Identity).metadata
-    except msgspec.ValidationError:
+    except _UNFIT:
         return "an object without a name"
     return "/".join(filter(None, (meta.namespace, meta.name)))
 
@@ -131,7 +137,7 @@ def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
             if line.type == "BOOKMARK":
                 return Change("BOOKMARK", None, version)
             return Change(cast("_Kind", line.type), object_of(line.object), version)
-        except msgspec.ValidationError as error:
+        except _UNFIT as error:
             if version and line is not None and line.type in {"ADDED", "MODIFIED"}:
                 return Change(cast("_Kind", line.type), None, version, f"{_name(line.object)}: {error}")
             raise _unreadable(data, error) from error

@@ -9,9 +9,8 @@ from rebalancer.act.checks import Ground, check, decreases
 from rebalancer.act.driver import Refused
 from rebalancer.act.ledger import Ledger
 from rebalancer.domain.autoscalers import Originals
-from tests.act.rig import change
+from tests.act.rig import SteppingClock, change
 from tests.builders import (
-    NOW,
     a_model,
     a_policy,
     a_pool,
@@ -53,7 +52,7 @@ def test_whatever_is_let_through_keeps_floors_and_budgets(
             check(one, facts, ground, ledger)
         except Refused:
             continue
-        with ledger.booked(one, NOW):
+        with ledger.booked(one, SteppingClock()):
             pass  # the reply was lost: it may have happened or not
         asked = max(1, to) if one.target.autoscaler else to
         if asked < least[name]:
@@ -80,7 +79,7 @@ def test_whatever_is_let_through_keeps_two_roles_in_their_ratio(asks: list[tuple
             check(one, facts, ground, ledger)
         except Refused:
             continue
-        with ledger.booked(one, NOW):
+        with ledger.booked(one, SteppingClock()):
             pass
         may_have[name].add(to)
         for prefill in may_have["prefill"]:

@@ -212,7 +212,7 @@ async def test_a_raise_elsewhere_whose_reply_was_lost_does_not_hold_up_the_floor
 async def test_a_refused_write_leaves_nothing_counted(rig: Rig) -> None:
     two_pools(rig, a100=2, spot=2)
     gate = rig.gate()
-    rig.server.faults.fail_next(3, 409, method="PUT")
+    rig.server.faults.fail_next(1, 403, method="PUT")
 
     await rig.apply_by(gate, of_b(rig, "b-spot", 1))
     (outcome,) = await rig.apply_by(gate, of_b(rig, "b", 1))
@@ -315,6 +315,19 @@ async def test_pods_of_the_other_target_that_failed_since_the_plan_stop_a_releas
 
     assert refused(outcome, "floor")
     assert outcome.detail == "floor: b would keep 2 Ready replicas, and its floor is 3"
+
+
+async def test_a_release_that_may_have_been_written_excuses_no_second_one_when_pods_have_failed(rig: Rig) -> None:
+    two_pools(rig, a100=2, spot=3)
+    gate = rig.gate()
+    rig.server.faults.fail_next(1, 500, method="PUT")
+    (first,) = await rig.apply_by(gate, of_b(rig, "b-spot", 2))
+    failed(rig, "b", 2)
+
+    (second,) = await rig.apply_by(gate, of_b(rig, "b-spot", 2))
+
+    assert first.status == "unknown"
+    assert refused(second, "floor")
 
 
 async def test_nor_may_a_number_that_comes_back_take_them(rig: Rig) -> None:

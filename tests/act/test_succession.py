@@ -64,3 +64,14 @@ async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(ri
     inherit(ledger, (left(intent_of(change(target, higher), 6, NOW)),), rig.facts)
     assert ledger.least(target).replicas == target.replicas
     assert peak_replicas(ledger.with_most(target)) == higher
+
+
+async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behind(rig: Rig) -> None:
+    target, ledger = rig.target("b"), Ledger()
+    lower = target.replicas - 1
+    rig.store.put(deployment("b", lower))
+    outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), rig.facts)
+
+    inherit(ledger, outcomes, rig.facts)
+
+    assert (outcomes[0].status, ledger.least(target).replicas) == (WRITTEN, lower)

@@ -139,6 +139,22 @@ CASES = (
         ),
     ),
     Case(
+        "RebalancerTwoLead",
+        {'rebalancer_leading{instance="rb-0"}': always(1), 'rebalancer_leading{instance="rb-1"}': told(1, 0)},
+        Fired(
+            {},
+            "2 replicas of the rebalancer write at once, each by its own plans: they move the same models, and what "
+            "one writes the other takes for a stranger's.",
+        ),
+        (
+            {'rebalancer_leading{instance="rb-0"}': told(1, 0), 'rebalancer_leading{instance="rb-1"}': told(0, 1)},
+            {
+                'rebalancer_leading{instance="rb-0"}': always(1),
+                'rebalancer_leading{instance="rb-1"}': told(1, 0, samples=5),
+            },
+        ),
+    ),
+    Case(
         "RebalancerCyclesFailing",
         {FAILED + '{instance="rb-0"}': told(2)},
         Fired(

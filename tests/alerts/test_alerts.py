@@ -63,7 +63,12 @@ def test_every_alert_has_a_case() -> None:
 
 def test_a_description_says_what_is_affected() -> None:
     for alert in ALERTS:
-        about_one = alert.name in {"RebalancerNotLeading", "RebalancerPolicyRefused", "RebalancerWritesStopped"}
+        about_one = alert.name in {
+            "RebalancerNotLeading",
+            "RebalancerPolicyRefused",
+            "RebalancerTwoLead",
+            "RebalancerWritesStopped",
+        }
         assert about_one or "$labels" in alert.description or "query" in alert.description, alert.name
         assert alert.description.endswith((".", "{{ end }}")), alert.name
 

@@ -69,3 +69,12 @@ def test_nobody_gets_further_than_the_door(case: Case[Any], url: str) -> None:
     assert response.status_code not in (500, 502, 504)
     is_open = case.operation.definition.raw.get("security") == []
     assert is_open or response.status_code in (400, 401, 404, 405, 413, 429), response.text
+
+
+@pytest.mark.proof
+@schema.parametrize()
+@settings(bounded, max_examples=900, derandomize=False)
+def test_every_answer_is_as_the_document_says_in_20_000_cases(case: Case[Any], url: str) -> None:
+    judged(
+        case, case.call(base_url=url, headers={"Authorization": f"Bearer sandbox-user-{next(users) // 8}"}, timeout=15)
+    )

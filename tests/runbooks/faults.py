@@ -10,6 +10,7 @@ from rebalancer.sandbox.api.resources import NODES
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, demo_policy
 from rebalancer.sandbox.producer import spelled
 from tests.runbooks.stage import Stage
+from tests.testbed.process import free_port
 
 SCALE = "/apis/apps/v1/namespaces/serving/deployments/{}/scale"
 OVERRIDES = "/apis/rebalancer.io/v1alpha1/namespaces/serving/overrides"
@@ -218,9 +219,34 @@ async def _leases_refused(stage: Stage) -> None:
     await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
 
 
+async def _second_beside_the_first(stage: Stage) -> None:
+    """Somebody runs a second one by hand, without the Lease."""
+    stage.second = Service(
+        stage.settings.model_copy(
+            update={
+                "instance": "by-hand",
+                "api_port": free_port(),
+                "probe_port": free_port(),
+                "journal_dir": stage.folder / "by-hand",
+            }
+        ),
+        stage.clock,
+    )
+    await stage.second.start()
+    ports = (stage.settings.probe_port, stage.second.settings.probe_port)
+    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
+
+
+async def _the_second_ended(stage: Stage) -> None:
+    if stage.second is not None:
+        await stage.second.stop()
+    stage.second = None
+
+
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
     Fault("RebalancerNotLeading", _leases_refused, r"no leader: nothing changes", _answers_again),
+    Fault("RebalancerTwoLead", _second_beside_the_first, r"leader \S+", _the_second_ended),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
     Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),

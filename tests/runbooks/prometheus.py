@@ -32,15 +32,17 @@ def sped_up(rules: dict[str, Any], times: float) -> dict[str, Any]:
 
 
 class Prometheus:
-    """`start`, ask `firing`, `stop`. Scrapes `targets` (job -> HOST:PORT) each second."""
+    """`start`, ask `firing`, `stop`. Scrapes `targets` (job -> HOST:PORT) each second, and what `scrape` adds."""
 
     def __init__(self, folder: Path, targets: dict[str, str], rules: dict[str, Any]) -> None:
         self._reaper = Reaper()
         self._port = free_port()
         (folder / "rules.yaml").write_text(json.dumps(rules))
+        self._folder = folder
+        for job, target in targets.items():
+            self.scrape(job, target)
         scrapes = [
-            {"job_name": job, "static_configs": [{"targets": [target]}], "honor_labels": True}
-            for job, target in targets.items()
+            {"job_name": job, "file_sd_configs": [{"files": [f"{job}.json"]}], "honor_labels": True} for job in targets
         ]
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
@@ -61,6 +63,12 @@ class Prometheus:
             healthy=lambda: answers(self._port, "/-/ready"),
             reaper=self._reaper,
         )
+
+    def scrape(self, job: str, *targets: str) -> None:
+        """Scrape just these in that job from now on."""
+        whole = self._folder / f"{job}.json.new"
+        whole.write_text(json.dumps([{"targets": targets}]))
+        whole.replace(self._folder / f"{job}.json")
 
     def start(self) -> None:
         """Raises process.Failed with its log."""

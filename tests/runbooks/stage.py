@@ -73,6 +73,7 @@ class Stage:
     gpus: Gpus
     service: Service
     words: dict[str, str] = field(default_factory=dict)
+    second: Service | None = None
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str, seconds: float = 60.0) -> None:
         """Wait until `condition()` is true; fail saying `what` did not come. The service is asked on its own loop."""
@@ -170,6 +171,8 @@ async def a_stage(folder: Path, times: float) -> AsyncIterator[Stage]:
         finally:
             await asyncio.to_thread(prometheus.stop)
             await stage.service.stop()
+            if stage.second is not None:
+                await stage.second.stop()
 
 
 def _settings(folder: Path, sandbox: Sandbox) -> ServiceSettings:

@@ -134,6 +134,15 @@ ALERTS: tuple[Alert, ...] = (
         "away from nodes under notice.",
     ),
     Alert(
+        "RebalancerTwoLead",
+        CRITICAL,
+        "sum without (instance, pod) (rebalancer_leading) > 1",
+        "1m",
+        "Two of the service write at once.",
+        f"{REPLICAS} of the rebalancer write at once, each by its own plans: they move the same models, and what one "
+        "writes the other takes for a stranger's.",
+    ),
+    Alert(
         "RebalancerCyclesFailing",
         CRITICAL,
         "rebalancer_failed_cycles_in_a_row >= 2",

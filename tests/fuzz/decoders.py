@@ -1,0 +1,189 @@
+"""Everything that reads bytes of others: where real records of its kind are, and what it may say to bad ones.
+
+Each `read` takes any bytes and raises nothing: what the decoder may refuse with is caught in it, by name.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject
+from rebalancer.domain.events import ObjectChanged
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.envelope import Headers
+from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, STATEFUL_SETS, Shape, Unusable, shape_of, value_of
+from rebalancer.ingest.objects.targets import ScalePaths
+from rebalancer.kube.errors import KubeError
+from rebalancer.kube.resources import Resource
+from rebalancer.kube.wire import change_decoder, decode_list
+from rebalancer.obs import journal
+from rebalancer.planning import plan
+from rebalancer.settings.policy_file import check_bytes
+from rebalancer.state import ClusterState, checkpoint
+from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
+from tests.ingest import devices, manifests, quota_manifests
+from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
+from tests.state.objects import a_cluster_node, a_ready_pod, a_workload, feed
+
+ARTEFACTS = Path(__file__).parents[3] / "shared/artefacts"
+POLICY = Path(__file__).parents[2] / "config/policy.yaml"
+STRUCTURED: Headers = (("content-type", b"application/cloudevents+json"),)
+LWS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=True, kind="LeaderWorkerSet")
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One reader of others' bytes, and the real records that spoiled ones are made from."""
+
+    name: str
+    seeds: Callable[[], Iterator[bytes]]
+    read: Callable[[bytes], object]
+
+
+# --- events
+
+
+def _records() -> Iterator[bytes]:
+    yield event()
+    yield notice()
+    yield eventbridge("EC2 Spot Instance Interruption Warning", {"instance-id": "i-0b662ef9931388ba0"})
+    for folder in ("notices", "kafka"):
+        for path in sorted((ARTEFACTS / folder).glob("*.json")):
+            yield path.read_bytes()
+
+
+def _metric(data: bytes) -> object:
+    return [decode_metric(data, headers, HERE, NOW, NOW) for headers in (STRUCTURED, ())]
+
+
+def _notice(data: bytes) -> object:
+    return [decode_notice(data, headers, HERE, NOW, NOW) for headers in (STRUCTURED, ())]
+
+
+def _override(data: bytes) -> object:
+    return decode_override(data, (), HERE, NOW, NOW)
+
+
+# --- objects of Kubernetes, and what is decided upon them
+
+
+def _objects() -> Iterator[tuple[str, Shape, dict[str, Any]]]:
+    plain = {
+        "nodes": manifests.node(),
+        "pods": manifests.pod(),
+        "deployments": manifests.deployment(),
+        "hpas": manifests.hpa(),
+        "scaledobjects": manifests.scaled_object(),
+        "podautoscalers": manifests.pod_autoscaler(),
+        "nodepools": manifests.node_pool(),
+        "nodeclaims": manifests.node_claim(),
+        "overrides": manifests.override(),
+        "writestops": manifests.write_stop(),
+    } | {source: build() for source, build in quota_manifests.ALL.items()}
+    for source, manifest in plain.items():
+        yield source, SHAPES[source], manifest
+    for manifest in (
+        devices.a_device_class(), devices.a_slice(devices.a_device("gpu-0")), devices.a_claim("c", ("gpu-0",)),
+        devices.a_claim_template(),
+    ):  # fmt: skip
+        source = devices.SOURCE_OF_KIND[manifest["kind"]]
+        yield source, DEVICE_SHAPES[source], manifest
+    paths = ScalePaths(("spec", "replicas"), ("status", "hpaPodSelector"))
+    yield "leaderworkersets", shape_of(LWS, paths), manifests.deployment() | {"kind": "LeaderWorkerSet"}
+    yield "statefulsets", STATEFUL_SETS, manifests.deployment() | {"kind": "StatefulSet"}
+
+
+def _watched(source: str, shape: Shape, manifest: dict[str, Any]) -> Decoder:
+    """A watch line through the wire, the value, the state, and a plan upon it; and the same object in a list."""
+    named = json.loads(json.dumps(manifest).replace("llama", "b"))
+    line = json.dumps({"type": "MODIFIED", "object": named}).encode()
+    whole = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [named, manifest]}).encode()
+
+    def read(data: bytes) -> object:
+        with suppress(msgspec.DecodeError):
+            return [value_of(source, item, shape) for item in decode_list(data, shape.wire).items]
+        try:
+            change = change_decoder(shape.wire)(data)
+        except KubeError:
+            return None
+        value = value_of(source, change.obj, shape) if change.obj is not None else None
+        if value is None or isinstance(value, Unusable) or source not in {*SOURCES, *DEVICE_SOURCES}:
+            return value
+        return _planned(source, value)
+
+    return Decoder(source, lambda: iter((line, whole)), read)
+
+
+def _planned(source: str, value: ClusterObject) -> Snapshot:
+    policy = a_policy(a_model("b", pools=("a100", "spot")), pools=(a_pool(), an_elastic_pool()))
+    state = ClusterState(policy, NOW)
+    objects: dict[str, ClusterObject] = {
+        "nodes": a_cluster_node("n1"),
+        "deployments": a_workload("b", replicas=2),
+        "pods": a_ready_pod("b-1"),
+    }
+    before = (ObjectChanged(each, NOW, one) for each, one in objects.items())
+    feed(state, *before, ObjectChanged(source, NOW, value), now=NOW)
+    snapshot = state.snapshot(NOW, 1)
+    plan(snapshot, policy, Memory())
+    return snapshot
+
+
+# --- files
+
+
+def _policies() -> Iterator[bytes]:
+    yield POLICY.read_bytes()
+    yield b"models:\n- name: chat\n  targets: [{name: chat, pool: a}]\npools: [{name: a}]\n"
+
+
+def _policy(data: bytes) -> object:
+    return check_bytes(data, "policy.yaml")
+
+
+def _journal() -> Iterator[bytes]:
+    policy = a_policy(a_model("b"))
+    snapshot = ClusterState(policy, NOW).snapshot(NOW, 1)
+    decision = plan(snapshot, policy, Memory())
+    yield journal.encode(journal.policy_line(policy, NOW, "digest"))
+    yield from (journal.encode(line) for line in journal.keyframe(snapshot, decision.memory))
+    yield journal.encode(journal.cycle_line(snapshot, snapshot, decision, "digest"))
+
+
+def _journal_line(data: bytes) -> object:
+    try:
+        return list(journal.decode_lines([data, data[: len(data) // 2]]))
+    except msgspec.DecodeError:
+        return None
+
+
+def _checkpoints() -> Iterator[bytes]:
+    policy = a_policy(a_model("b"))
+    key, value = checkpoint.policy_entry(policy)
+    yield value or b""
+    yield key
+
+
+def _checkpoint(data: bytes) -> object:
+    keys = (data, b"policy", b"memory", b"rings/b")
+    entries = [(key, data) for key in keys]
+    return checkpoint.read(entries, ("b",), NOW), checkpoint.read_policy(entries)
+
+
+DECODERS = (
+    Decoder("metrics", _records, _metric),
+    Decoder("notices", _records, _notice),
+    Decoder("overrides", _records, _override),
+    *(_watched(*one) for one in _objects()),
+    Decoder("policy", _policies, _policy),
+    Decoder("journal", _journal, _journal_line),
+    Decoder("checkpoint", _checkpoints, _checkpoint),
+)

@@ -1,0 +1,40 @@
+"""Spoiled records by the thousand into each decoder: `python -m tests.fuzz --cases 200000 --seed 7`."""
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from tests.fuzz.decoders import Decoder
+from tests.fuzz.mutants import spoiled
+
+LONGEST_SECONDS = 0.2
+"""No record may hold the event loop for longer (invariant I14)."""
+
+
+@dataclass
+class Played:
+    """What became of so many cases. `broke`: the record and what it raised. `slow`: the record and its seconds."""
+
+    cases: int = 0
+    broke: list[tuple[bytes, str]] = field(default_factory=list)
+    slow: list[tuple[bytes, float]] = field(default_factory=list)
+
+
+def play(decoder: Decoder, cases: int, seed: int) -> Played:
+    """One seed always makes the same cases."""
+    rng, played = random.Random(f"{decoder.name}/{seed}"), Played()
+    seeds = list(decoder.seeds())
+    for record in seeds:
+        decoder.read(record)  # the first one of a kind builds decoders: not the record's time
+    for _ in range(cases):
+        record = spoiled(rng.choice(seeds), rng)
+        began = time.thread_time()
+        try:
+            decoder.read(record)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is what is looked for
+            played.broke.append((record, f"{type(error).__name__}: {str(error)[:200]}"))
+        seconds = time.thread_time() - began
+        if seconds > LONGEST_SECONDS:
+            played.slow.append((record, seconds))
+        played.cases += 1
+    return played

@@ -1,0 +1,37 @@
+"""No bytes of others end anything or hold the event loop: every decoder refuses in its own words (invariant I14)."""
+
+import pytest
+
+from tests.fuzz.decoders import DECODERS, Decoder
+from tests.fuzz.plays import play
+
+NAMES = [decoder.name for decoder in DECODERS]
+CASES = 150
+"""Per decoder; `make fuzz` plays 20,000 of each, other ones."""
+
+
+@pytest.mark.parametrize("decoder", DECODERS, ids=NAMES)
+def test_no_spoiled_record_breaks_or_stalls_its_decoder(decoder: Decoder) -> None:
+    played = play(decoder, CASES, seed=1)
+    assert played.cases == CASES
+    assert (played.broke, played.slow) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"line":"outcome","outcome":{"status":"writ\xbbten"}}\n',  # a byte that a disk has turned
+        b'{"line":' * 3000 + b"1" + b"}" * 3000 + b"\n",
+    ],
+)
+def test_a_line_that_once_broke_the_journals_reader_is_a_bad_line(line: bytes) -> None:
+    (reader,) = (decoder for decoder in DECODERS if decoder.name == "journal")
+    assert reader.read(line) is None
+
+
+def test_an_object_that_is_no_utf_8_costs_no_list_and_no_neighbour() -> None:
+    (reader,) = (decoder for decoder in DECODERS if decoder.name == "nodes")
+    _, whole = reader.seeds()
+    first = whole.replace(b'"uid-n1"', b'"uid-\xff"', 1)
+    assert first != whole
+    assert len(list(reader.read(first))) == 1  # type: ignore[call-overload]  # what was read of the list

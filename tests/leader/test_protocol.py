@@ -1,0 +1,62 @@
+"""Every play of two leaders, three objects and calls that are lost, late or doubled: no floor and no budget breaks.
+
+`protocol` says which code each part of the model stands for.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.leader.plays import Extent, explore
+from tests.leader.protocol import Rules
+
+LATE = Rules(late_ticks=2)
+"""Writes arrive up to two thirds of a Lease after their leader gave them up."""
+
+
+def test_every_play_with_one_fault_keeps_floor_and_budget_and_one_leader() -> None:
+    verdict = explore(Rules(), Extent(troubles=1, ticks=4, wishes=2))
+    assert (verdict.broken, verdict.way) == ("", ())
+    assert verdict.worlds > 50_000
+
+
+@pytest.mark.parametrize(
+    ("undone", "rules", "extent"),
+    [
+        ("own_lease", Rules(), Extent(0, 1, 0)),
+        ("right", Rules(), Extent(0, 3, 2)),
+        ("doubt", Rules(), Extent(1, 3, 2)),
+        ("until_ended", Rules(), Extent(0, 3, 2)),
+        ("intents", LATE, Extent(0, 3, 2)),
+        ("acknowledged", LATE, Extent(1, 3, 2)),
+        ("revisions", Rules(late_ticks=1), Extent(1, 4, 3)),
+    ],
+)
+def test_each_rule_is_needed(undone: str, rules: Rules, extent: Extent) -> None:
+    without = explore(replace(rules, **{undone: False}), extent)
+    assert without.broken == ("two lead" if undone == "own_lease" else "floor"), undone
+
+
+def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targets() -> None:
+    """The limit that docs/operations.md names: no number protects `/scale` but the revision of its own object."""
+    assert explore(Rules(late_ticks=9), Extent(0, 5, 2)).broken == "floor"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("rules", "extent"),
+    [
+        (Rules(), Extent(troubles=2, ticks=4, wishes=3)),
+        (Rules(), Extent(troubles=1, ticks=6, wishes=3)),
+        (LATE, Extent(troubles=1, ticks=5, wishes=2)),
+    ],
+)
+def test_every_play_with_more_faults_ticks_and_writes_holds(rules: Rules, extent: Extent) -> None:
+    verdict = explore(rules, extent)
+    assert (verdict.broken, verdict.way) == ("", ())
+
+
+@pytest.mark.proof
+def test_a_grant_whose_intent_was_lost_with_its_leader_may_come_late_and_exceed_the_budget_by_itself() -> None:
+    """Raises do not wait until their intent is stored, so that they go on without Kafka: a pod may stay Pending."""
+    assert explore(LATE, Extent(troubles=1, ticks=5, wishes=3)).broken == "budget"
