@@ -47,7 +47,7 @@ async def environment(tmp_path: Path) -> AsyncIterator[Mapping[str, str]]:
 async def test_the_three_commands_work_one_after_another_and_print_what_the_page_shows(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    wrong, server, observing = [], "", None
+    wrong, server, observing, code = list[str](), "", None, None
     try:
         for block in runnable("console", "bash"):
             for command, shown in block.commands if block.page == PAGE else ():
