@@ -15,7 +15,7 @@ from rebalancer.act.drain import DrainDriver, EvictionRests, check_drain
 from rebalancer.act.driver import C_contra, Driver, Refused, together
 from rebalancer.act.events import Events
 from rebalancer.act.hpa import HPA
-from rebalancer.act.intents import AnyChange, changes_of, intent_of, waves
+from rebalancer.act.intents import AnyChange, intent_of, waves
 from rebalancer.act.led import Led, NotLeading
 from rebalancer.act.ledger import Ask, Ledger, asking
 from rebalancer.act.node_pool import NodePoolDriver
@@ -27,8 +27,9 @@ from rebalancer.act.recorder import Recorder
 from rebalancer.act.rests import Rests
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
+from rebalancer.act.shadow import Shadow
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
@@ -71,7 +72,7 @@ class Gate:
         self._clock = clock
         self._recorder = recorder
         self._right = right
-        self._write_mode = write_mode
+        self._shadow = Shadow(clock, recorder) if write_mode == "shadow" else None
         self._on_written = on_written
         self._permission = Permission(kube, clock, right)
         self._ledger = Ledger()
@@ -97,9 +98,8 @@ class Gate:
         ground = Ground(policy, memory.node_grants)
         self._unheard = False
         self._intended.clear()
-        if self._write_mode == "shadow":
-            shadows = [self._shadow(change, plan.cycle) for change in changes_of(plan)]
-            return tuple([await shadow for shadow in shadows])
+        if self._shadow is not None:
+            return await self._shadow.apply(plan, policy, memory)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tell_overrides(plan))
             written = group.create_task(self._write(plan, ground))
@@ -112,11 +112,6 @@ class Gate:
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""
         self._ledger.stepped(seconds)
-
-    async def _shadow(self, change: AnyChange, cycle: int) -> Outcome:
-        outcome = Outcome(intent_of(change, cycle, self._clock.now()), self._clock.now(), SHADOW, "writeMode is shadow")
-        await self._record(outcome)
-        return outcome
 
     async def _tell_overrides(self, plan: Plan) -> None:
         """Our own objects' status goes on under a write stop, but it is the leader's to tell."""

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.port import Port
-from rebalancer.kube.client import Listing
 from rebalancer.kube.errors import Ambiguous, KubeError
+from rebalancer.kube.reader import Listing
 from rebalancer.kube.resources import HPAS, NODEPOOLS, SCALEDOBJECTS, Object, Ref, Resource
 from rebalancer.kube.wire import RAW, T
 from rebalancer.leader.lease import EPOCH

@@ -5,13 +5,13 @@ A simulated cluster that answers them in memory is written to by the very same g
 
 from typing import Any, Protocol
 
-from rebalancer.kube.client import Listing
+from rebalancer.kube.reader import Listing
 from rebalancer.kube.resources import Object, Ref, Resource
 from rebalancer.kube.wire import RAW, T
 
 
 class Port(Protocol):
-    """The verbs; each of them raises KubeError, whose kinds `rebalancer.kube.client` explains."""
+    """The verbs; each of them raises KubeError, whose kinds `rebalancer.kube.errors` explains."""
 
     async def get(self, ref: Ref) -> Object:
         """Read one object."""

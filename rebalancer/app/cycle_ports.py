@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from rebalancer.act.gate import Gate
 from rebalancer.app.history import History
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
@@ -11,7 +10,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ledger.books import ALL_TIME, Books, patience_seconds
 from rebalancer.ledger.inventory import inventory
-from rebalancer.loop.gate_ports import GatePorts
+from rebalancer.loop.gate_ports import GatePorts, Hands
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
@@ -27,7 +26,7 @@ class ServicePorts(GatePorts):
         memory: Memory,
         state: ClusterState,
         recorder: Recorder,
-        gate: Gate,
+        gate: Hands,
         metrics: Metrics,
         clock: Clock,
         again: Callable[[], None],

@@ -13,7 +13,7 @@ from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
-from rebalancer.kube.client import KubeClient
+from rebalancer.kube.reader import KubeReader
 from rebalancer.obs.metrics import Figure
 from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS, TARGETS
 from rebalancer.settings.entries import FORMS
@@ -53,9 +53,9 @@ def people_figures(snapshot: Snapshot) -> Iterator[Figure]:
     yield from (Figure("rebalancer_overrides", open_kinds.count(kind), (kind,)) for kind in kinds)
 
 
-def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
-    """What came in so far, and whether more is coming."""
-    counts = {**state.counters(), **intake.counts}
+def input_figures(state: ClusterState, intake: KafkaIntake | None) -> Iterator[Figure]:
+    """What came in so far, and whether more is coming; `intake` None: there is no Kafka."""
+    counts = {**state.counters(), **(intake.counts if intake is not None else {})}
     yield from _words("rebalancer_input_total", counts, INPUTS)
     rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
     yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
@@ -67,7 +67,7 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
         yield Figure("rebalancer_starts_total", count, start)
     for model, count in state.starts.failures.items():
         yield Figure("rebalancer_wake_failures_total", count, (model,))
-    for topic, seconds in intake.consumer.stuck_by_topic().items():
+    for topic, seconds in intake.consumer.stuck_by_topic().items() if intake is not None else ():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
 
 
@@ -79,10 +79,11 @@ def watch_figures(watches: Watches) -> Iterator[Figure]:
     yield from (Figure("rebalancer_unusable_objects_total", count, (source,)) for source, count in counts.items())
 
 
-def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:
-    """What became of what went out."""
-    sends = BY_NAME["rebalancer_kafka_sends_total"].labels[0].words
-    yield from _words("rebalancer_kafka_sends_total", outbox.counts, sends)
+def output_figures(outbox: Outbox | None, kube: KubeReader | None) -> Iterator[Figure]:
+    """What became of what went out; `outbox` None: there is no Kafka."""
+    if outbox is not None:
+        sends = BY_NAME["rebalancer_kafka_sends_total"].labels[0].words
+        yield from _words("rebalancer_kafka_sends_total", outbox.counts, sends)
     if kube is not None:
         kinds = BY_NAME["rebalancer_kubernetes_errors_total"].labels[0].words
         yield from _words("rebalancer_kubernetes_errors_total", kube.errors, kinds)

@@ -30,9 +30,12 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, then `follow`. `broker` keeps the last good policy; each new one goes to `recorder`."""
+    """`first` at the start, then `follow`. `broker` keeps the last good policy (None: nobody does).
 
-    def __init__(self, file: PolicyFile, broker: Broker, clock: Clock, recorder: Recorder) -> None:
+    Each new one goes to `recorder`.
+    """
+
+    def __init__(self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder) -> None:
         self._file = file
         self._broker = broker
         self._clock = clock
@@ -66,6 +69,8 @@ class FollowedPolicy:
         Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
         a model that is left out might be one that was ours, and so nothing starts.
         """
+        if self._broker is None:
+            return
         try:
             last = await read_last_policy(self._broker)
         except PastUnreadable as error:
@@ -76,9 +81,14 @@ class FollowedPolicy:
             log.warning("policy", problem=self._file.trouble)
 
     async def follow(
-        self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner, watches: Watches, intake: KafkaIntake
+        self,
+        state: ClusterState,
+        cycle_ports: ServicePorts,
+        runner: Runner,
+        watches: Watches,
+        intake: KafkaIntake | None = None,
     ) -> None:
-        """Take a changed policy over, for ever; a bad file keeps the last good one.
+        """Take a changed policy over, for ever; a bad file keeps the last good one. `intake`: None without Kafka.
 
         Ports and state change without a wait between them: no plan is made, and no write passes the gate, under one of
         them alone. What leaves the policy is then given back by `Restoring`.
@@ -97,7 +107,8 @@ class FollowedPolicy:
                 cycle_ports.policy = policy
                 state.set_policy(policy, now)
                 watches.follow(policy)
-                intake.follow(policy)
+                if intake is not None:
+                    intake.follow(policy)
                 self._recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._file.digest)

@@ -1,6 +1,5 @@
 """What the console's pages are made of: implements `api.ports.page_data.PageDataSource` over the running parts."""
 
-
 from rebalancer.api.ports.day import Day
 from rebalancer.api.ports.page_data import PageData, RecordedCycle, TrapLook
 from rebalancer.api.ports.timeline import DecisionRow, Point

@@ -7,6 +7,8 @@ import signal
 from typing import Any
 
 from rebalancer.app.followed import NoPolicy
+from rebalancer.app.observer import Observer
+from rebalancer.app.onlooker import Onlooker
 from rebalancer.app.service import Service
 from rebalancer.kube.errors import KubeError
 from rebalancer.loop.clock import RealClock
@@ -27,14 +29,18 @@ def _quiet() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-async def serve(settings: ServiceSettings) -> str | None:
-    """Run until SIGTERM or SIGINT (then None), or until a part ends that must not (then why)."""
+async def serve(settings: ServiceSettings, onlooker: Onlooker | None = None) -> str | None:
+    """Run until SIGTERM or SIGINT (then None), or until a part ends that must not (then why).
+
+    Without Kafka the service observes; `onlooker` hears how that comes up.
+    """
     _quiet()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop.set)
-    service = Service(settings, RealClock())
+    clock = RealClock()
+    service = Service(settings, clock) if settings.kafka_enabled else Observer(settings, clock, onlooker)
     starting = asyncio.ensure_future(service.start())
     stopping = asyncio.ensure_future(stop.wait())
     try:

@@ -29,10 +29,15 @@ def sink_of(state: ClusterState, runner: Runner, clock: Clock) -> Sink:
 
 
 async def read_when_pods_are_known(intake: KafkaIntake, state: ClusterState, clock: Clock) -> None:
+    """Consume for ever, once the pods are known."""
+    await await_pods(state, clock)
+    await intake.run()
+
+
+async def await_pods(state: ClusterState, clock: Clock) -> None:
     """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""
     while {"pods", "deployments"} & set(state.sync(clock.now()).missing):
         await clock.sleep(PODS_LOOK_SECONDS)
-    await intake.run()
 
 
 def server_of(settings: ServiceSettings) -> Server:
@@ -51,7 +56,10 @@ def server_of(settings: ServiceSettings) -> Server:
 def prometheus_of(
     settings: ServiceSettings, clock: Clock, sink: Sink, state: ClusterState, cycle_ports: ServicePorts
 ) -> PrometheusReadings:
-    """The second source of readings, asked for the pods of the policy's namespaces, by its own maps besides ours."""
+    """The source of readings beside Kafka, or in its place: then it is asked for counters, too.
+
+    It is asked for the pods of the policy's namespaces, by the policy's own maps and ours.
+    """
     return PrometheusReadings(
         server_of(settings),
         settings.prometheus_interval_seconds,
@@ -61,4 +69,5 @@ def prometheus_of(
         state.pod_named,
         models=lambda: {name for model in cycle_ports.policy.models for name in (model.id, *model.aliases)},
         own_maps=lambda: cycle_ports.policy.metrics.maps,
+        counted=not settings.kafka_enabled,
     )

@@ -1,6 +1,6 @@
 """What the service says about itself: implements `api.ports.status.StatusPort` over the running parts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rebalancer.act.restoring import Restoring
 from rebalancer.api.ports.status import Status, Unready
@@ -18,7 +18,7 @@ from rebalancer.app.figures import (
     watch_figures,
 )
 from rebalancer.app.leadership import Leadership
-from rebalancer.domain.cluster import ADVISORY, SOURCES
+from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -26,7 +26,7 @@ from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
-from rebalancer.kube.client import KubeClient
+from rebalancer.kube.reader import KubeReader
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.metrics import Figure, Metrics
@@ -46,7 +46,8 @@ LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some
 class StatusReporter:
     """Before `connect` only probes have something to say. `waiting`: what the start waits for.
 
-    `kube`: the way to the API server, once there is one; `prometheus`: the second source of readings, if it is asked.
+    `kube`: the way to the API server, once there is one; `prometheus`: the source of readings besides Kafka, if it is
+    asked. `off`: parts that this service does not have, each with the reason. `outbox` None: there is no Kafka.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it looks into
@@ -55,13 +56,14 @@ class StatusReporter:
         clock: SteppedClock,
         metrics: Metrics,
         policy_file: PolicyFile,
-        outbox: Outbox,
+        outbox: Outbox | None,
         recorder: Recorder,
         leadership: Leadership,
     ) -> None:
         self.instance = leadership.instance
         self.waiting: str | None = None
-        self.kube: KubeClient | None = None
+        self.off: Mapping[str, str] = {}
+        self.kube: KubeReader | None = None
         self.prometheus: PrometheusReadings | None = None
         self._settings = settings
         self._clock = clock
@@ -88,12 +90,12 @@ class StatusReporter:
         state: ClusterState,
         cycle_ports: ServicePorts,
         runner: Runner,
-        intake: KafkaIntake,
         watches: Watches,
-        checkpoints: Checkpoints,
-        restoring: Restoring,
+        intake: KafkaIntake | None = None,
+        checkpoints: Checkpoints | None = None,
+        restoring: Restoring | None = None,
     ) -> None:
-        """The wheel turns: these are its parts."""
+        """The wheel turns: these are its parts; the last three only where there is a Kafka."""
         self._state, self._cycle_ports, self._runner, self._intake = state, cycle_ports, runner, intake
         self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
 
@@ -141,6 +143,7 @@ class StatusReporter:
             pinned=self._pinned(),
             policy_refused=self.policy_refused(),
             unknown_signs=dict(self._state.signs.unknown()) if self._state else {},
+            off=dict(self.off),
         )
 
     def leader(self) -> str:
@@ -166,7 +169,7 @@ class StatusReporter:
     def _abstaining(self) -> tuple[Unready, ...]:
         """A second source without readings, rules that nobody may read: we are ready, but somebody should know."""
         said = self._state.troubles() if self._state else {}
-        found = {source: why for source, why in said.items() if source in ADVISORY}
+        found = {source: why for source, why in said.items() if self._state and source in self._state.advisory}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in found}
         rows = [Unready(source, self._advised[source], why) for source, why in found.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:
@@ -174,17 +177,17 @@ class StatusReporter:
         return tuple(rows)
 
     def _troubles(self, now: float) -> dict[str, str]:
-        if self._state is None or self._intake is None or self._runner is None:
+        if self._state is None or self._runner is None:
             return {"start": self.waiting or "coming up"}
         sync = self._state.sync(now)
         said = self._state.troubles()
         found = {source: said.get(source, "not listed yet") for source in sync.missing}
         found |= {source: said.get(source, "silent") for source in sync.stale}
-        if self._intake.consumer.trouble is not None:
+        if self._intake is not None and self._intake.consumer.trouble is not None:
             found["kafka-in"] = self._intake.consumer.trouble
-        elif self._intake.consumer.stuck_seconds() > SILENT_SECONDS:
+        elif self._intake is not None and self._intake.consumer.stuck_seconds() > SILENT_SECONDS:
             found["kafka-in"] = f"no progress for {self._intake.consumer.stuck_seconds():.0f} s"
-        if self._outbox.trouble is not None:
+        if self._outbox is not None and self._outbox.trouble is not None:
             found["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             found["journal"] = self._recorder.trouble
@@ -243,7 +246,7 @@ class StatusReporter:
         yield from policy_figures(self._policy_file)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
         yield Figure("rebalancer_leading", self._leadership.leads())
-        if self._leadership.leads():
+        if self._leadership.leads() and self._outbox is not None:
             yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
@@ -255,7 +258,7 @@ class StatusReporter:
             yield from pinned_figures(self._restoring.pinned)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)
-        if self._state and self._intake and self._cycle_ports:
+        if self._state and self._cycle_ports:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._cycle_ports.memory)
             yield from start_figures(known)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from rebalancer.api.ports.page_data import TrapLook
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
+from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.resources import DEPLOYMENTS, HPAS, NODEPOOLS, SCALEDOBJECTS, Resource
 from rebalancer.obs.clock import Clock
 from rebalancer.survey.case import Case
@@ -28,7 +28,7 @@ class TrapLooks:
     """`kube` is None until there is a way to the API server. One look at a time, and none while nobody asks."""
 
     def __init__(self, clock: Clock, policy: Callable[[], Policy], snapshot: Callable[[], Snapshot]) -> None:
-        self.kube: KubeClient | None = None
+        self.kube: KubeReader | None = None
         self._clock = clock
         self._policy = policy
         self._snapshot = snapshot
@@ -49,7 +49,7 @@ class TrapLooks:
             self._look.cancel()
             await asyncio.gather(self._look, return_exceptions=True)
 
-    async def _run(self, kube: KubeClient) -> None:
+    async def _run(self, kube: KubeReader) -> None:
         policy, known = self._policy(), self._snapshot()
         namespaces = {model.namespace for model in policy.models}
         try:

@@ -17,6 +17,7 @@ from rebalancer.cli.commands import (
     init,
     login,
     notice,
+    observe,
     override,
     plan,
     replay,
@@ -49,6 +50,7 @@ app.add_typer(events.app, name="events")
 app.command("topics")(topics.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
+app.command("observe")(observe.command)
 app.command("run")(run_service.command)
 app.command("bridge")(bridge.command)
 app.command("replay")(replay.command)

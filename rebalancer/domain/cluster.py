@@ -357,6 +357,8 @@ SOURCES: dict[str, type] = {
     **ADVISORY_SOURCES,
 }
 ADVISORY = frozenset(ADVISORY_SOURCES)
+# What people decide: nothing may be written before it is known, and who never writes can do without it.
+OF_PEOPLE = frozenset({"overrides", "writestops"})
 
 # Besides, where a pool of the policy counts the devices of a DeviceClass.
 DEVICE_SOURCES: dict[str, type] = {

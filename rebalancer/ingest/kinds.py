@@ -9,8 +9,8 @@ from rebalancer.domain.parents import instead_of
 from rebalancer.domain.target_kinds import TargetKind
 from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import NotFound
+from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.resources import CUSTOM_RESOURCES, DEPLOYMENTS, REPLICASETS, STATEFULSETS, Object, Ref, Resource
 
 BUILT_IN = {DEPLOYMENTS: SHAPES["deployments"], STATEFULSETS: STATEFUL_SETS, REPLICASETS: REPLICA_SETS}
@@ -20,7 +20,7 @@ class NoScale(ValueError):
     """The cluster has the kind, and nobody can scale it; the text says why."""
 
 
-async def served(kube: KubeClient, kind: TargetKind) -> Resource:
+async def served(kube: KubeReader, kind: TargetKind) -> Resource:
     """Where the API server serves the kind. Raises NotFound where it has none, NoScale, and other KubeErrors."""
     listed = (await kube.discover(kind.api_version)).get("resources", ())
     found = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
@@ -31,7 +31,7 @@ async def served(kube: KubeClient, kind: TargetKind) -> Resource:
     return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
 
 
-async def looks(kube: KubeClient, kind: TargetKind) -> tuple[Resource, Shape]:
+async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, Shape]:
     """Where the kind is served, and how its objects look there. Raises as `served`."""
     built_in = next((each for each in BUILT_IN if (each.api_version, each.kind) == (kind.api_version, kind.kind)), None)
     if built_in is not None:

@@ -146,7 +146,7 @@ class PrometheusReadings:
         """In the thread, which no other task waits for. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
         self._asking = loop.run_in_executor(self._thread, self._ask_blocking, among, maps)
-        self._asking.add_done_callback(_looked_at)
+        self._asking.add_done_callback(looked_at)
         async with asyncio.timeout(self._deadline_seconds):
             return await asyncio.shield(self._asking)
 
@@ -240,6 +240,7 @@ def _some(names: Collection[str], most: int = 5) -> str:
     return ", ".join(sorted(names)[:most]) + more
 
 
-def _looked_at(asked: "asyncio.Future[Any]") -> None:
+def looked_at(asked: "asyncio.Future[Any]") -> None:
+    """Its failure was seen; else asyncio complains about an answer that came too late to be waited for."""
     if not asked.cancelled():
-        asked.exception()  # else asyncio complains about an answer that came too late to be waited for
+        asked.exception()

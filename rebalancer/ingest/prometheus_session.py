@@ -8,6 +8,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -154,6 +155,11 @@ class Visit:
     def query(self, text: str) -> Any:  # noqa: ANN401  whatever it answers
         """`data.result` of an instant query, which it gives up itself at our deadline."""
         return self._client.custom_query(text, {"stats": "all", "timeout": f"{self._deadline_seconds:g}s"})
+
+    def query_range(self, text: str, begin: float, end: float, step_seconds: float) -> Any:  # noqa: ANN401  as above
+        """`data.result` of a range query: a value each step from `begin` to `end`, whole epoch seconds."""
+        since, until = (datetime.fromtimestamp(instant, UTC) for instant in (begin, end))
+        return self._client.custom_query_range(text, since, until, f"{step_seconds:g}")
 
     def label_values(self, label: str, selector: str, last_seconds: float) -> frozenset[str]:
         """The values that a label had lately on the series of a selector. Raises msgspec.ValidationError as well."""

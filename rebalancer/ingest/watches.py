@@ -14,9 +14,9 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind
 from rebalancer.ingest.kinds import NoScale, looks
 from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, Shape, Unusable, value_of
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.pace import Pace
+from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.reflector import Reflector, Trouble, trouble_of
 from rebalancer.kube.resources import (
     CLAIM_TEMPLATES,
@@ -180,7 +180,7 @@ class Watches:
     """
 
     def __init__(
-        self, kube: KubeClient, clock: Clock, rng: random.Random, sink: Sink, *, pace: Pace = DEFAULT_PACE
+        self, kube: KubeReader, clock: Clock, rng: random.Random, sink: Sink, *, pace: Pace = DEFAULT_PACE
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
         self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace

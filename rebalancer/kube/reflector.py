@@ -12,7 +12,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, NoReturn, Protocol, TypeVar
 
-from rebalancer.kube.client import KubeClient, Patience
 from rebalancer.kube.errors import (
     Forbidden,
     Gone,
@@ -24,6 +23,7 @@ from rebalancer.kube.errors import (
     Unauthorized,
 )
 from rebalancer.kube.pace import Pace, Pacer
+from rebalancer.kube.reader import KubeReader, Patience
 from rebalancer.kube.resources import Resource
 from rebalancer.kube.wire import RAW, Changes, T, name_in
 from rebalancer.obs.clock import Clock
@@ -99,7 +99,7 @@ class Reflector(Generic[T]):
     `pace` bounds how often it asks, `rng` spreads the waits, `into` is the msgspec type of the objects.
     """
 
-    client: KubeClient
+    client: KubeReader
     resource: Resource
     sink: Sink[T]
     clock: Clock

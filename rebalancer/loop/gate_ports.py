@@ -10,7 +10,6 @@ from typing import Protocol
 import structlog
 
 from rebalancer.act import recorder as act
-from rebalancer.act.gate import Gate
 from rebalancer.act.ledger import bounded
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
@@ -43,6 +42,14 @@ class Recorder(act.Recorder, Protocol):
         ...
 
 
+class Hands(Protocol):
+    """Carries a plan out: the gate, or `act.shadow.Shadow`."""
+
+    async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
+        """One outcome per change; one change never costs another."""
+        ...
+
+
 class GatePorts:
     """Implements `loop.cycle.CyclePorts` over state and gate; `again` asks the runner for another cycle soon.
 
@@ -55,7 +62,7 @@ class GatePorts:
         memory: Memory,
         state: ClusterState,
         recorder: Recorder,
-        gate: Gate,
+        gate: Hands,
         clock: Clock,
         again: Callable[[], None],
         first_cycle: int,

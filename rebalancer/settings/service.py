@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, FiniteFloat, SecretStr, ValidationError, model_validator
+from pydantic import Field, FiniteFloat, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rebalancer.settings.allowed import words
@@ -37,7 +38,13 @@ class ServiceSettings(BaseSettings):
     )
     cluster_name: str = Field(default="", max_length=63, description="Name of the cluster, shown to people.")
 
-    kafka_bootstrap: str = Field(min_length=1, description="HOST:PORT of Kafka brokers, separated by commas.")
+    kafka_enabled: bool = Field(
+        default=True,
+        description="false: no Kafka is reached; the service observes, in shadow, with all readings from Prometheus.",
+    )
+    kafka_bootstrap: str = Field(
+        default="", validate_default=True, description="HOST:PORT of Kafka brokers, separated by commas."
+    )
     topic_prefix: str = Field(
         default="rebalancer.",
         pattern=r"^[A-Za-z0-9._-]*$",
@@ -114,6 +121,13 @@ class ServiceSettings(BaseSettings):
         default=None, description="PEM file with its CA; without it the usual CAs are trusted."
     )
 
+    backfill_hours: FiniteFloat = Field(
+        default=24.0,
+        ge=0,
+        le=24 * 90,
+        description="Hours of its past that a start without Kafka reads first: 0 for none.",
+    )
+
     policy_path: Path = Field(default=Path("/etc/rebalancer/policy.yaml"), description="The policy file.")
     allow_empty_policy: bool = Field(
         default=False, description="Accept a reload that removes more than half of the models (guard `empty`)."
@@ -172,9 +186,18 @@ class ServiceSettings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
     log_format: Literal["json", "text"] = Field(default="json", description="json for machines, text for a terminal.")
 
+    @field_validator("kafka_bootstrap")
+    @classmethod
+    def _brokers(cls, bootstrap: str, info: ValidationInfo) -> str:
+        if not bootstrap and info.data.get("kafka_enabled", True):
+            raise PydanticKnownError("missing")
+        return bootstrap
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        if problem := kafka_problem(self, PREFIX):
+        if not self.kafka_enabled and (problem := self._not_observing()):
+            raise ValueError(f"{PREFIX}KAFKA_ENABLED=false: {problem}")
+        if self.kafka_enabled and (problem := kafka_problem(self, PREFIX)):
             raise ValueError(problem)
         if self.override_keys_dir is not None and not self.cluster_name:
             raise ValueError(
@@ -202,6 +225,26 @@ class ServiceSettings(BaseSettings):
             return f"{PREFIX}PROMETHEUS_TOKEN_FILE and {PREFIX}PROMETHEUS_USERNAME are two logins: choose one"
         if self.prometheus_key_file is not None and self.prometheus_certificate_file is None:
             return f"{PREFIX}PROMETHEUS_KEY_FILE is of no use without {PREFIX}PROMETHEUS_CERTIFICATE_FILE"
+        return None
+
+    def _not_observing(self) -> str | None:
+        """Why these are no settings of a service that only observes; None when they are."""
+        if self.write_mode != "shadow":
+            return (
+                f"{PREFIX}WRITE_MODE={self.write_mode} needs Kafka, which keeps what was written over a crash; "
+                "without it the service observes, in shadow"
+            )
+        if not self.prometheus_url:
+            return f"set {PREFIX}PROMETHEUS_URL: without Kafka every reading comes from there"
+        if self.lease_name:
+            return f"{PREFIX}LEASE_NAME={self.lease_name} would be written to; leave it out, for one replica observes"
+        if self.override_keys_dir is not None:
+            return f"{PREFIX}OVERRIDE_KEYS_DIR={self.override_keys_dir} is for records in Kafka; leave it out"
+        if self.api_auth != "none":
+            return (
+                f"{PREFIX}API_AUTH={self.api_auth} would ask for token reviews, which are writes; "
+                "use none, with the API on loopback"
+            )
         return None
 
     @property

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import DEVICE_SOURCES, Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import DEVICE_SOURCES, OF_PEOPLE, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -53,10 +53,11 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
-    has them. What is public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
+    has them. `observes`: nothing is ever written, so our CRDs need not be there. `advisory`: as of `Sources`. What is
+    public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is, and what the snapshot has of the settings
         self,
         policy: Policy,
         started_at: float,
@@ -64,11 +65,13 @@ class ClusterState:
         *,
         marks_victims: bool = True,
         drains_nodes: bool = False,
+        observes: bool = False,
     ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
-        self._sources = Sources()
+        self._sources = Sources(others=OF_PEOPLE if observes else ())
+        self.advisory = self._sources.advisory
         self._devices = Devices(self._objects)
         self._holdings = Holdings(policy, self._objects, self._devices, installation)
         self.foreign, self.foreign_changes = self._holdings.foreign, self._holdings.foreign_changes
@@ -81,8 +84,7 @@ class ClusterState:
         self.unknown_models = self._loads.unknown_models
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
-        self._policy = policy
-        self._installation = installation
+        self._policy, self._installation = policy, installation
         self._marks_victims = marks_victims
         self._drains_nodes = drains_nodes
         self._notices_touched = False
@@ -320,9 +322,7 @@ class ClusterState:
         known = {view.node: view for view in last.notices}
         found = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
         notices = unchanged(last.notices, found)
-        models = self._holdings.views(now)
-        pools = self._pools.views()
-        loads = self._loads.loads(now)
+        models, pools, loads = self._holdings.views(now), self._pools.views(), self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
             self._outlooks.look(loads, models, doomed, self._loads.rings, now)

@@ -8,7 +8,7 @@ from rebalancer.domain.snapshot import Sync
 
 SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
 # A cluster may do without KEDA, AIBrix and Karpenter.
-OPTIONAL = ADVISORY | {"scaledobjects", "podautoscalers", "nodepools", "nodeclaims"}
+OPTIONAL = frozenset({"scaledobjects", "podautoscalers", "nodepools", "nodeclaims"})
 NOT_INSTALLED = "the cluster has no such API; overrides and write stops need charts/rebalancer/crds applied"
 
 
@@ -20,10 +20,12 @@ class Sources:
     An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
     and a write stop must not be forgotten over it.
 
-    Of advisory sources what was told last stands, and one that nobody may read is waited for no longer.
+    Of advisory sources what was told last stands, and one that nobody may read is waited for no longer. `others`: those
+    that are advisory besides.
     """
 
-    def __init__(self, names: Iterable[str] = tuple(SOURCES)) -> None:
+    def __init__(self, names: Iterable[str] = tuple(SOURCES), others: Iterable[str] = ()) -> None:
+        self.advisory = ADVISORY | {*others}
         self._missing = set(names)
         self._absent: set[str] = set()
         self._trouble: dict[str, str] = {}
@@ -54,8 +56,8 @@ class Sources:
     def said(self, event: SourceState, now: float) -> None:
         """A source came alive, or says why it is not."""
         source = event.source
-        optional = source in OPTIONAL or source in self._others
-        none = event.absent or (event.denied and source in ADVISORY)
+        optional = source in OPTIONAL or source in self.advisory or source in self._others
+        none = event.absent or (event.denied and source in self.advisory)
         if none and optional and (source in self._missing or source in self._absent):
             self._absent.add(source)
             self._there(source, now)
@@ -88,5 +90,5 @@ class Sources:
     def sync(self, now: float) -> Sync:
         """The sources that are missing and those that are stale, by name."""
         silent = {source for source, heard in self._heard_at.items() if now - heard > SILENT_AFTER_SECONDS}
-        stale = (silent | self._trouble.keys()) - self._missing - self._absent - ADVISORY
+        stale = (silent | self._trouble.keys()) - self._missing - self._absent - self.advisory
         return Sync(missing=tuple(sorted(self._missing)), stale=tuple(sorted(stale)), synced_at=self._synced_at)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Forbidden, NotFound
+from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.resources import (
     DEPLOYMENTS,
     HPAS,
@@ -28,7 +28,7 @@ NOT_INSTALLED: Final = "not installed in this cluster"
 """How a sentence ends about a kind that nobody has: mostly as it should be."""
 
 
-async def survey_live(kube: KubeClient, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()) -> Survey:
+async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()) -> Survey:
     """All objects of `kinds`, those of namespaces from `namespaces` alone where any is named.
 
     A kind that is not installed, or that the caller may not list, costs no other: `unread` has a sentence about it.

@@ -13,8 +13,8 @@ from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.drain import CORDONED_BY
 from rebalancer.act.scaled_object import PAUSED
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.kube.client import Listing
 from rebalancer.kube.errors import Conflict, Invalid, NotFound
+from rebalancer.kube.reader import Listing
 from rebalancer.kube.resources import (
     DEPLOYMENTS,
     HPAS,

@@ -71,6 +71,39 @@ def test_settings_that_do_not_agree_are_refused(
         read_settings()
 
 
+OBSERVING = {"KAFKA_ENABLED": "false", "PROMETHEUS_URL": "http://prometheus:9090", "API_AUTH": "none"}
+
+
+def test_without_kafka_a_prometheus_is_all_that_must_be_said(environment: pytest.MonkeyPatch) -> None:
+    environment.delenv("REBALANCER_KAFKA_BOOTSTRAP")
+    for name, value in OBSERVING.items():
+        environment.setenv(f"REBALANCER_{name}", value)
+    settings = read_settings()
+    assert (settings.kafka_enabled, settings.write_mode, settings.backfill_hours) == (False, "shadow", 24.0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"WRITE_MODE": "act"}, "WRITE_MODE=act needs Kafka, which keeps what was written over a crash; without it"),
+        ({"PROMETHEUS_URL": ""}, "set REBALANCER_PROMETHEUS_URL: without Kafka every reading comes from there"),
+        ({"LEASE_NAME": "rebalancer"}, "LEASE_NAME=rebalancer would be written to; leave it out"),
+        (
+            {"API_AUTH": "kubernetes"},
+            "would ask for token reviews, which are writes; use none, with the API on loopback",
+        ),
+        ({"OVERRIDE_KEYS_DIR": "/keys", "CLUSTER_NAME": "eu"}, "OVERRIDE_KEYS_DIR=/keys is for records in Kafka"),
+    ],
+)
+def test_without_kafka_whatever_would_write_or_needs_it_is_refused_in_a_sentence(
+    environment: pytest.MonkeyPatch, variables: dict[str, str], said: str
+) -> None:
+    for name, value in (OBSERVING | variables).items():
+        environment.setenv(f"REBALANCER_{name}", value)
+    with pytest.raises(BadSettings, match=f"REBALANCER_KAFKA_ENABLED=false: .*{said}"):
+        read_settings()
+
+
 def test_a_password_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     settings = ServiceSettings(

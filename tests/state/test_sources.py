@@ -1,6 +1,6 @@
 """Sources that plans are better with and are made without."""
 
-from rebalancer.domain.cluster import ADVISORY, SOURCES
+from rebalancer.domain.cluster import ADVISORY, OF_PEOPLE, SOURCES
 from rebalancer.domain.events import SourceState
 from rebalancer.state.sources import SILENT_AFTER_SECONDS, Sources
 from tests.builders import NOW
@@ -38,3 +38,14 @@ def test_while_they_are_silent_what_they_told_last_stands() -> None:
     sources.listed("resourcequotas", NOW)
     late = NOW + 2 * SILENT_AFTER_SECONDS
     assert set(sources.sync(late).stale) == SOURCES.keys() - ADVISORY
+
+
+def test_who_only_observes_waits_neither_for_crds_that_are_not_there_nor_for_the_right_to_read_them() -> None:
+    sources = Sources(tuple(OF_PEOPLE), others=OF_PEOPLE)
+    sources.said(SourceState("overrides", NOW, absent=True), NOW)
+    sources.said(SourceState("writestops", NOW, "forbidden: no right", denied=True), NOW)
+    assert (sources.sync(NOW).missing, sources.sync(NOW).stale) == ((), ())
+    writes = Sources(tuple(OF_PEOPLE))
+    writes.said(SourceState("overrides", NOW, absent=True), NOW)
+    writes.said(SourceState("writestops", NOW, "forbidden: no right", denied=True), NOW)
+    assert set(writes.sync(NOW).missing) == OF_PEOPLE, "a write stop that nobody sees stops nobody"

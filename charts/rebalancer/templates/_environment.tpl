@@ -1,12 +1,9 @@
 {{- define "rebalancer.environment" -}}
+{{- $answers := include "rebalancer.answers" . | eq "true" -}}
 {{- $set := dict
   "DEV" .Values.dev
-  "KAFKA_BOOTSTRAP" .Values.kafka.bootstrap
-  "KAFKA_SECURITY_PROTOCOL" .Values.kafka.securityProtocol
-  "TOPIC_PREFIX" .Values.kafka.topicPrefix
   "OWN_NAMESPACE" .Release.Namespace
   "ACCOUNT_NAME" (include "rebalancer.fullname" .)
-  "LEASE_NAME" (include "rebalancer.fullname" .)
   "CLUSTER_NAME" .Values.clusterName
   "WRITE_MODE" .Values.writeMode
   "HAND_BACK_UNNAMED" .Values.handBack.unnamed
@@ -16,8 +13,8 @@
   "ALLOW_EMPTY_POLICY" .Values.allowEmptyPolicy
   "JOURNAL_DIR" "/var/lib/rebalancer/journal"
   "JOURNAL_MAX_MIB" (int .Values.journal.maxMiB)
-  "API_HOST" (ternary "0.0.0.0" "127.0.0.1" .Values.api.enabled)
-  "API_AUTH" (ternary "kubernetes" "none" .Values.api.enabled)
+  "API_HOST" (ternary "0.0.0.0" "127.0.0.1" $answers)
+  "API_AUTH" (ternary "kubernetes" "none" $answers)
   "API_HOSTS" (join "," .Values.api.hosts)
   "API_PORT" (int .Values.api.port)
   "PROBE_HOST" "0.0.0.0"
@@ -25,7 +22,15 @@
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format
 -}}
+{{- if include "rebalancer.observes" . -}}
+{{- $_ := set $set "KAFKA_ENABLED" false -}}
+{{- $_ := set $set "BACKFILL_HOURS" .Values.prometheus.backfillHours -}}
+{{- else -}}
+{{- $_ := set $set "LEASE_NAME" (include "rebalancer.fullname" .) -}}
 {{- with .Values.kafka -}}
+{{- $_ := set $set "KAFKA_BOOTSTRAP" .bootstrap -}}
+{{- $_ := set $set "KAFKA_SECURITY_PROTOCOL" .securityProtocol -}}
+{{- $_ := set $set "TOPIC_PREFIX" .topicPrefix -}}
 {{- if hasPrefix "SASL" .securityProtocol -}}
 {{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
 {{- $_ := set $set "KAFKA_USERNAME" .username -}}
@@ -39,6 +44,7 @@
 {{- end -}}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.prometheus -}}
 {{- if .url -}}

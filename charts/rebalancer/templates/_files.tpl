@@ -1,5 +1,6 @@
 {{/* Secrets and CAs that the service reads, as a YAML list of {name, mountPath, source}. Folders, so that changes arrive. */}}
 {{- define "rebalancer.files" -}}
+{{- if not (include "rebalancer.observes" .) }}
 {{- with .Values.kafka }}
 {{- with .passwordSecret }}{{ if .name }}
 - name: kafka-password
@@ -18,6 +19,7 @@
   mountPath: /etc/rebalancer-kafka/keys
   source:
     secret: {secretName: {{ .overrideKeysSecret }}, defaultMode: 0440}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.prometheus }}

@@ -81,6 +81,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* "true" when it only observes, without Kafka; whatever else would make it write is refused here. */}}
+{{- define "rebalancer.observes" -}}
+{{- if not .Values.kafka.enabled -}}
+{{- if eq .Values.writeMode "act" -}}
+{{- fail "kafka.enabled is false and writeMode is act: what was written is kept in Kafka over a crash. Without it the service observes: set writeMode: shadow, or kafka.enabled: true" -}}
+{{- end -}}
+{{- if include "rebalancer.actuates" . -}}
+{{- fail "kafka.enabled is false and an actuation or drain is on: an account that observes has no right to write. Turn it off, or set kafka.enabled: true" -}}
+{{- end -}}
+{{- if not .Values.prometheus.url -}}
+{{- fail "kafka.enabled is false and prometheus.url is empty: every reading comes from one of the two. Set prometheus.url" -}}
+{{- end -}}
+{{- if .Values.kafka.overrideKeysSecret -}}
+{{- fail "kafka.enabled is false and kafka.overrideKeysSecret names a Secret: signed overrides are records in Kafka. Leave it empty, or set kafka.enabled: true" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* "true" when people reach it with tokens. Reviewing them is a right to create, which an account that observes has not. */}}
+{{- define "rebalancer.answers" -}}
+{{- if and .Values.api.enabled (not (include "rebalancer.observes" .)) }}true{{ end -}}
+{{- end -}}
+
+{{/* "true" when there are accounts for people to log in with. */}}
+{{- define "rebalancer.logsIn" -}}
+{{- if and .Values.login.enabled (not (include "rebalancer.observes" .)) }}true{{ end -}}
+{{- end -}}
+
 {{- define "rebalancer.policyConfigMap" -}}
 {{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
 {{- end -}}

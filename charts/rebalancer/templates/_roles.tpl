@@ -4,6 +4,7 @@
 {{- $managed := include "rebalancer.managedRules" . | trim -}}
 {{- $hands := include "rebalancer.handsBack" . -}}
 roles:
+{{- if not (include "rebalancer.observes" .) }}
   # Which replica acts.
   - name: {{ $full }}-lease
     namespace: {{ .Release.Namespace }}
@@ -15,6 +16,7 @@ roles:
         resources: [leases]
         resourceNames: [{{ $full }}]
         verbs: [get, patch]
+{{- end }}
 {{- if and .Values.namespaces $managed }}
 {{- range .Values.namespaces | uniq }}
   - name: {{ $full }}.{{ $.Release.Namespace }}

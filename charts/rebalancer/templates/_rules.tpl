@@ -55,9 +55,11 @@
 - apiGroups: [rebalancer.io]
   resources: [overrides, writestops]
   verbs: [list, watch]
+{{- if not (include "rebalancer.observes" .) }}
 - apiGroups: [rebalancer.io]
   resources: [overrides/status]
   verbs: [patch]
+{{- end }}
 {{- end -}}
 
 {{/* What is written where no namespace is. */}}
@@ -73,7 +75,7 @@
   resources: [nodes]
   verbs: [get, patch]
 {{- end }}
-{{- if .Values.api.enabled }}
+{{- if include "rebalancer.answers" . }}
 # Who asks over HTTP, and may they.
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]
@@ -132,7 +134,7 @@
 
 {{/* What the service makes for people, where their overrides live: the managed namespaces and our own. */}}
 {{- define "rebalancer.doorRules" -}}
-{{- if and .Values.api.enabled .Values.api.writes }}
+{{- if and (include "rebalancer.answers" .) .Values.api.writes }}
 - apiGroups: [rebalancer.io]
   resources: [overrides]
   verbs: [get, create, delete]

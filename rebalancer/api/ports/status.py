@@ -26,7 +26,8 @@ class Status(Struct, frozen=True):
     shadow; what the policy does not name; what another installation holds. `policy_refused`: entries of the policy file
     that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
     `unknown_signs`: taints and conditions on nodes that look like notices and that no table knows, as `taint KEY` or
-    `condition TYPE`, with the number of nodes that carry each.
+    `condition TYPE`, with the number of nodes that carry each. `off`: parts that this service does not have, each with
+    the reason as a sentence; none where there is a Kafka.
     """
 
     cluster: str
@@ -47,6 +48,7 @@ class Status(Struct, frozen=True):
     pinned: tuple[Pinned, ...] = ()
     policy_refused: tuple[str, ...] = ()
     unknown_signs: dict[str, int] = {}
+    off: dict[str, str] = {}
 
 
 class StatusPort(Protocol):

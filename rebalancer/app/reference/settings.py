@@ -23,7 +23,7 @@ def settings_page() -> str:
 
 def _row(name: str, part: dict[str, object]) -> tuple[str, ...]:
     field = ServiceSettings.model_fields[name]
-    default = "required" if field.is_required() else _default(field.default)
+    default = "required" if name == "kafka_bootstrap" else _default(field.default)
     return code(PREFIX + name.upper()), _allowed(part), default, str(field.description or "")
 
 

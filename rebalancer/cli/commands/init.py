@@ -64,7 +64,7 @@ def command(
     if problems := check_text(text, out)[1]:  # never: what is written must load
         raise Failed(render_problems(out, problems))
     if out != STDOUT:
-        typer.echo(next_steps(out))
+        typer.echo(next_steps(out, prometheus or "URL"))
 
 
 def _survey(manifests: Path | None, where: Where, namespaces: Sequence[str]) -> "Survey":

@@ -25,12 +25,15 @@ def render_first_policy(draft: Draft, text: str) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def next_steps(file: str) -> str:
-    """The two commands that end in a plan on paper."""
+def next_steps(file: str, prometheus: str) -> str:
+    """The commands that end in a plan on paper; `prometheus`: its address, or a word in its place."""
     return "\n".join(
         (
             f"Wrote {printable(file)}. Next:",
             f"  rebalancer config check {quote(file)}",
+            "See what it would do, without Kafka and with no way to write:",
+            f"  rebalancer observe --prometheus {quote(prometheus)} --policy {quote(file)}",
+            "Or install it:",
             "  helm install rebalancer charts/rebalancer --namespace rebalancer --create-namespace \\",
             f"    --set kafka.bootstrap=HOST:PORT --set-file policy={quote(file)}",
             "The service starts in shadow: it writes nothing, and `rebalancer plan` shows what it would do.",

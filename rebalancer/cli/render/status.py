@@ -22,6 +22,7 @@ WIDE_HEADER = (*HEADER[:2], "GRANTED", *HEADER[2:7], "LENT", "BORROWED", "SURGE"
 def render_status(status: Status, *, wide: bool = False) -> str:
     """The whole picture of one instant, trouble first."""
     lines = [_head(status), *_warnings(status)]
+    lines += status.off.values() if wide else []
     if status.plan is None:
         lines.append("Reading state: nothing is decided yet")
     else:
@@ -38,7 +39,7 @@ def _head(status: Status) -> str:
     if status.writes_stopped is not None:
         writing = "WRITES STOPPED"
     else:
-        writing = "writing" if status.write_mode == "act" else "shadow"
+        writing = "writing" if status.write_mode == "act" else "observing" if status.off else "shadow"
     parts = (status.cluster or status.instance, leader, writing, _age(status))
     return "  ".join(part for part in parts if part)
 
@@ -61,6 +62,8 @@ def _warnings(status: Status) -> list[str]:
         lines.append(
             f"Writes stopped by {stop.actor or UNKNOWN} {when(stop.created_at, status.at)}: {stop.reason or UNKNOWN}"
         )
+    elif status.off:
+        lines.append(f"Observing: nothing is written, and nothing could be. Off: {some(list(status.off))}.")
     elif status.write_mode != "act":
         lines.append("Shadow: nothing is written.")
     if status.sync.missing:

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.ingest.past.names import PODS
 
 DAYS: Final = 7
 STEP_MINUTES: Final = 10  # 1,008 looks at each pod
-_PODS: Final = {"Deployment": "-[a-z0-9]{1,10}-[a-z0-9]{5}", "StatefulSet": "-[0-9]+", "LeaderWorkerSet": "-[0-9]+"}
 _RUNNING: Final = "vllm:num_requests_running"
 
 
@@ -44,7 +44,7 @@ class _Series(Struct, frozen=True):
 
 def questions(workloads: Iterable[WorkloadRef], size: int = 10) -> Iterator[str]:
     """PromQL about `size` workloads each; of a pod only the name is known after a week, which begins with theirs."""
-    refs = sorted(ref for ref in workloads if ref.kind in _PODS)
+    refs = sorted(ref for ref in workloads if ref.kind in PODS)
     for start in range(0, len(refs), size):
         yield " or ".join(branch for ref in refs[start : start + size] for branch in _branches(ref))
 
@@ -69,7 +69,7 @@ def use_of(result: object) -> dict[str, Use]:
 
 
 def _branches(ref: WorkloadRef) -> Iterator[str]:
-    pods = f'namespace="{ref.namespace}",pod=~"{re.escape(ref.name)}{_PODS[ref.kind]}"'.replace("\\", "\\\\")
+    pods = f'namespace="{ref.namespace}",pod=~"{re.escape(ref.name)}{PODS[ref.kind]}"'.replace("\\", "\\\\")
     busy = f"sum({_RUNNING}{{{pods}}} > bool 0)[{DAYS}d:{STEP_MINUTES}m]"
     for reading, function in (
         ("median", "quantile_over_time(0.5, {})"),

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rebalancer.kube.access import find_access
-from rebalancer.kube.client import KubeClient, Patience
+from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import (
     Ambiguous,
     Conflict,
@@ -19,6 +19,7 @@ from rebalancer.kube.errors import (
     Unauthorized,
 )
 from rebalancer.kube.pace import Pace
+from rebalancer.kube.reader import Patience
 from rebalancer.kube.reflector import Reflector
 from rebalancer.kube.resources import DEPLOYMENTS, LEASES, PODS, Object, Ref, Resource
 from rebalancer.loop.clock import RealClock

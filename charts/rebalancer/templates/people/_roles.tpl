@@ -2,7 +2,7 @@
 {{- define "rebalancer.peopleRoles" -}}
 {{- $full := include "rebalancer.fullname" . -}}
 roles:
-{{- if .Values.login.enabled }}
+{{- if include "rebalancer.logsIn" . }}
 {{- if .Values.namespaces }}
 {{- range include "rebalancer.overrideNamespaces" . | fromJsonArray }}
   - name: {{ $full }}.{{ $.Release.Namespace }}.operator

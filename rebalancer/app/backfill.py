@@ -1,0 +1,69 @@
+"""Reads Prometheus' past at a start: the learners of `state` learn from it, and its first table needs no waiting."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rebalancer.app.lessons import Lessons
+from rebalancer.domain.policy import Policy
+from rebalancer.ingest.past.asking import ask_past
+from rebalancer.ingest.past.minutes import ModelMinute, minutes
+from rebalancer.ingest.past.names import pods_then
+from rebalancer.ingest.past.pieces import pieces
+from rebalancer.ingest.past.use import WindowUse, window_use
+from rebalancer.ingest.prometheus import Server
+from rebalancer.obs.clock import Clock
+from rebalancer.state import ClusterState
+
+HOUR_SECONDS = 3600.0
+
+
+class Backfilled(NamedTuple):
+    """A window of the past as Prometheus had it.
+
+    begin: its first instant, epoch seconds.
+    end: its last.
+    minutes: each model at each step.
+    use: each model over the whole window, in the policy's order.
+    missing: why parts of it could not be had, one sentence for each part.
+    """
+
+    begin: float
+    end: float
+    minutes: tuple[ModelMinute, ...]
+    use: tuple[WindowUse, ...]
+    missing: tuple[str, ...]
+
+
+async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears of it
+    server: Server,
+    policy: Policy,
+    state: ClusterState,
+    clock: Clock,
+    hours: float,
+    interval_seconds: float,
+    reads: Callable[[int, int], None],
+) -> Backfilled:
+    """Ask for the last `hours`, and put what is learnt from them into `state`, which knows the pods by now.
+
+    `interval_seconds`: between two scrapes. `reads` hears of each piece read: how many, of how many. Raises
+    ingest.past.asking.PastUnanswered where Prometheus cannot be asked.
+    """
+    end = clock.now()
+    begin = end - hours * HOUR_SECONDS
+    window = pieces(begin, end, interval_seconds)
+    slo_seconds = {model.id: model.slo.latency_seconds for model in policy.models if model.slo is not None}
+    lessons, told, missing = Lessons(policy, begin), list[ModelMinute](), list[str]()
+    namespaces = {model.namespace for model in policy.models}
+    reads(0, len(window))
+    answers = ask_past(
+        server, namespaces, window, pods_then(policy.models, state.pod_named), clock, policy.metrics.maps
+    )
+    async for piece, looks, why in answers:
+        await asyncio.to_thread(lessons.hear, looks, piece.step_seconds)
+        told += minutes(looks, piece.step_seconds, slo_seconds)
+        missing += [] if why is None else [why]
+        reads(window.index(piece) + 1, len(window))
+    for model, past in lessons.pasts().items():
+        state.restore_rings(model, past)
+    return Backfilled(begin, end, tuple(told), window_use(policy.models, told), tuple(missing))

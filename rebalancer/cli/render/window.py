@@ -1,0 +1,58 @@
+"""`rebalancer observe`: what each model did with its GPUs over a window of the past."""
+
+from collections.abc import Sequence
+
+from rebalancer.api.text.words import UNKNOWN, columns, printable, span
+from rebalancer.app.backfill import Backfilled
+from rebalancer.ingest.past.use import WindowUse
+
+HEADER = ("MODEL", "GPUS", "MOST", "BUSY", "P95", "LATE", "IDLE GPU-HOURS")
+BY_REQUESTS = "~"
+MOST_MISSING = 3
+
+
+def render_window(past: Backfilled) -> str:
+    """Models as a table, their sum below, and what is not known."""
+    title = f"The last {span(past.end - past.begin)} in Prometheus:"
+    if not any(use.hours for use in past.use):
+        return f"{title} nothing of the policy's pods. Which series it has of them: rebalancer doctor --prometheus URL"
+    seen = max(use.hours for use in past.use)
+    lines = [title, "", *columns([HEADER, *map(_row, past.use), _total(past.use)], "<>>>>>>", gap=2), ""]
+    lines.append("GPUS: held on the average. BUSY: of their time, on the average and in 95 of 100 steps at most.")
+    lines.append("LATE: steps in which the latency was above the SLO.")
+    if any(use.busy is not None and not use.by_gpus for use in past.use):
+        lines.append(f"{BY_REQUESTS}: nobody tells how busy its GPUs were; a replica with a request in work counts.")
+    if seen * 3600 < 0.9 * (past.end - past.begin):
+        lines.append(f"Prometheus has {span(seen * 3600)} of it.")
+    unknown = [use.model for use in past.use if not use.hours]
+    if unknown:
+        lines.append(f"Nothing of {', '.join(unknown)}.")
+    lines += [f"Not read: {why}" for why in dict.fromkeys(past.missing[:MOST_MISSING])]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _row(use: WindowUse) -> tuple[str, ...]:
+    mark = "" if use.by_gpus or use.busy is None else BY_REQUESTS
+    return (
+        use.model,
+        _figure(use.gpus),
+        UNKNOWN if use.gpus_most is None else str(use.gpus_most),
+        mark + _share(use.busy),
+        mark + _share(use.busy_p95),
+        _share(use.late),
+        _figure(use.idle_gpu_hours),
+    )
+
+
+def _total(uses: Sequence[WindowUse]) -> tuple[str, ...]:
+    gpus = [use.gpus for use in uses if use.gpus is not None]
+    idle = [use.idle_gpu_hours for use in uses if use.idle_gpu_hours is not None]
+    return ("all", _figure(sum(gpus)), "", "", "", "", _figure(sum(idle) if idle else None))
+
+
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.0f} %"

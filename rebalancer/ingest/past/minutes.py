@@ -1,0 +1,75 @@
+"""The past of each model, step by step: its replicas, how busy they were, who waited. Pure.
+
+Steps are a minute or less where the window is young, some minutes where it is old; each says how long it stands for.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from math import isfinite
+
+from msgspec import Struct
+
+from rebalancer.domain.instant import Instant
+from rebalancer.ingest.past.looks import PodLook
+
+LATENCY = "ttftP95Seconds"
+
+
+class ModelMinute(Struct, frozen=True):
+    """One model at one step; what nobody told is None, never zero.
+
+    model: model id.
+    at: the step's instant.
+    seconds: how long it stands for.
+    replicas: pods that were scraped.
+    busy: share of their time in which the GPUs had work, 0-1; where nobody tells, share of the pods with a request in
+        work.
+    by_gpus: whether `busy` is of GPUs.
+    running: requests in work.
+    waiting: requests in the queue.
+    late: whether the slowest twentieth of some pod's requests waited for the first token for longer than the SLO.
+    """
+
+    model: str
+    at: Instant
+    seconds: float
+    replicas: int
+    busy: float | None = None
+    by_gpus: bool = False
+    running: float | None = None
+    waiting: float | None = None
+    late: bool | None = None
+
+
+def minutes(looks: Iterable[PodLook], seconds: float, slo_seconds: Mapping[str, float]) -> Iterator[ModelMinute]:
+    """One of each model at each step; `looks` in the order of time, `slo_seconds` by model where there is one."""
+    for at, together in groupby(looks, key=lambda look: look.step_at):
+        by_model: dict[str, list[Mapping[str, float]]] = defaultdict(list)
+        for look in together:
+            by_model[look.pod[0]].append(look.values)
+        for model, pods in sorted(by_model.items()):
+            yield _minute(model, at, seconds, pods, slo_seconds.get(model))
+
+
+def _minute(
+    model: str, at: float, seconds: float, pods: list[Mapping[str, float]], slo_seconds: float | None
+) -> ModelMinute:
+    running, used, latencies = (_told(pods, name) for name in ("running", "gpuUtilisation", LATENCY))
+    used = [share for share in used if 0.0 <= share <= 1.0]
+    busy = used or [float(each > 0.0) for each in running]
+    return ModelMinute(
+        model=model,
+        at=at,
+        seconds=seconds,
+        replicas=len(pods),
+        busy=sum(busy) / len(busy) if busy else None,
+        by_gpus=bool(used),
+        running=sum(running) if running else None,
+        waiting=sum(told) if (told := _told(pods, "waiting")) else None,
+        late=max(latencies) > slo_seconds if latencies and slo_seconds is not None else None,
+    )
+
+
+def _told(pods: list[Mapping[str, float]], reading: str) -> list[float]:
+    return [pod[reading] for pod in pods if isfinite(pod.get(reading, float("nan")))]
