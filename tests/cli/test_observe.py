@@ -11,6 +11,7 @@ from rebalancer.cli.render.window import render_window
 from rebalancer.cli.terminal.progress import Progress
 from rebalancer.ingest.past.use import WindowUse
 from rebalancer.settings.service import ServiceSettings
+from tests.cli.running import process
 
 URL = "http://127.0.0.1:9"
 DAY_SECONDS = 86_400.0
@@ -52,13 +53,14 @@ def test_who_has_no_kubeconfig_is_told_before_anything_else(capsys: pytest.Captu
     assert "no kubeconfig" in capsys.readouterr().err
 
 
-def test_a_policy_that_is_none_ends_it_with_its_problems(
-    kubeconfig: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_that_is_none_ends_it_with_its_problems(kubeconfig: str, home: Path) -> None:
+    """In a process of its own: the service sets up the log of the whole one."""
     (home / "policy.yaml").write_text("pools: 3")
     given = ["--policy", str(home / "policy.yaml"), "--folder", str(home / "journal"), "--kubeconfig", kubeconfig]
-    assert run(["observe", "--prometheus", URL, *given]) == 1
-    assert "policy.yaml" in capsys.readouterr().err
+    ended = process("observe", "--prometheus", URL, *given)
+    _, said = ended.communicate(timeout=50)
+    assert ended.returncode == 1
+    assert "policy.yaml" in said
 
 
 def test_the_table_says_what_is_known_and_marks_what_is_not() -> None:
