@@ -82,8 +82,8 @@ class Charts:
         """Take what `older`, made from the journal, knows of minutes that no cycle here has noted."""
         mine = np.flatnonzero(self._minutes >= 0)
         self._minutes = np.where(self._minutes >= 0, self._minutes, older._minutes)  # noqa: SLF001  # of one class
-        self._models = _joined(self._models, older._models, mine)  # noqa: SLF001
-        self._gpus = _joined(self._gpus, older._gpus, mine)  # noqa: SLF001
+        self._models = _joined(self._models, older._models, mine)  # noqa: SLF001  # of one class
+        self._gpus = _joined(self._gpus, older._gpus, mine)  # noqa: SLF001  # of one class
 
     def day(self) -> Day:
         """The last day of everything."""

@@ -62,7 +62,7 @@ class History:
         """What another one heard before the first cycle that this one heard."""
         self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class
         first = self._rows[0].cycle if self._rows else None
-        for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001
+        for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001  # of one class
             self._rows.appendleft(row)
             self._kept += len(row.timeline)
         self._drop()
