@@ -104,7 +104,7 @@ def _architecture() -> Iterator[str]:
     ):
         yield _text(WIDTH / 2, 146 + 16 * at, line, "middle", colour="#FFFFFF")
     for x, wide, title, lines in (
-        (12, 118, "KEDA, HPA", ("bounds: min, max",)),
+        (12, 118, "KEDA, HPA", ("bounds: min,", "max")),
         (151, 118, "Deployments", ("replicas, where no", "autoscaler is")),
         (290, 118, "Karpenter", ("limits of", "NodePools")),
     ):
