@@ -103,16 +103,15 @@ def _architecture() -> Iterator[str]:
         )
     ):
         yield _text(WIDTH / 2, 146 + 16 * at, line, "middle", colour="#FFFFFF")
-    below: tuple[tuple[float, float, str, tuple[str, ...]], ...] = (
-        (12, 118, "KEDA, HPA", ("bounds: min, max",)),
+    for x, wide, title, lines in (
+        (12, 118, "KEDA, HPA", ("bounds: min,", "max")),
         (151, 118, "Deployments", ("replicas, where no", "autoscaler is")),
         (290, 118, "Karpenter", ("limits of", "NodePools")),
-    )
-    for x, wide, title, written in below:
+    ):
         yield _arrow(x + wide / 2, 188, 212)
         yield _frame(x, 216, wide, 66)
         yield _text(x + wide / 2, 236, title, "middle", weight="bold")
-        yield from (_text(x + wide / 2, 255 + 16 * at, line, "middle") for at, line in enumerate(written))
+        yield from (_text(x + wide / 2, 255 + 16 * at, line, "middle") for at, line in enumerate(lines))
     yield _text(WIDTH / 2, 302, "They start and end the pods, as before. It starts none,", "middle", colour=QUIET)
     yield _text(WIDTH / 2, 318, "and hands back what it changed.", "middle", colour=QUIET)
 
