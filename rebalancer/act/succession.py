@@ -31,7 +31,7 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> t
 
 
 def untold(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Those that the leader before us did not record, so that a new one does: after each intent comes an outcome."""
+    """Outcomes that the leader before us did not record, so that a new one does: after each intent comes one."""
     return tuple(outcome for outcome in outcomes if outcome.detail in {LEFT, SHOWN})
 
 

@@ -72,6 +72,7 @@ def test_nobody_gets_further_than_the_door(case: Case[Any], url: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(3600)
 @schema.parametrize()
 @settings(bounded, max_examples=900, derandomize=False)
 def test_every_answer_is_as_the_document_says_in_20_000_cases(case: Case[Any], url: str) -> None:

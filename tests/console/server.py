@@ -22,9 +22,7 @@ from rebalancer.api.serving.middleware import add_headers
 from tests.console.scene import (
     CHECKS,
     DECISION,
-    HISTORY,
     LLAMA,
-    MODEL_HISTORY,
     NEW,
     NOW,
     OVERVIEW,
@@ -32,6 +30,7 @@ from tests.console.scene import (
     PREVIEW,
     STATUS,
 )
+from tests.console.scene_hours import HISTORY, MODEL_HISTORY
 
 TOKEN = "a-token"
 NAMESPACES = ("rebalancer", "serving")

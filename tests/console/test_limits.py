@@ -12,7 +12,8 @@ from rebalancer.api.pages.history import ModelGpus, PoolHistory
 from rebalancer.api.pages.values import AttentionItem, ModelRow, NodeTiles, PoolRow
 from rebalancer.api.ports.timeline import TimelineEvent
 from tests.console.conftest import Opened
-from tests.console.scene import CAP, HISTORY, LLAMA, MODELS, NOW, OVERVIEW
+from tests.console.scene import CAP, LLAMA, MODELS, NOW, OVERVIEW
+from tests.console.scene_hours import HISTORY
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]

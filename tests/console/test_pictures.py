@@ -8,7 +8,8 @@ from playwright.async_api import Page, expect
 
 from rebalancer.api.pages.values import NodeTiles, PoolRow, Seated
 from tests.console.conftest import NARROW, Opened
-from tests.console.scene import GAP, HISTORY, POOLS, SHIFT, STEPS
+from tests.console.scene import POOLS, SHIFT
+from tests.console.scene_hours import GAP, HISTORY, STEPS
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
