@@ -210,8 +210,8 @@ class Unmet(Struct, frozen=True):
 
     model: id of the model.
     replicas: how many are missing.
-    constraint: what they wait for: `budget`, `fit`, `quota`, `pause`, `freeze`, `override`, `schedule`, the name
-        of a guard, or `waiting` (granted or being released, and not there yet).
+    constraint: what they wait for: `budget`, `fit`, `quota`, `pause`, `freeze`, `override`, `schedule`, `maximum` (its
+        maxReplicas), the name of a guard, or `waiting` (granted or being released, and not there yet).
     why: sentence that says so with names.
     since: since when the model is short.
     lateness: clause that says how late: its work on what it has, late requests until the horizon, latency over its SLO.

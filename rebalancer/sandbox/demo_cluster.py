@@ -10,7 +10,7 @@ from rebalancer.settings.problems import check_text
 from rebalancer.world import Dial, Engine, Requests, World
 
 POLICY_FILE = files("rebalancer.sandbox") / "demo_policy.yaml"
-HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts with full ones
+HISTORY_SECONDS = 3600.0  # what is usual of a model is known after some 28 minutes: a demo shows a service that knows
 SEED = 7
 
 ENGINES = {

@@ -35,7 +35,7 @@ def picture(stretch: Stretch, marks: Marks) -> RenderableType:
         *_rows(waiting, [f"at most {max(values):,.0f}" for values in waiting.values()]),
         Text(),
         _table(stretch),
-        Text(),
+        Text(f"\n{verdict(stretch)}\n", style="bold"),
         Text(NOTE, style=QUIET),
     )
 
@@ -44,6 +44,21 @@ def sums(stretch: Stretch) -> str:
     """Late requests of all sides in one line."""
     totals = ((side, sum(stretch.late(side, model) for model in _models(stretch))) for side in stretch.sides)
     return "late: " + "   ".join(f"{side} {total:,.0f}" for side, total in totals)
+
+
+def verdict(stretch: Stretch) -> str:
+    """`1,116 late of 5,903: 61 % fewer than with KEDA, own GPUs; 42 % fewer than with KEDA, shared`."""
+    every = list(_models(stretch))
+    late = {side: sum(stretch.late(side, model) for model in every) for side in stretch.sides}
+    came = sum(stretch.arrived(OURS, model) for model in every)
+    beside = (f"{_compared(late[OURS], theirs)} than with {side}" for side, theirs in late.items() if side != OURS)
+    return f"{late[OURS]:,.0f} late of {came:,.0f}: {'; '.join(beside)}"
+
+
+def _compared(ours: float, theirs: float) -> str:
+    if ours <= theirs:
+        return f"{(theirs - ours) / theirs:.0%} fewer".replace("%", " %") if theirs else "no fewer"
+    return f"{ours - theirs:,.0f} more"
 
 
 def _models(stretch: Stretch) -> Iterable[str]:

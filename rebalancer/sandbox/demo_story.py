@@ -18,6 +18,8 @@ LOOK_SECONDS = 0.5
 RAMP_SECONDS = 3.0  # a rate needs this long to its new value
 SURGE_RATE = 44.0  # requests per second on chat: 3.7 times as many as before; 7 replicas do 54
 BACK_RATE = 31.0  # on code: all of its entitlement is needed
+EBB_RATE = 18.0  # on chat by then, which its own three replicas serve: KEDA alone would keep the rest for five minutes
+STAY_SECONDS = 30.0  # code's users go on: a tenth of the time for which an HPA would keep chat's replicas
 SETTLED_SECONDS = 34.0  # after a start it takes nothing from anybody for 32 s: a plan, and two of realtime's cooldowns
 PIN_SECONDS = 30.0
 PINNED = 4  # of 5: enough for what comes, so that nobody pays for the show
@@ -157,15 +159,19 @@ async def notice(stage: Stage) -> None:
 
 
 async def back(stage: Stage) -> None:
-    """Once the borrower has worked off its queue, the owner's users come back; the borrower is still busy."""
+    """Once the borrower has worked off its queue its surge ebbs, and the owner's users come back."""
     line = stage.cluster.world.lines["chat"].line
     await stage.until(lambda: line.in_time, 120.0)
     stage.marks.caught_up_at = stage.clock.now() if line.in_time else 0.0
+    stage.turn("chat", EBB_RATE)
     stage.marks.back_at = stage.turn("code", BACK_RATE)
 
 
 async def pin(stage: Stage) -> None:
-    """The surge is over; an operator creates an Override through the API, as kubectl would."""
+    """Code is in time again and chat calm; an operator creates an Override through the API, as kubectl would."""
+    line = stage.cluster.world.lines["code"].line
+    await stage.until(lambda: line.in_time, 60.0)
+    await stage.clock.sleep(STAY_SECONDS)
     stage.turn("chat", IDLE_RATES["chat"])
     marks = stage.marks
     marks.pin, marks.pinned, marks.pin_at = PIN, PINNED, stage.clock.now()
@@ -189,7 +195,7 @@ def _login() -> dict[str, str]:
 
 
 STORY = (
-    Act("the service reads 20 minutes of history, sees that code idles", watch),
+    Act("the service reads an hour of history, sees that code idles", watch),
     Act(
         "surge: chat gets nearly 4 times the users, code idles",
         surge,
@@ -208,7 +214,7 @@ STORY = (
         ),
     ),
     Act(
-        "reclaim: chat works off its queue, then code's users are back",
+        "reclaim: chat works off its queue and its surge ebbs, code's users are back",
         back,
         (
             Check("chat in time again", seen.in_time_again),

@@ -22,7 +22,7 @@ class TracePlay:
     @property
     def acts(self) -> tuple[Act, ...]:
         """The service comes up, then time passes."""
-        return (Act("the service reads 20 minutes of history", watch), *map(self._act, range(1, TENTHS + 1)))
+        return (Act("the service reads an hour of history", watch), *map(self._act, range(1, TENTHS + 1)))
 
     def _act(self, tenth: int) -> Act:
         until = self._seconds * tenth / TENTHS

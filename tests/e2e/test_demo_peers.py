@@ -3,7 +3,8 @@
 import pytest
 
 from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
-from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Tally, peers
+from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, Stretch, Tally, peers
+from rebalancer.sandbox.demo_picture import verdict
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
 START = 1_800_000_000.0
@@ -74,3 +75,17 @@ def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally
         late = sum(stretch.late(side, model.id) for model in POLICY.models)
         assert sum(stretch.late_by(side, 7)) == pytest.approx(late)
         assert max(stretch.waiting_by(side, 7)) == pytest.approx(stretch.longest_queue(side), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("late", "says"),
+    [
+        ((25.0, 100.0, 20.0), "25 late of 1,000: 75 % fewer than with KEDA, own GPUs; 5 more than with KEDA, shared"),
+        ((0.0, 0.0, 8.0), "0 late of 1,000: no fewer than with KEDA, own GPUs; 100 % fewer than with KEDA, shared"),
+    ],
+)
+def test_the_verdict_says_who_was_late_less_and_who_was_not(late: tuple[float, ...], says: str) -> None:
+    sides = (OURS, *MAXIMUMS)
+    before = {side: {"chat": Count(0.0, 0.0, 0.0, 0.0)} for side in sides}
+    after = {side: {"chat": Count(1000.0, count, 0.0, 0.0)} for side, count in zip(sides, late, strict=True)}
+    assert verdict(Stretch([(START, before), (START + 60, after)])) == says

@@ -120,3 +120,19 @@ def test_an_owner_that_is_short_while_it_lends_says_why() -> None:
         "its share of a100 is 2 replicas, since the other GPUs there keep more requests from being late elsewhere; "
         "lends 6 GPUs to a: its work and its votes claim 2 of the 8 that it owns, and what nobody claims goes by worth"
     )
+
+
+@pytest.mark.parametrize(("latency", "replicas"), [(1.9, 0), (2.1, 3)])
+def test_who_is_late_with_all_that_its_policy_allows_is_short_of_what_votes_ask_for(
+    latency: float, replicas: int
+) -> None:
+    # 17 are in flight, 4 on a replica: votes ask for 5. maxReplicas is 2, and both serve.
+    slo = {"slo": {"latency_seconds": 2.0}, "signals": {"concurrency": {"per_replica": 4.0}, "latency": True}}
+    policy = a_policy(a_model("b", 1, max_replicas=2, entitlement=2, **slo), pools=(a_pool(gpus=8),))
+    readings = {"concurrency": 17.0, "latency": latency}
+    plan = Story(policy, a_snapshot(policy, {"b": 2}, {"b": readings}, {"b": 2.0})).plan()
+    row = unmet_of(plan, "b")
+    assert (0 if row is None else row.replicas) == replicas
+    if row is not None:
+        assert (row.constraint, row.why) == ("maximum", "its policy allows 2 replicas at most (maxReplicas)")
+    assert plan.changes == ()

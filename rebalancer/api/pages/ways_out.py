@@ -46,6 +46,8 @@ def of_short(row: Unmet, gate: Refusal | None) -> WayOut:
         return WayOut(
             "take GPUs from another model", "rebalancer override add cap DONOR FLOOR --for 30m --reason WHY", "cap"
         )
+    if row.constraint == "maximum":
+        return WayOut(f"raise maxReplicas of {row.model} in the policy", f"rebalancer explain {row.model}")
     return held_by(row)
 
 

@@ -94,6 +94,7 @@ _CONSTRAINTS = {
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
     "cap": "It has what `elasticReplicas`, `spotReplicas`, `placeReplicas` or its team's `elasticGpus` allow.",
+    "maximum": "It has all that its `maxReplicas` allows, and its requests are late all the same.",
     "ratio": "The other role of its couple has too few replicas for more of this one, or cannot follow yet.",
     "quota": "A ResourceQuota, LimitRange or Kueue queue lets no more replicas in; `why` has used, hard and holders.",
     "missing": "Its target does not exist.",

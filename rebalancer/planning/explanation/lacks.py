@@ -22,6 +22,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
 BY_PERSON = frozenset({"pause", "freeze", "override"})  # constraints: a person keeps the number where it is
+MAXIMUM = "maximum"  # constraint: it has all that its maxReplicas allows
 
 
 class Lack(NamedTuple):
@@ -85,6 +86,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             continue
         brought = granted[name] if name in with_nodes else 0
         constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
+        if short and not model.lacks:
+            constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
         couple = coupled.get(name)
         if couple and constraint in {"budget", "waiting"} and (said := _unborne(couple, model, scene, at=wanted[name])):
             constraint, why = RATIO, said

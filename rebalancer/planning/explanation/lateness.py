@@ -23,7 +23,9 @@ def short_of(model: ModelShare) -> int:
     if found.counts:
         return max(0, found.deadline.replicas - has) if found.deadline is not None else 0
     latency, outlook = _latency(model), model.load.outlook
-    if not model.lacks or (latency is not None and latency > _slo(model)):
+    if not model.lacks:
+        return beyond_policy(model)
+    if latency is not None and latency > _slo(model):
         return model.lacks
     asked = model.ballot.need
     if asked is not None and outlook is not None and not outlook.deferred:
@@ -32,6 +34,14 @@ def short_of(model: ModelShare) -> int:
     if latency is not None and not model.doomed and model.ready_staying:
         return 0
     return model.lacks if asked is None else min(model.lacks, max(0, asked - has))
+
+
+def beyond_policy(model: ModelShare) -> int:
+    """Replicas that votes ask for beyond the policy's maximum, all of which serves while requests are late."""
+    latency, asked, most = _latency(model), model.ballot.need, model.entry.max_replicas
+    if latency is None or latency <= _slo(model) or asked is None or model.ready_staying < most:
+        return 0
+    return max(0, asked - most)
 
 
 def has_now(model: ModelShare) -> int:
