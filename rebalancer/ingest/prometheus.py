@@ -36,7 +36,7 @@ from rebalancer.ingest.promql import (
     COUNTED_SECONDS,
     MAPS,
     STARTED,
-    Inventory,
+    MetricInventory,
     batches,
     names_of,
     question,
@@ -97,7 +97,7 @@ class PrometheusReadings:
         self.trouble: str | None = "not asked yet"
         self.since = clock.now()
         self.cost = QueryCost()
-        self.has: Inventory | None = None
+        self.has: MetricInventory | None = None
         self.engines: Counter[str] = Counter()
         self.left_out: frozenset[str] = frozenset()
         self._server = server
@@ -171,7 +171,7 @@ class PrometheusReadings:
                 self.cost += visit.cost
         return _Poll(results, frozenset(name for names in among[len(results) :] for name in names))
 
-    def _inventory(self, visit: Visit, among: list[list[str]], maps: Sequence[MetricMap]) -> Inventory:
+    def _inventory(self, visit: Visit, among: list[list[str]], maps: Sequence[MetricMap]) -> MetricInventory:
         """What the Prometheus has of the maps, from the last look or a new one."""
         now, has = self._clock.monotonic(), self.has
         if has is not None and self._looked is not None and self._looked[1] == maps:
@@ -220,7 +220,7 @@ class PrometheusReadings:
         self.trouble = trouble
 
 
-def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMap] = MAPS) -> Inventory:
+def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMap] = MAPS) -> MetricInventory:
     """Which metrics of the maps there are, the labels they have, and how often the pods are scraped. Blocks.
 
     Two questions about names and one for each batch of namespaces, however many pods there are. Raises as Visit does.
@@ -228,8 +228,8 @@ def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMa
     wanted = names_of(maps)
     names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
     if not names - {STARTED}:
-        return Inventory(frozenset(), frozenset())
-    has = Inventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
+        return MetricInventory(frozenset(), frozenset())
+    has = MetricInventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
     asked = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
     counts = [float(series["value"][1]) for counting in asked for series in visit.query(counting)]
     return has._replace(scrape_seconds=max((COUNTED_SECONDS / count for count in counts if count > 0), default=None))

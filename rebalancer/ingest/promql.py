@@ -2,7 +2,7 @@
 
 Pod by pod, because only the owner of a pod says whose it is: `model_name` is a hint that two models may share. A pod
 that Prometheus did not scrape is thereby absent, where a sum over the model would only have become smaller. Nothing is
-asked of metrics that the Prometheus does not have (`Inventory`).
+asked of metrics that the Prometheus does not have (`MetricInventory`).
 """
 
 import re
@@ -40,7 +40,7 @@ STARTED: Final = "process_start_time_seconds"
 COUNTERS: Final = frozenset(Counters.__struct_encode_fields__)
 
 
-class Inventory(NamedTuple):
+class MetricInventory(NamedTuple):
     """What a Prometheus has of the maps.
 
     names: metrics that have series.
@@ -59,7 +59,7 @@ class Inventory(NamedTuple):
         return min(max(LEAST_WINDOW_SECONDS, seconds), MOST_WINDOW_SECONDS)
 
 
-USUAL: Final = Inventory(VLLM.names | DCGM.names | {STARTED})
+USUAL: Final = MetricInventory(VLLM.names | DCGM.names | {STARTED})
 
 
 def with_own(maps: Iterable[MetricMap]) -> tuple[MetricMap, ...]:
@@ -78,7 +78,7 @@ def selector(names: Iterable[str]) -> str:
 
 
 def question(
-    namespaces: Iterable[str], has: Inventory = USUAL, maps: Sequence[MetricMap] = MAPS, *, counted: bool = False
+    namespaces: Iterable[str], has: MetricInventory = USUAL, maps: Sequence[MetricMap] = MAPS, *, counted: bool = False
 ) -> str:
     """One query for all readings of all pods of these namespaces, and of models: one answer is one instant.
 
@@ -90,7 +90,7 @@ def question(
     return " or ".join(branch for each in maps for branch in _branches(each, has, among, counted))
 
 
-def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[MetricMap] = MAPS) -> str:
+def scrapes_question(namespaces: Iterable[str], has: MetricInventory, maps: Sequence[MetricMap] = MAPS) -> str:
     """How often the seldomest scraped pod was scraped within COUNTED_SECONDS; of pods that are older. "" for nothing.
 
     Of each map one metric is looked at.
@@ -107,7 +107,7 @@ def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[M
     return " or ".join(parts)
 
 
-def expression(each: MetricMap, reading: str, has: Inventory, among: str) -> str:
+def expression(each: MetricMap, reading: str, has: MetricInventory, among: str) -> str:
     """One reading of a map, by pod or model, of namespaces that match the pattern `among`; "" without its metric."""
     sources = [source for source in each.sources(reading) if source.series in has.names]
     return " or ".join(
@@ -132,7 +132,7 @@ def _among(namespaces: Iterable[str]) -> str:
     return "|".join(name.replace(".", "[.]") for name in names)
 
 
-def _branches(each: MetricMap, has: Inventory, among: str, counted: bool) -> Iterator[str]:  # noqa: FBT001  # passed on
+def _branches(each: MetricMap, has: MetricInventory, among: str, counted: bool) -> Iterator[str]:  # noqa: FBT001  # passed on
     """The readings of one map that there are, named MAP/READING, and when they were measured and counted from."""
     clocks = _clocks(each, has)
     asked = {
@@ -150,7 +150,7 @@ def _branches(each: MetricMap, has: Inventory, among: str, counted: bool) -> Ite
         yield _named(_started(clocks[0], has, among), each, "startTime")
 
 
-def _started(clock: MetricSource, has: Inventory, among: str) -> str:
+def _started(clock: MetricSource, has: MetricInventory, among: str) -> str:
     """When the process behind a map's series began. One beside the engine in its pod may be older: it is none."""
     process = MetricSource(reading=clock.reading, series=STARTED)
     pairs = zip(_series(process, has, among), _series(clock, has, among), strict=True)
@@ -167,7 +167,7 @@ def _named(asked: str, each: MetricMap, reading: str) -> str:
     return f'label_replace({asked}, "reading", "{each.name}/{reading}", "", "")'
 
 
-def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
+def _clocks(each: MetricMap, has: MetricInventory) -> list[MetricSource]:
     """The metrics whose scrape dates the readings, each once: a pod may lack any of them. Of a histogram its end."""
     every = dict.fromkeys(source.series for source in each.readings)
     return [
@@ -177,7 +177,7 @@ def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
     ]
 
 
-def _figure(each: MetricMap, source: MetricSource, reading: str, has: Inventory, among: str) -> str:
+def _figure(each: MetricMap, source: MetricSource, reading: str, has: MetricInventory, among: str) -> str:
     """One source's figure by pod or model, before it is brought to our unit."""
     histogram = source.series.endswith("_bucket") and reading in _QUANTILES
     by = "sum" if histogram else BY.get(reading, "sum") if source.by is None or reading == AT else source.by
@@ -200,7 +200,7 @@ def _divided(figure: str, per: float) -> str:
 
 
 def _series(
-    source: MetricSource, has: Inventory, among: str, each: MetricMap | None = None
+    source: MetricSource, has: MetricInventory, among: str, each: MetricMap | None = None
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """Selectors of a source's series, with the labels that name the pod there."""
     more = "".join(f",{condition}" for condition in source.where)

@@ -19,7 +19,7 @@ class ThereTopic(NamedTuple):
     settings: Mapping[str, str]
 
 
-class Difference(NamedTuple):
+class TopicDifference(NamedTuple):
     """What is not as the service would make it.
 
     topic: its full name.
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
     command: tuple[str, ...] = ()
 
 
-class Right(NamedTuple):
+class TopicRight(NamedTuple):
     """What a user may do with topics."""
 
     operations: tuple[str, ...]
@@ -44,14 +44,14 @@ def wanted(prefix: str) -> dict[str, Topic]:
     return {f"{prefix}{name}": topic for name, topic in TOPICS.items()}
 
 
-def rights(prefix: str, producers: Sequence[str]) -> tuple[Right, ...]:
+def rights(prefix: str, producers: Sequence[str]) -> tuple[TopicRight, ...]:
     """What the service's user needs: no group, no commit, nothing on what it does not read or write.
 
     `producers`: full names of topics that others write and the policy reads.
     """
     read = (*(f"{prefix}{name}" for name in READ), *producers)
     written = tuple(f"{prefix}{name}" for name in WRITTEN)
-    return Right(("Read", "Describe"), read), Right(("Write", "Describe"), written)
+    return TopicRight(("Read", "Describe"), read), TopicRight(("Write", "Describe"), written)
 
 
 def create_command(name: str, topic: Topic, replication: int) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def create_command(name: str, topic: Topic, replication: int) -> tuple[str, ...]
     return ("kafka-topics", "--create", "--if-not-exists", "--topic", name, *numbers, *settings)
 
 
-def acl_commands(granted: Sequence[Right], principal: str) -> Iterator[tuple[str, ...]]:
+def acl_commands(granted: Sequence[TopicRight], principal: str) -> Iterator[tuple[str, ...]]:
     """Arguments of kafka-acls that give a principal these rights."""
     for right in granted:
         operations = [part for operation in right.operations for part in ("--operation", operation)]
@@ -69,22 +69,22 @@ def acl_commands(granted: Sequence[Right], principal: str) -> Iterator[tuple[str
         yield "kafka-acls", "--add", "--allow-principal", principal, *operations, *topics
 
 
-def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) -> Iterator[Difference]:
+def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) -> Iterator[TopicDifference]:
     """What is missing and what is otherwise, topic by topic."""
     for name, topic in wanted(prefix).items():
         found = there.get(name)
         if found is None:
-            yield Difference(name, "is missing", create_command(name, topic, replication))
+            yield TopicDifference(name, "is missing", create_command(name, topic, replication))
             continue
         if found.partitions < topic.partitions:
             more = ("kafka-topics", "--alter", "--topic", name, "--partitions", str(topic.partitions))
-            yield Difference(name, f"has {found.partitions} of {topic.partitions} partitions", more)
+            yield TopicDifference(name, f"has {found.partitions} of {topic.partitions} partitions", more)
         for key, value in topic.settings.items():
             have = found.settings.get(key)
             if have != value:
                 alter = ("kafka-configs", "--alter", "--entity-type", "topics", "--entity-name", name)
                 said = f"has {key} {have or 'unknown'}, not {value}"
-                yield Difference(name, said, (*alter, "--add-config", f"{key}={value}"))
+                yield TopicDifference(name, said, (*alter, "--add-config", f"{key}={value}"))
 
 
 async def there_now(broker: Broker, names: Sequence[str]) -> dict[str, ThereTopic]:

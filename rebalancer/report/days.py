@@ -14,7 +14,7 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.ledger.inventory import LOOKED_AT
-from rebalancer.report.reading import Turn
+from rebalancer.report.reading import RecordedTurn
 from rebalancer.sim.demand import F64
 
 DAY = 86_400  # seconds: a day of 20 models is 41 MB
@@ -73,7 +73,7 @@ class Days:
         self._day: RecordedDay | None = None
         self._before: Snapshot | None = None
 
-    def see(self, turn: Turn, patience: float) -> None:
+    def see(self, turn: RecordedTurn, patience: float) -> None:
         """The next cycle; what came before it counts if that is at most `patience` seconds ago."""
         now, before = turn.snapshot, self._before
         if LOOKED_AT & {*now.sync.missing, *now.sync.stale}:

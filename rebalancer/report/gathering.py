@@ -17,7 +17,7 @@ from rebalancer.ledger.inventory import Inventory, inventory
 from rebalancer.ledger.states import FREE
 from rebalancer.report.days import Days, RecordedDay
 from rebalancer.report.lateness import ModelHour, autoscaler_of, played
-from rebalancer.report.reading import NoJournal, Tally, Turn, journal_files, last_instant, turns, within
+from rebalancer.report.reading import JournalRead, NoJournal, RecordedTurn, journal_files, last_instant, turns, within
 
 POINTS = 360  # of the picture
 
@@ -47,7 +47,7 @@ class Gathered:
     pieces: Bins
     late: F64
     policy: Policy
-    tally: Tally = field(default_factory=Tally)
+    tally: JournalRead = field(default_factory=JournalRead)
     hours: list[ModelHour] = field(default_factory=list)
     least_free: dict[tuple[int, str], int] = field(default_factory=dict)
     carries: dict[str, Carries] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = la
     until = last_instant(files)
     files = within(files, until - last_seconds)
     size = sum(path.stat().st_size for path in files)
-    tally = Tally()
+    tally = JournalRead()
     reader = turns(files, tally, lambda read: heard(min(1.0, read / max(1, size))))
     first = next((turn for turn in reader if turn.snapshot.at >= until - last_seconds), None)
     if first is None:
@@ -77,7 +77,7 @@ def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = la
 class _Gathering:
     """The pass under way."""
 
-    def __init__(self, first: Turn, until: float, tally: Tally) -> None:
+    def __init__(self, first: RecordedTurn, until: float, tally: JournalRead) -> None:
         since = first.snapshot.at
         pieces = bins(max(1, int(until) - int(since)), POINTS)
         fine = Books(pieces.width * MICRO)
@@ -88,7 +88,7 @@ class _Gathering:
         self._days = Days(self._play)
         self.see(first)
 
-    def see(self, turn: Turn) -> None:
+    def see(self, turn: RecordedTurn) -> None:
         """The next cycle."""
         into, patience = self._into, patience_seconds(turn.policy)
         seen = inventory(turn.snapshot, turn.policy)

@@ -26,7 +26,7 @@ class NoJournal(Exception):
     """There is nothing to read; the text says where it was looked for and what to do."""
 
 
-class Turn(NamedTuple):
+class RecordedTurn(NamedTuple):
     """One recorded cycle.
 
     snapshot: what was seen.
@@ -40,7 +40,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class JournalRead:
     """What was read.
 
     lines: number of lines.
@@ -91,7 +91,9 @@ def within(files: Sequence[Path], since: float) -> tuple[Path, ...]:
     return tuple(kept)
 
 
-def turns(files: Sequence[Path], tally: Tally, heard: Callable[[int], None] = lambda _: None) -> Iterator[Turn]:
+def turns(
+    files: Sequence[Path], tally: JournalRead, heard: Callable[[int], None] = lambda _: None
+) -> Iterator[RecordedTurn]:
     """Every cycle of the files that can be re-made; `heard` is told the bytes read so far, file by file of them."""
     reader = _Reader(tally)
     for path in files:
@@ -112,7 +114,7 @@ def turns(files: Sequence[Path], tally: Tally, heard: Callable[[int], None] = la
 class _Reader:
     """Where it is in the journal: the policy in force and the snapshot to which the next difference applies."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: JournalRead) -> None:
         self._tally = tally
         self._policy: Policy | None = None
         self._digest = ""
@@ -124,7 +126,7 @@ class _Reader:
         """A file begins with a policy and a keyframe, so nothing is carried over but the last loss."""
         self._parts_left = None
 
-    def line(self, raw: bytes, path: Path, number: int) -> Turn | None:
+    def line(self, raw: bytes, path: Path, number: int) -> RecordedTurn | None:
         """The cycle that this line ends, None for all other lines."""
         if raw.startswith((b'{"intent"', b'{"line":"intent"')):
             return None
@@ -138,7 +140,7 @@ class _Reader:
             self._lose(f"line {number} of {path.name} is not a journal's ({said})")
             return None
 
-    def _taken(self, line: journal.Line) -> Turn | None:
+    def _taken(self, line: journal.Line) -> RecordedTurn | None:
         if isinstance(line, journal.PolicyLine):
             if line.digest != self._digest:
                 self._policy = Policy.model_validate(line.policy, strict=False)
@@ -154,7 +156,7 @@ class _Reader:
         elif isinstance(line, journal.CycleLine) and self._parts_left == 0 and self._policy is not None:
             self._snapshot = journal.apply(self._snapshot, line.delta)
             loss, self._loss = self._loss, ""
-            return Turn(self._snapshot, self._policy, loss)
+            return RecordedTurn(self._snapshot, self._policy, loss)
         return None
 
     def _lose(self, why: str) -> None:

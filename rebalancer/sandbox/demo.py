@@ -20,7 +20,7 @@ from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
 from rebalancer.sandbox.demo_loop import Loop, refuse
-from rebalancer.sandbox.demo_peers import OURS, Tally, peers
+from rebalancer.sandbox.demo_peers import OURS, SideTally, peers
 from rebalancer.sandbox.demo_picture import picture
 from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
@@ -131,7 +131,7 @@ async def _perform(
     """Everything up, the story played and judged, everything down."""
     trace = None if options.trace is None else TracePlay(options.trace)
     beside = peers(cluster.policy, cluster.world.now)
-    tally = Tally({OURS: cluster.world, **{name: peer.world for name, peer in beside.items()}})
+    tally = SideTally({OURS: cluster.world, **{name: peer.world for name, peer in beside.items()}})
     async with Sandbox(clock, cluster.world) as sandbox:
         witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
         async with _service(options, serve, sandbox, clock) as service:
@@ -177,7 +177,7 @@ class Show:
     stage: Stage
     evidence: Evidence
     view: View
-    tally: Tally
+    tally: SideTally
     findings: list[Finding] = field(default_factory=list)
 
     async def play(self, acts: tuple[Act, ...]) -> None:

@@ -11,7 +11,7 @@ from rebalancer.sandbox.api import Change, Obj
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, Target
 from rebalancer.sandbox.api.status import ApiError
 from rebalancer.sandbox.demo_cluster import IDLE_RATES
-from rebalancer.sandbox.demo_peers import Tally
+from rebalancer.sandbox.demo_peers import SideTally
 from rebalancer.sandbox.demo_picture import sums
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, Stage
 
@@ -46,7 +46,7 @@ class Loop:
     """Rounds of traffic on all sides, until it is cancelled; `say` hears a line for each turn."""
 
     stage: Stage
-    tally: Tally
+    tally: SideTally
     say: Say
     _usual: dict[str, float] = field(default_factory=dict)
     _surging: set[str] = field(default_factory=set)

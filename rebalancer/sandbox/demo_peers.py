@@ -46,7 +46,7 @@ Counts = Mapping[str, Mapping[str, Count]]  # by side, by model
 
 
 @dataclass(slots=True)
-class Tally:
+class SideTally:
     """Counts of all sides, `OURS` first, at instants of the demo's clock; `looks` are in order."""
 
     worlds: Mapping[str, World]

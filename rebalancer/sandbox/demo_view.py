@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rebalancer.loop.clock import ScaledClock
-from rebalancer.sandbox.demo_peers import Tally
+from rebalancer.sandbox.demo_peers import SideTally
 from rebalancer.sandbox.demo_picture import sums
 from rebalancer.sandbox.demo_story import Stage
 from rebalancer.sandbox.oracle import Finding
@@ -60,7 +60,7 @@ class LiveView:
     It fits into 24 lines: of an act that is over its title stays.
     """
 
-    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: Tally) -> None:
+    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: SideTally) -> None:
         self._clock = clock
         self._facts = facts
         self._stage = stage
@@ -148,7 +148,7 @@ def _letters(node: Node) -> Iterable[tuple[str, str]]:
 View = PlainView | LiveView
 
 
-def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: Tally) -> View:
+def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: SideTally) -> View:
     """Live where somebody watches, plain where somebody reads."""
     if console.is_terminal:
         return LiveView(console, clock, facts, stage, tally)

@@ -15,7 +15,7 @@ from rebalancer.survey.parts import namespace, text
 DOCS: Final = "docs/metrics.md"
 
 
-class Lack(NamedTuple):
+class MissingReading(NamedTuple):
     """Readings of which one would do, the signal that has no vote without any ("" for none), and what it costs."""
 
     readings: tuple[str, ...]
@@ -24,17 +24,21 @@ class Lack(NamedTuple):
 
 
 LACKS: Final = (
-    Lack(("running",), "concurrency", "no count of requests running: demand is taken from GPU use"),
-    Lack(("waiting",), "queue", "no count of requests waiting: a queue is seen when answers are late, and not before"),
-    Lack(("kvCacheUse",), "kvCache", "no use of the KV cache: that it is full is not seen before requests wait"),
-    Lack(
+    MissingReading(("running",), "concurrency", "no count of requests running: demand is taken from GPU use"),
+    MissingReading(
+        ("waiting",), "queue", "no count of requests waiting: a queue is seen when answers are late, and not before"
+    ),
+    MissingReading(
+        ("kvCacheUse",), "kvCache", "no use of the KV cache: that it is full is not seen before requests wait"
+    ),
+    MissingReading(
         ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"),
         "latency",
         "no latency: whether the SLO is kept is not seen, and what a replica carries is learnt from queues alone",
     ),
-    Lack(("gpuUtilisation",), "utilisation", "no GPU use: idle GPUs look like busy ones"),
-    Lack(("requestsFinished",), "", "no arrivals counter: demand is taken from requests in flight"),
-    Lack(("promptTokens", "generatedTokens"), "", "no count of tokens: a long request counts as a short one"),
+    MissingReading(("gpuUtilisation",), "utilisation", "no GPU use: idle GPUs look like busy ones"),
+    MissingReading(("requestsFinished",), "", "no arrivals counter: demand is taken from requests in flight"),
+    MissingReading(("promptTokens", "generatedTokens"), "", "no count of tokens: a long request counts as a short one"),
 )
 
 
@@ -105,5 +109,5 @@ def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _by(lack: Lack) -> str:
+def _by(lack: MissingReading) -> str:
     return f"another metric has {' or '.join(lack.readings)}"

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
-from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, Stretch, Tally, peers
+from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, SideTally, Stretch, peers
 from rebalancer.sandbox.demo_picture import verdict
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
@@ -11,7 +11,7 @@ START = 1_800_000_000.0
 POLICY = demo_policy()
 
 
-def live(clusters: dict[str, DemoCluster], tally: Tally, seconds: int) -> None:
+def live(clusters: dict[str, DemoCluster], tally: SideTally, seconds: int) -> None:
     """Ours is moved here, as the sandbox does; the tally moves the others."""
     now = clusters[OURS].world.now
     for second in range(1, seconds + 1):
@@ -25,8 +25,8 @@ def clusters() -> dict[str, DemoCluster]:
 
 
 @pytest.fixture
-def tally(clusters: dict[str, DemoCluster]) -> Tally:
-    return Tally({name: cluster.world for name, cluster in clusters.items()})
+def tally(clusters: dict[str, DemoCluster]) -> SideTally:
+    return SideTally({name: cluster.world for name, cluster in clusters.items()})
 
 
 def turn(clusters: dict[str, DemoCluster], model: str, rate: float) -> None:
@@ -34,7 +34,7 @@ def turn(clusters: dict[str, DemoCluster], model: str, rate: float) -> None:
         cluster.dials[model].turn(rate, clusters[OURS].world.now, 3.0)
 
 
-def test_the_same_requests_come_on_every_side(clusters: dict[str, DemoCluster], tally: Tally) -> None:
+def test_the_same_requests_come_on_every_side(clusters: dict[str, DemoCluster], tally: SideTally) -> None:
     live(clusters, tally, 10)
     turn(clusters, "chat", SURGE_RATE)
     live(clusters, tally, 60)
@@ -46,7 +46,7 @@ def test_the_same_requests_come_on_every_side(clusters: dict[str, DemoCluster], 
 
 
 def test_keda_keeps_each_model_within_the_maximum_that_it_was_given(
-    clusters: dict[str, DemoCluster], tally: Tally
+    clusters: dict[str, DemoCluster], tally: SideTally
 ) -> None:
     turn(clusters, "chat", SURGE_RATE)
     live(clusters, tally, 90)
@@ -56,7 +56,7 @@ def test_keda_keeps_each_model_within_the_maximum_that_it_was_given(
 
 
 def test_where_any_model_may_take_idle_gpus_their_owner_waits_for_them(
-    clusters: dict[str, DemoCluster], tally: Tally
+    clusters: dict[str, DemoCluster], tally: SideTally
 ) -> None:
     turn(clusters, "chat", SURGE_RATE)
     live(clusters, tally, 60)
@@ -67,7 +67,7 @@ def test_where_any_model_may_take_idle_gpus_their_owner_waits_for_them(
     assert after.late("KEDA, own GPUs", "chat") > 2 * after.late("KEDA, shared", "chat")
 
 
-def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally: Tally) -> None:
+def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally: SideTally) -> None:
     turn(clusters, "chat", SURGE_RATE)
     live(clusters, tally, 45)
     stretch = tally.between(START + 5, START + 45)

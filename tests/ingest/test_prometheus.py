@@ -20,7 +20,7 @@ from rebalancer.domain.metric_maps import READINGS
 from rebalancer.ingest.engines import DCGM
 from rebalancer.ingest.prometheus import LinkLocalError, PrometheusReadings, Server, refuse_link_local
 from rebalancer.ingest.prometheus_answer import read_answer
-from rebalancer.ingest.promql import USUAL, Inventory, expression, question
+from rebalancer.ingest.promql import USUAL, MetricInventory, expression, question
 from rebalancer.loop.clock import RealClock
 from tests.testbed.process import free_port
 
@@ -65,10 +65,12 @@ class TestQuestion:
         assert "requestsFinished" not in question(["b", "a.x"])
 
     def test_only_what_there_is_is_asked_for(self) -> None:
-        asked = question(["a"], Inventory(frozenset({"sglang:num_running_reqs"}), frozenset({"namespace", "pod"})))
+        asked = question(
+            ["a"], MetricInventory(frozenset({"sglang:num_running_reqs"}), frozenset({"namespace", "pod"}))
+        )
         assert re.findall(r'"reading", "([^"]*)"', asked) == ["sglang/at", "sglang/running"]
         assert "exported" not in asked
-        assert question(["a"], Inventory(frozenset())) == ""
+        assert question(["a"], MetricInventory(frozenset())) == ""
 
     def test_each_reading_has_the_name_of_a_gauge_or_a_counter(self) -> None:
         assert set(READINGS) <= {*Gauges.__struct_encode_fields__, *Counters.__struct_encode_fields__}

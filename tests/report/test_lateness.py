@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay, work_of_one
 from rebalancer.report.lateness import late_with, needed, played
-from rebalancer.report.reading import Turn
+from rebalancer.report.reading import RecordedTurn
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.scenario import Model, Scenario
@@ -83,7 +83,7 @@ def test_work_is_that_of_the_later_look_and_replicas_are_those_of_the_earlier() 
     gathering = Days(days.append)
     for at, replicas, work in ((0.0, 2, 9.0), (10.0, 4, 1.5), (20.0, 1, 2.5)):
         look = replace(a_snapshot(policy, {"a": replicas}, work={"a": work}), at=NOW + at)
-        gathering.see(Turn(look, policy, ""), 60.0)
+        gathering.see(RecordedTurn(look, policy, ""), 60.0)
     gathering.end()
     (day,) = days
     assert day.seconds == 20

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.obs import journal
-from rebalancer.report.reading import NoJournal, Tally, Turn, journal_files, last_instant, turns, within
+from rebalancer.report.reading import JournalRead, NoJournal, RecordedTurn, journal_files, last_instant, turns, within
 from tests.builders import NOW, a_policy, a_snapshot
 
 POLICY = a_policy()
@@ -30,8 +30,8 @@ def lines(first: int, count: int) -> list[bytes]:
     return made
 
 
-def read(*files: Path) -> tuple[list[Turn], Tally]:
-    tally = Tally()
+def read(*files: Path) -> tuple[list[RecordedTurn], JournalRead]:
+    tally = JournalRead()
     return list(turns(files, tally)), tally
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from rebalancer.kafka.broker import Topic
-from rebalancer.kafka.topic_plan import Difference, Right, acl_commands, create_command
+from rebalancer.kafka.topic_plan import TopicDifference, TopicRight, acl_commands, create_command
 
 CLUSTER_LABEL = {"strimzi.io/cluster": "my-cluster"}
 
 
-def render_differences(made: Sequence[str], found: Sequence[Difference]) -> str:
+def render_differences(made: Sequence[str], found: Sequence[TopicDifference]) -> str:
     """A line per topic that was made or differs, with the command that mends it below."""
     lines = [f"{name} made" for name in made]
     for one in found:
@@ -26,7 +26,7 @@ def render_differences(made: Sequence[str], found: Sequence[Difference]) -> str:
 
 
 def render_commands(
-    topics: Mapping[str, Topic], granted: Sequence[Right], user: str, replication: int, bootstrap: str
+    topics: Mapping[str, Topic], granted: Sequence[TopicRight], user: str, replication: int, bootstrap: str
 ) -> str:
     """A shell script of kafka-topics and kafka-acls."""
     made = [create_command(name, topic, replication) for name, topic in topics.items()]
@@ -34,7 +34,7 @@ def render_commands(
     return "".join(f"{tool} --bootstrap-server {bootstrap} {shlex.join(rest)}\n" for tool, *rest in commands)
 
 
-def render_strimzi(topics: Mapping[str, Topic], granted: Sequence[Right], user: str, replication: int) -> str:
+def render_strimzi(topics: Mapping[str, Topic], granted: Sequence[TopicRight], user: str, replication: int) -> str:
     """A KafkaTopic each, and a KafkaUser; the label names the Kafka they are of: change it."""
     documents = [_topic(name, topic, replication) for name, topic in topics.items()]
     yaml = YAML(typ="safe", pure=True)
@@ -60,7 +60,7 @@ def _topic(name: str, topic: Topic, replication: int) -> dict[str, Any]:
     }
 
 
-def _user(user: str, granted: Sequence[Right]) -> dict[str, Any]:
+def _user(user: str, granted: Sequence[TopicRight]) -> dict[str, Any]:
     acls = [
         {"resource": {"type": "topic", "name": topic, "patternType": "literal"}, "operations": list(right.operations)}
         for right in granted

@@ -9,7 +9,7 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
 from rebalancer.cli.remote.kafka import kafka_settings, policy_in
 from rebalancer.cli.render.topics import render_commands, render_strimzi
 from rebalancer.kafka.broker import BROKER_ERRORS, Broker
-from rebalancer.kafka.topic_plan import Difference, create, differences, rights, there_now, wanted
+from rebalancer.kafka.topic_plan import TopicDifference, create, differences, rights, there_now, wanted
 from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
 
 BOOTSTRAP = "$BOOTSTRAP"  # where nobody says which; a shell fills it in
@@ -25,7 +25,7 @@ def printed(form: str, policy: Path | None, user: str, replication: int, bootstr
     return render_commands(wanted(prefix), granted, user, replication, bootstrap or BOOTSTRAP)
 
 
-def compared(bootstrap: str | None, replication: int, *, create: bool) -> tuple[list[str], list[Difference]]:
+def compared(bootstrap: str | None, replication: int, *, create: bool) -> tuple[list[str], list[TopicDifference]]:
     """Topics that were made, and what differs then. Raises Failed where Kafka cannot be asked, or refuses."""
     settings = kafka_settings(bootstrap)
     try:
@@ -37,7 +37,7 @@ def compared(bootstrap: str | None, replication: int, *, create: bool) -> tuple[
         raise Failed(what, UNREACHABLE) from error
 
 
-async def _compared(broker: Broker, replication: int, *, making: bool) -> tuple[list[str], list[Difference]]:
+async def _compared(broker: Broker, replication: int, *, making: bool) -> tuple[list[str], list[TopicDifference]]:
     names = list(wanted(broker.prefix))
     there = await there_now(broker, names)
     missing = [name for name in names if name not in there]
