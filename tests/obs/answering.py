@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from rebalancer.ingest.engines import DCGM, VLLM
+from rebalancer.ingest.promql import STARTED
 from rebalancer.loop.clock import RealClock
 
 SCRAPE_SECONDS = 15.0
-READING = re.compile(r'"reading", "(\w+)"')
+READING = re.compile(r'"reading", "([-\w]+/\w+)"')
 WORKLOAD = re.compile(r'"workload", "([^"]+)"')
 
 Pods = Callable[[], Iterable[tuple[str, str]]]  # (namespace, name) of those that are scraped
@@ -38,6 +40,16 @@ class Answering:
         self._pods = pods
         self._values = values
         self._clock = RealClock()
+
+    async def names(self, request: web.Request) -> web.Response:
+        """Which metrics there are."""
+        self.asked.append(request.path)
+        return web.json_response({"status": "success", "data": sorted(VLLM.names | DCGM.names | {STARTED})})
+
+    async def labels(self, request: web.Request) -> web.Response:
+        """Which labels they have."""
+        self.asked.append(request.path)
+        return web.json_response({"status": "success", "data": ["namespace", "pod"]})
 
     async def now(self, request: web.Request) -> web.Response:
         """An instant query: the readings of each pod, or last week's use of each workload."""
@@ -68,7 +80,8 @@ class Answering:
         return _answer("matrix", result)
 
     def _labels(self, query: str) -> list[dict[str, str]]:
-        readings = [name for name in dict.fromkeys(READING.findall(query)) if name == "at" or name in steady("", 0.0)]
+        known = {"at", *steady("", 0.0)}
+        readings = [name for name in dict.fromkeys(READING.findall(query)) if name.partition("/")[2] in known]
         return [
             {"reading": reading, "namespace": namespace, "pod": pod}
             for namespace, pod in self._pods()
@@ -76,8 +89,8 @@ class Answering:
         ]
 
     def _value(self, labels: Mapping[str, str], at: float) -> float:
-        scraped_at = at - at % SCRAPE_SECONDS
-        return scraped_at if labels["reading"] == "at" else self._values(labels["pod"], scraped_at)[labels["reading"]]
+        scraped_at, reading = at - at % SCRAPE_SECONDS, labels["reading"].partition("/")[2]
+        return scraped_at if reading == "at" else self._values(labels["pod"], scraped_at)[reading]
 
 
 def _answer(kind: str, result: Sequence[Mapping[str, object]]) -> web.Response:
@@ -89,6 +102,8 @@ async def answering(pods: Pods, values: Values = steady) -> AsyncIterator[Answer
     """On loopback, on a free port."""
     made = Answering(pods, values)
     app = web.Application()
+    app.router.add_get("/api/v1/label/__name__/values", made.names)
+    app.router.add_get("/api/v1/labels", made.labels)
     app.router.add_get("/api/v1/query", made.now)
     app.router.add_get("/api/v1/query_range", made.then)
     async with TestServer(app) as server:

@@ -17,6 +17,13 @@ from rebalancer.loop.clock import RealClock
 NOW = 1_800_000_000
 Answer = Callable[[float, float, float], tuple[int, object]]  # (begin, end, step) -> status and body
 
+# Which metrics there are is asked before the past is: the names, their labels, how often pods are scraped.
+LOOKED_UP: dict[str, object] = {
+    "/api/v1/label/__name__/values": ["vllm:num_requests_running"],
+    "/api/v1/labels": ["namespace", "pod"],
+    "/api/v1/query": {"resultType": "vector", "result": []},
+}
+
 
 class Counted:
     """What was asked, and how many questions were open at once."""
@@ -28,6 +35,10 @@ class Counted:
         self._answer = answer
 
     def reply(self, handler: BaseHTTPRequestHandler) -> None:
+        path = urlsplit(handler.path).path
+        if path in LOOKED_UP:
+            _send(handler, 200, {"status": "success", "data": LOOKED_UP[path]})
+            return
         query = parse_qs(urlsplit(handler.path).query)
         begin, end, step = (float(query[name][0]) for name in ("start", "end", "step"))
         with self._lock:
@@ -37,11 +48,15 @@ class Counted:
         status, body = self._answer(begin, end, step)
         with self._lock:
             self._open -= 1
-        data = json.dumps(body).encode()
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(data)))
-        handler.end_headers()
-        handler.wfile.write(data)
+        _send(handler, status, body)
+
+
+def _send(handler: BaseHTTPRequestHandler, status: int, body: object) -> None:
+    data = json.dumps(body).encode()
+    handler.send_response(status)
+    handler.send_header("Content-Length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data)
 
 
 @pytest.fixture
