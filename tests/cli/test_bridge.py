@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from rebalancer.domain.events import Gauges, MetricSample, Position
 from rebalancer.ingest.decode import decode_metric
+from rebalancer.ingest.engines import VLLM
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
 from tests.ingest.test_prometheus import GOOD, NOW, answer
@@ -22,8 +23,16 @@ async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroke
     async def query(request: web.Request) -> web.Response:
         return web.Response(body=answer(*GOOD), content_type="application/json")
 
+    async def names(request: web.Request) -> web.Response:
+        return web.json_response({"status": "success", "data": sorted(VLLM.names)})
+
+    async def labels(request: web.Request) -> web.Response:
+        return web.json_response({"status": "success", "data": ["namespace", "pod"]})
+
     app = web.Application()
     app.router.add_route("*", "/api/v1/query", query)
+    app.router.add_route("*", "/api/v1/label/__name__/values", names)
+    app.router.add_route("*", "/api/v1/labels", labels)
     async with EmbeddedBroker({"rebalancer.metrics": 1}) as running, TestServer(app) as prometheus:
         monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", running.bootstrap)
         monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")

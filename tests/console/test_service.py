@@ -69,7 +69,7 @@ async def test_a_night_at_the_console(console: str, opened: Opened) -> None:
     await expect(page.locator(".writing")).to_have_text("WRITING")
 
     # What was done is told, and each telling leads to its decision; no other page is dead.
-    await page.get_by_role("link", name=re.compile("stopped the writes")).first.click()
+    await page.locator("ol.happenings").get_by_role("link", name=re.compile("stopped the writes")).first.click()
     await expect(page.locator("h1")).to_have_text(re.compile(r"^Decision \d+$"))
     for name in ("Models", "Pools", "Timeline", "Overrides", "Policy", "Health"):
         await page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()

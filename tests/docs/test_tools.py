@@ -46,7 +46,7 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> None:
     installs = [words for words in lines_of("helm") if words[1] == "install"]
-    assert len(installs) == 3  # of the installation, of a first policy, of six Deployments
+    assert len(installs) == 4  # of the installation, of a first policy, of a first look, of six Deployments
     for number, words in enumerate(installs):
         folder = tmp_path / str(number)
         folder.mkdir()

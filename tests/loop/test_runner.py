@@ -11,6 +11,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ledger.books import ALL_TIME, Books
 from rebalancer.loop.runner import Runner
 from rebalancer.planning import Memo
 from rebalancer.state.wakes import GATHER_SECONDS
@@ -39,6 +40,7 @@ class CountingPorts:
         self.policy = policy
         self.memory = Memory()
         self.memo = Memo()
+        self.books = Books(ALL_TIME)
         self.looks: list[float] = []
         self.recovered: list[float] = []
         self.recovers = True

@@ -189,7 +189,8 @@ async def test_the_object_bears_the_name_of_who_asked_and_a_lost_right_is_lost_w
     stored = await kube.get("Override", made["override"]["name"], matrix.a)
     assert stored["spec"]["actor"] == f"system:serviceaccount:{matrix.a}:operator-a"
     session = (await matrix.ask("operator-a", "GET", "/v1/session"))[1]
-    assert session["may"] == {"read": True, "override": [matrix.a], "stop": False, "resume": False}
+    rights = {"read": True, "override": [matrix.a], "end": [matrix.a], "stop": False, "resume": False}
+    assert session["may"] == rights | {"asked": [matrix.a, matrix.b]}
 
     await kube.delete("RoleBinding", "operator-a", matrix.a)
     lost = asyncio.get_running_loop().time()
