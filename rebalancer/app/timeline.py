@@ -59,6 +59,8 @@ class Timeline:
         """A grant with the releases that it was waiting for, as one shift; any other outcome as it is."""
         intent, told = outcome.intent, _outcome(outcome)
         self._shifts = [one for one in self._shifts if outcome.at - one.at < SHIFT_LASTS_SECONDS]
+        if outcome.status == WRITTEN and KINDS.get(intent.kind) == "grant":
+            self._take_back(intent)
         if outcome.status != WRITTEN or intent.shift is None:
             return told
         if intent.kind == "release":
@@ -73,10 +75,22 @@ class Timeline:
         steps = tuple(ShiftStep(one.at, one.intent.subject, _outcome(one).text) for one in (*ended, outcome))
         return replace(told, text=f"{told.text}, {waited} {listed(gone)}", shift=ids, steps=steps)
 
+    def _take_back(self, grant: Intent) -> None:
+        """Who is granted what it has just released gave nothing: no later grant was waiting for that, newest first."""
+        left = grant.replicas_to - grant.replicas_from
+        for one in reversed(self._shifts):
+            given = one.intent.replicas_from - one.intent.replicas_to
+            if (one.intent.subject, one.intent.pool) == (grant.subject, grant.pool) and 0 < given <= left:
+                left -= given
+                self._shifts = [each for each in self._shifts if each is not one]
+
     def _ended_by(self, grant: Intent) -> list[Outcome]:
-        """The oldest releases for the model in that pool that together gave as many replicas as it gets, taken off."""
+        """Releases for the model in that pool that together gave as many replicas as it gets, taken off.
+
+        Those of the grant's own shift come first, then the oldest.
+        """
         ended: list[Outcome] = []
-        for one in self._shifts:
+        for one in sorted(self._shifts, key=lambda each: each.intent.shift != grant.shift):
             given = sum(each.intent.replicas_from - each.intent.replicas_to for each in ended)
             if given >= grant.replicas_to - grant.replicas_from:
                 break

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rebalancer.act.intents import intent_of
 from rebalancer.app.timeline import Timeline
 from rebalancer.domain.account import GoingReplica, NoticeAccount
-from rebalancer.domain.outcome import WRITTEN, Outcome
+from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import DrainChange, OverrideState, Plan
 from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
@@ -61,3 +61,35 @@ def test_a_node_that_is_empty_is_told_once_with_its_account_and_an_eviction_by_i
     change = DrainChange("2-p-evict", "evict", "n1", "a100", "n1 goes in 50 s", "b", "serving", "p", "u")
     (event,) = timeline.of_outcomes((Outcome(intent_of(change, 2, NOW), NOW, WRITTEN),))
     assert (event.kind, event.model, event.text) == ("node", "b", "pod/serving/p is evicted: n1 goes in 50 s")
+
+
+def a_write(at: float, kind: str, model: str, numbers: tuple[int, int], shift: str | None, *gives: str) -> Outcome:
+    name, (before, after) = f"{at:.0f}-{model}", numbers
+    intent = Intent(
+        name, int(at), NOW + at, kind, model, f"deployment/serving/{model}", before, after, "for a reason", "a100"
+    )
+    return Outcome(replace(intent, shift=shift, recipients=gives), NOW + at, WRITTEN)
+
+
+def shifts(*writes: Outcome) -> list[tuple[float, ...]]:
+    """The instants of the steps of each shift that is told, in seconds."""
+    events = a_timeline().of_outcomes(writes)
+    return [tuple(step.at - NOW for step in each.steps) for each in events if each.steps]
+
+
+def test_what_its_owner_took_back_is_no_part_of_a_later_shift() -> None:
+    assert shifts(
+        a_write(0, "release", "code", (5, 4), "s1-chat-a100", "chat"),
+        a_write(20, "grant", "code", (4, 5), None),
+        a_write(90, "release", "code", (5, 4), "s2-chat-a100", "chat"),
+        a_write(93, "grant", "chat", (3, 4), "s2-chat-a100"),
+    ) == [(90, 93)]
+
+
+def test_a_grant_has_the_release_of_its_own_shift_before_an_older_one() -> None:
+    assert shifts(
+        a_write(0, "release", "code", (5, 4), "s1-chat-a100", "chat"),
+        a_write(60, "release", "image", (2, 1), "s2-chat-a100", "chat"),
+        a_write(63, "grant", "chat", (3, 4), "s2-chat-a100"),
+        a_write(70, "grant", "chat", (4, 5), "s1-chat-a100"),
+    ) == [(60, 63), (0, 70)]
