@@ -30,8 +30,21 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("2027-01-16T03:06:20", at("03:06:20")),
     ],
 )
-def test_an_instant_is_utc_and_past(text: str, instant: float) -> None:
-    assert instant_of(text, "--at", NOW) == instant
+def test_an_instant_is_utc_and_past_and_a_second_is_meant_to_its_end(text: str, instant: float) -> None:
+    assert instant_of(text, "--at", NOW) == pytest.approx(instant + 0.999)
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2027-01-16T03:06:20.25Z", at("03:06:20") + 0.25),
+        ("90s", NOW - 90.0),
+        ("-1m30s", NOW - 90.0),
+        ("2m ago", NOW - 120.0),
+    ],
+)
+def test_a_fraction_is_taken_as_it_is_and_so_is_how_long_ago(text: str, instant: float) -> None:
+    assert instant_of(text, "--at", NOW) == pytest.approx(instant)
 
 
 @pytest.mark.parametrize("text", ["", "now", "25:00", "03:61", "2027-13-01"])

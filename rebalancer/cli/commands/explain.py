@@ -27,7 +27,9 @@ def command(
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", help="As it was then: 03:06:20 (UTC), or RFC 3339; from the journal.", metavar="TIME"),
+        typer.Option(
+            "--at", help="As it was then: 03:06:20 (UTC), RFC 3339, or 90s (ago); from the journal.", metavar="TIME"
+        ),
     ] = None,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,

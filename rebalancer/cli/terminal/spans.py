@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from rebalancer.api.text.words import span
 from rebalancer.cli.failure import USAGE, Failed
 
+_END_OF_SECOND = 0.999
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"(?:\d+[smhd])+")
+_AGO = re.compile(r"-?((?:\d+[smhd])+)( ago)?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 
@@ -30,7 +32,18 @@ def spelled(at: float) -> str:
 
 
 def instant_of(text: str, option: str, now: float) -> float:
-    """The instant of RFC 3339, or of a UTC time of day: the last one that is past. Raises Failed naming `option`."""
+    """The instant of RFC 3339, of a UTC time of day (the last one that is past), or of `1m30s ago`.
+
+    A whole second is meant to its end, as far as that is past: people type what a line prints, which has no fractions.
+    Raises Failed naming `option`.
+    """
+    if ago := _AGO.fullmatch(text):
+        return now - seconds_of(ago[1], option)
+    at = _written(text, option, now)
+    return max(at, min(at + _END_OF_SECOND, now)) if at.is_integer() else at
+
+
+def _written(text: str, option: str, now: float) -> float:
     today = datetime.fromtimestamp(now, UTC)
     try:
         if _CLOCK.fullmatch(text):
@@ -39,5 +52,7 @@ def instant_of(text: str, option: str, now: float) -> float:
             return (at if at <= today else at - timedelta(days=1)).timestamp()
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Failed(f"{option} {text}: say a UTC time of day (03:06:20) or RFC 3339", USAGE) from error
+        raise Failed(
+            f"{option} {text}: say a UTC time of day (03:06:20), RFC 3339, or how long ago (90s)", USAGE
+        ) from error
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
