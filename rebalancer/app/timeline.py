@@ -107,7 +107,9 @@ class Timeline:
                 text = refusal.said
                 if model is None:
                     text = f"{refusal.about} is left as it is: guard {refusal.guard}, {refusal.why}"
-                yield TimelineEvent(plan.at, "refusal", text, plan.cycle, model)
+                waiting = tuple(row.model for row in plan.unmet if str(refusal) in row.why)
+                text += f"; {listed(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it" if waiting else ""
+                yield TimelineEvent(plan.at, "refusal", text, plan.cycle, model, waiting=waiting)
 
     def _new(self, key: tuple[object, ...], at: float) -> bool:
         known = key in self._noticed

@@ -3,11 +3,13 @@
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
+from rebalancer.api.pages.decisions import DecisionsQuery
+from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.app.timeline import Timeline
 from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import DrainChange, OverrideState, Plan
+from rebalancer.domain.plan import DrainChange, ModelDecision, OverrideState, Plan, Refusal, Unmet
 from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
 
 POLICY = a_policy(a_model("b"))
@@ -93,3 +95,17 @@ def test_a_grant_has_the_release_of_its_own_shift_before_an_older_one() -> None:
         a_write(63, "grant", "chat", (3, 4), "s2-chat-a100"),
         a_write(70, "grant", "chat", (4, 5), "s1-chat-a100"),
     ) == [(60, 63), (0, 70)]
+
+
+def test_a_refusal_names_who_waits_for_it_and_is_found_by_their_name() -> None:
+    refusal = Refusal("shift", "code", 3, 2, "it has given away 2 of at most 2 replicas in 30 s")
+    short = Unmet("chat", 2, "shift", str(refusal), NOW)
+    timeline, snapshot = a_timeline(), a_snapshot(POLICY, {"b": 2}, at=NOW)
+    code = ModelDecision("code", 3, 3, 3, 3, 0, 0, 1, surge=False, lent=0, borrowed=0, why="")
+    plan = Plan(cycle=4, at=NOW, models=(code,), refusals=(refusal,), unmet=(short,))
+    (event,) = timeline.of_cycle(snapshot, plan)
+    assert (event.model, event.waiting) == ("code", ("chat",))
+    assert event.text.endswith("in 30 s; chat waits for it")
+    row = DecisionRow(4, NOW, (event,))
+    assert DecisionsQuery(model="chat", kind="refusal").of(row) == row
+    assert DecisionsQuery(model="image", kind="refusal").of(row) is None

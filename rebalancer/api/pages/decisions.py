@@ -42,9 +42,10 @@ class DecisionsQuery(Struct, frozen=True):
         return replace(row, timeline=wanted) if wanted else None
 
     def _is_asked(self, each: TimelineEvent) -> bool:
-        """Of a shift all whom it moves are found; kind `shift` has its releases and its grant."""
+        """Of a shift all whom it moves are found, of a refusal who waits; kind `shift` has releases and grants."""
         kinds = {"", each.kind, "shift"} if each.shift is not None else {"", each.kind}
-        return self.kind in kinds and self.model in {"", each.model or "", *(step.model for step in each.steps)}
+        models = {"", each.model or "", *(step.model for step in each.steps), *each.waiting}
+        return self.kind in kinds and self.model in models
 
 
 class DecisionQuery(Struct, frozen=True):

@@ -18,7 +18,8 @@ class TimelineEvent(Struct, frozen=True):
 
     `shift`: the change that released for somebody; of a grant that ends shifts all of theirs, separated by blanks: its
     sentence tells release and grant, so a list that holds it leaves those releases out.
-    `id`: names it in links, over restarts too. `steps`: of a grant that ends shifts its releases and itself.
+    `id`: names it in links, over restarts too. `steps`: of a grant that ends shifts its releases and itself. `waiting`:
+    of a refusal the models that are short because of it.
     """
 
     at: Instant
@@ -30,6 +31,7 @@ class TimelineEvent(Struct, frozen=True):
     shift: str | None = None
     id: str = ""
     steps: tuple[ShiftStep, ...] = ()
+    waiting: tuple[str, ...] = ()
 
 
 class DecisionRow(Struct, frozen=True):
