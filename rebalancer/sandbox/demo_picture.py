@@ -47,12 +47,12 @@ def sums(stretch: Stretch) -> str:
 
 
 def verdict(stretch: Stretch) -> str:
-    """`1,116 late of 5,903: 61 % fewer than with KEDA, own GPUs; 42 % fewer than with KEDA, shared`."""
+    """`1,116 late of 5,903` on a line, `61 % fewer than with KEDA, own GPUs` and the like on the next ones."""
     every = list(_models(stretch))
     late = {side: sum(stretch.late(side, model) for model in every) for side in stretch.sides}
     came = sum(stretch.arrived(OURS, model) for model in every)
     beside = (f"{_compared(late[OURS], theirs)} than with {side}" for side, theirs in late.items() if side != OURS)
-    return f"{late[OURS]:,.0f} late of {came:,.0f}: {'; '.join(beside)}"
+    return "\n".join([f"{late[OURS]:,.0f} late of {came:,.0f}", *beside])
 
 
 def _compared(ours: float, theirs: float) -> str:

@@ -80,8 +80,8 @@ def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally
 @pytest.mark.parametrize(
     ("late", "says"),
     [
-        ((25.0, 100.0, 20.0), "25 late of 1,000: 75 % fewer than with KEDA, own GPUs; 5 more than with KEDA, shared"),
-        ((0.0, 0.0, 8.0), "0 late of 1,000: no fewer than with KEDA, own GPUs; 100 % fewer than with KEDA, shared"),
+        ((25.0, 100.0, 20.0), "25 late of 1,000\n75 % fewer than with KEDA, own GPUs\n5 more than with KEDA, shared"),
+        ((0.0, 0.0, 8.0), "0 late of 1,000\nno fewer than with KEDA, own GPUs\n100 % fewer than with KEDA, shared"),
     ],
 )
 def test_the_verdict_says_who_was_late_less_and_who_was_not(late: tuple[float, ...], says: str) -> None:

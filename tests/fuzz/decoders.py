@@ -41,11 +41,15 @@ LWS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=
 
 @dataclass(frozen=True)
 class Decoder:
-    """One reader of others' bytes, and the real records that spoiled ones are made from."""
+    """One reader of others' bytes, and the real records that spoiled ones are made from.
+
+    longest_seconds: of CPU for one record; more where a thread reads it, which the event loop does not wait for.
+    """
 
     name: str
     seeds: Callable[[], Iterator[bytes]]
     read: Callable[[bytes], object]
+    longest_seconds: float = 0.2
 
 
 # --- events
@@ -183,7 +187,7 @@ DECODERS = (
     Decoder("notices", _records, _notice),
     Decoder("override-records", _records, _override),
     *(_watched(*one) for one in _objects()),
-    Decoder("policy", _policies, _policy),
+    Decoder("policy", _policies, _policy, longest_seconds=2.0),
     Decoder("journal", _journal, _journal_line),
     Decoder("checkpoint", _checkpoints, _checkpoint),
 )

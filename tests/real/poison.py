@@ -43,9 +43,9 @@ def _sample(kind: str = SAMPLE, ahead_seconds: float = 0.0, **data: object) -> b
     return cloud_event(kind, {"model": "chat", "intervalSeconds": 1.0, **data}, time.time() + ahead_seconds)[1]
 
 
-def _of_another_producer(running: float) -> bytes:
-    """A sample whose source has told nothing before: of impossible gauges each producer is told once a minute."""
-    event: Json = json.loads(_sample(gauges={"running": running}))
+def _of_another_producer(**gauges: float) -> bytes:
+    """A sample whose source has told nothing before: of gauges left out each producer is told once a minute."""
+    event: Json = json.loads(_sample(gauges=gauges))
     event["source"] = f"poison/{event['id']}"
     return json.dumps(event).encode()
 
@@ -56,21 +56,26 @@ def _without(attribute: str) -> bytes:
     return json.dumps(event).encode()
 
 
+def _bare() -> bytes:
+    """The data of a sample, without an event around it."""
+    return json.dumps(json.loads(_sample(gauges={"running": 1}))["data"]).encode()
+
+
 KINDS = (
     Kind("not-utf8", lambda: _sample(gauges={"running": 1}).replace(b"chat", b"ch\xfft")),
     Kind("not-json", lambda: _sample(gauges={"running": 1})[:-7]),
     Kind("not-finite", lambda: _sample(gauges={"running": 1}, intervalSeconds=float("nan"))),
-    Kind("impossible-gauge", lambda: _of_another_producer(float("nan"))),
+    Kind("impossible-gauge", lambda: _of_another_producer(running=float("nan"))),
     Kind("too-deep", lambda: _sample(gauges={}).replace(b"{}", b"[" * 20_000 + b"]" * 20_000)),
     Kind("too-large", lambda: _sample(gauges={}, model="chat" * 20_000)),
-    Kind("not-cloudevent", lambda: _sample(gauges={"running": 1}), headers=()),
+    Kind("not-cloudevent", _bare, headers=()),
     Kind("unsupported-content-type", _sample, headers=(("content-type", b"application/cloudevents+avro"),)),
     Kind("bad-envelope", lambda: _without("id")),
     Kind("unknown-type", lambda: _sample(kind="org.example.sample.v9", gauges={"running": 1})),
     Kind("time-ahead", lambda: _sample(ahead_seconds=3600, gauges={"running": 500})),
-    Kind("impossible-gauge", lambda: _of_another_producer(-1)),
+    Kind("impossible-gauge", lambda: _of_another_producer(running=-1)),
     Kind("invalid-data", lambda: _sample(gauges={"running": "500"})),
-    Kind("invalid-data", lambda: _sample(gauges={"load": 500})),
+    Kind("unknown-gauge", lambda: _of_another_producer(load=500)),
     Kind("duplicate-key", lambda: b'{"source": "aws.ec2", "source": "aws.ec3"}', topic="notices", headers=()),
     Kind("override-unsigned", lambda: b'{"kind": "pin", "model": "chat", "value": 0}', topic="overrides"),
 )
