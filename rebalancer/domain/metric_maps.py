@@ -13,7 +13,7 @@ MATCHER = r'^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[A-Za-z0-9_.:/|+*? ()-]*"$'
 MetricName = Annotated[str, Field(pattern=METRIC, max_length=200)]
 LabelName = Annotated[str, Field(pattern=LABEL, max_length=100)]
 Matcher = Annotated[str, Field(pattern=MATCHER, max_length=300)]
-ReadingName = Literal[
+GaugeName = Literal[
     "running",
     "waiting",
     "kvCacheUse",
@@ -23,11 +23,9 @@ ReadingName = Literal[
     "ttftP95Seconds",
     "latencyP95Seconds",
     "latencyP99Seconds",
-    "requestsFinished",
-    "requestsLeft",
-    "promptTokens",
-    "generatedTokens",
 ]
+CounterName = Literal["requestsFinished", "requestsLeft", "promptTokens", "generatedTokens"]
+ReadingName = Literal[GaugeName, CounterName]
 READINGS: tuple[str, ...] = get_args(ReadingName)
 """Gauges and counters, by the names that samples have on the wire."""
 

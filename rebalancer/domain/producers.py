@@ -4,20 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
+from rebalancer.domain.metric_maps import GaugeName
 from rebalancer.domain.part import Part
 
 DecoderName = Literal["rebalancer", "telegraf", "prometheus", "otlp-json", "otlp-proto", "vector", "flat"]
-GaugeName = Literal[
-    "running",
-    "waiting",
-    "kvCacheUse",
-    "gpuUtilisation",
-    "fbUsedMib",
-    "fbFreeMib",
-    "ttftP95Seconds",
-    "latencyP95Seconds",
-    "latencyP99Seconds",
-]
 Combine = Literal["sum", "max", "mean"]
 Label = Annotated[str, Field(min_length=1, max_length=253)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=20)]

@@ -121,7 +121,6 @@ class World(NamedTuple):
     intents: frozenset[tuple[str, int, int]]
     troubles: int
     wishes: int
-    broken: str = ""
 
 
 Step = tuple[str, World]
@@ -162,7 +161,7 @@ def judged(world: World) -> str:
         return "budget"
     if sum(replica.candidate.may_act(world.at) for replica in world.replicas) > 1:
         return "two lead"
-    return world.broken
+    return ""
 
 
 # --- one replica

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.domain.events import Gauges, Rejection
-from rebalancer.domain.producers import GaugeName
+from rebalancer.domain.metric_maps import GaugeName
 from rebalancer.ingest.gauges import GAUGES
 from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.mapping import Readings
