@@ -14,7 +14,7 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.ledger.inventory import LOOKED_AT
-from rebalancer.report.reading import RecordedTurn
+from rebalancer.obs.journal_reading import RecordedTurn
 from rebalancer.sim.demand import F64
 
 DAY = 86_400  # seconds: a day of 20 models is 41 MB

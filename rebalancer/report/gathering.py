@@ -15,9 +15,10 @@ from rebalancer.drawing.bins import F64, Bins, bins
 from rebalancer.ledger.books import HOUR, MICRO, Books, micro, patience_seconds
 from rebalancer.ledger.inventory import Inventory, inventory
 from rebalancer.ledger.states import FREE
+from rebalancer.obs.journal_lines import NoJournal, journal_files, last_instant, within
+from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
 from rebalancer.report.days import Days, RecordedDay
 from rebalancer.report.lateness import ModelHour, autoscaler_of, played
-from rebalancer.report.reading import JournalRead, NoJournal, RecordedTurn, journal_files, last_instant, turns, within
 
 POINTS = 360  # of the picture
 

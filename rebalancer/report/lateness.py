@@ -63,7 +63,7 @@ def played(
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
     """
-    models = {name: _served(of, day) for name, of in sorted(day.models.items())}
+    models = {name: served(of, day) for name, of in sorted(day.models.items())}
     by_autoscaler = None if autoscaler_from is None else _by_autoscaler(day, models, autoscaler_from)
     hours = day.hours
     begins = np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
@@ -159,7 +159,7 @@ def _serve(  # noqa: PLR0913  # what the kernel takes
     return after
 
 
-def _served(of: ModelDay, day: RecordedDay) -> scenario.Model:
+def served(of: ModelDay, day: RecordedDay) -> scenario.Model:
     """The recorded day as the fluid path takes a model; work counts as requests where nobody counts those."""
     entry, policy = of.entry, day.policy
     work, requests = of.work[: day.seconds], of.requests[: day.seconds]

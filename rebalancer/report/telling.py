@@ -1,6 +1,7 @@
 """The report in words and columns: what the command prints at 80 columns, and the rows that the page shows too."""
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalancer.domain.words import counted
@@ -176,6 +177,14 @@ def idle_said(of: Report) -> Iterator[str]:
     for each in of.idle:
         cost = "" if each.usd is None else f", {money(each.usd)} USD idle"
         yield f"{each.model} is idle: {100 * each.busy_share:.1f} % of {amount(each.gpu_hours)} GPU-hours busy{cost}."
+
+
+def folded(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines of at most 80 columns; tables and patches are narrower already."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()))
+        narrow = len(line) <= WIDE or "\n" in line
+        yield from [line] if narrow else textwrap.wrap(line, WIDE, subsequent_indent=f"{indent}  ")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
-COLUMNS = 80
 
 
 class ReportOutput(StrEnum):
@@ -64,12 +63,12 @@ def command(
     _installed(page)
     import msgspec
 
+    from rebalancer.obs.journal_lines import NoJournal
     from rebalancer.report.bill import PriceUnknown, prices
     from rebalancer.report.export import as_csv, write_parquet
     from rebalancer.report.gathering import gather
-    from rebalancer.report.reading import NoJournal
     from rebalancer.report.report import report
-    from rebalancer.report.telling import lines
+    from rebalancer.report.telling import folded, lines
 
     given = _prices(price or [])
     talk = Talk(quiet)
@@ -94,17 +93,7 @@ def command(
     elif output is ReportOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        typer.echo("\n".join(_folded(lines(result))))
-
-
-def _folded(lines: "Iterator[str]") -> Iterator[str]:
-    """Sentences in lines of at most 80 columns; tables and patches are narrower already."""
-    import textwrap
-
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()))
-        narrow = len(line) <= COLUMNS or "\n" in line
-        yield from [line] if narrow else textwrap.wrap(line, COLUMNS, subsequent_indent=f"{indent}  ")
+        typer.echo("\n".join(folded(lines(result))))
 
 
 def _seconds(last: str) -> float:
