@@ -88,8 +88,8 @@ def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[st
     into.uncounted |= {name for name, of in day.models.items() if name not in counted and of.work.any()}
     known = {name: day.models[old] for old, name in fitted.names.items() if old in day.models}
     sides = (
-        _side(who, day.policy, day, day.models, "recorded"),
-        _side(who, other, day, known, "proposed", more_gpus=_limit(other) - _limit(day.policy)),
+        side_of(who, day.policy, day, day.models, "recorded"),
+        side_of(who, other, day, known, "proposed", more_gpus=_limit(other) - _limit(day.policy)),
     )
     _, runs = contest("journal", sides, tell, metrics_delay_seconds=METRICS_DELAY_SECONDS)
     into.seconds += day.seconds
@@ -121,9 +121,10 @@ def _limit(policy: Policy) -> int:
     return sum(pool.gpu_limit for pool in policy.pools)
 
 
-def _side(  # noqa: PLR0913  # what one side of a contest is made of
+def side_of(  # noqa: PLR0913  # what one side of a contest is made of
     who: Ours, policy: Policy, day: RecordedDay, known: Mapping[str, ModelDay], called: str, more_gpus: int = 0
 ) -> Side:
+    """The service under `policy` in that day's simulated cluster; `known`: what was recorded, by the policy's ids."""
     nodes = _nodes(day.nodes, min(_limit(policy), sum(day.nodes) + max(0, more_gpus)))
     whole = one_pool(policy)
     (pool,) = whole.pools

@@ -16,6 +16,8 @@ from rebalancer.cli.terminal.talk import QuietOption, Talk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rebalancer.obs.predictions import DayPrediction
+
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
 
@@ -39,6 +41,14 @@ def command(
     ] = None,
     parquet: Annotated[
         Path | None, typer.Option(help="Write the accounts by the hour there, as `-o csv` has them.", metavar="FILE")
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there;"
+            " the service shows the errors of predictions.jsonl beside its journal as a metric.",
+            metavar="FILE",
+        ),
     ] = None,
     price: Annotated[
         list[str] | None,
@@ -74,8 +84,8 @@ def command(
     talk = Talk(quiet)
     try:
         with _progress(talk) as heard:
-            seen = gather(journal, _seconds(last), heard)
-        result = report(seen, given)
+            seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
+        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions))
     except NoJournal as error:
         raise Failed(str(error)) from error
     except PriceUnknown as error:
@@ -94,6 +104,14 @@ def command(
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
         typer.echo("\n".join(folded(lines(result))))
+
+
+def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":
+    """All that are there, those just made too. Raises Failed."""
+    from rebalancer.obs.predictions import store, stored
+
+    _written(path, lambda: store(path, made))
+    return stored(path)
 
 
 def _seconds(last: str) -> float:
