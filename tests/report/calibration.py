@@ -66,3 +66,8 @@ def truths_of(record: Record) -> dict[tuple[int, str], Truth]:
             requests = float(model.requests[: record.scenario.seconds][of].sum())
             found[int(day), model.name] = Truth(float(record.late[index][of].sum()), hours, requests)
     return found
+
+
+def day_number(of: DayPrediction) -> int:
+    """The UTC day since the epoch."""
+    return int(np.datetime64(of.day).astype(int))

@@ -1,6 +1,5 @@
 """What is predicted of a day from its work alone, held against what came."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from rebalancer.report.lateness import served
 from rebalancer.report.predictions import came, predicted
 from rebalancer.report.telling import prediction_rows, predictions_said
 from tests.builders import NOW, a_model, a_policy, a_snapshot
-from tests.report.calibration import predictions_of, recorded, truths_of
+from tests.report.calibration import day_number, predictions_of, recorded, truths_of
 from tests.sim.product.scenarios import a_surge
 
 SECONDS = 600
@@ -32,8 +31,7 @@ def test_a_day_is_held_against_the_course_of_whoever_was_in_charge(in_charge: st
     made = predictions_of(path)
     assert [(each.model, each.in_charge) for each in made] == [(name, in_charge) for name in "abc"]
     for each in made:
-        day = int(datetime.fromisoformat(each.day).replace(tzinfo=UTC).timestamp()) // DAY
-        true = truths[day, each.model]
+        true = truths[day_number(each), each.model]
         assert each.late == pytest.approx(true.late, rel=0.2, abs=20.0)  # what the journal says came did come
         assert each.gpu_hours == pytest.approx(true.gpu_hours, rel=0.03)
         assert each.gpu_hours_predicted == pytest.approx(true.gpu_hours, rel=0.25)

@@ -47,9 +47,9 @@ def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
 
 
 def prediction_figures(predictions: Iterable[DayPrediction], policy: Policy) -> Iterator[Figure]:
-    """How far the newest prediction of each model was off; of models that left the policy nothing is told."""
+    """How far the newest prediction of each model was off, of all oldest first; nothing of models that left."""
     models = {model.id for model in policy.models}
-    newest = {each.model: each for each in sorted(predictions, key=lambda each: each.day) if each.model in models}
+    newest = {each.model: each for each in predictions if each.model in models}
     for name, each in newest.items():
         for quantity, error in (("late-requests", each.late_error), ("gpu-hours", each.gpu_hours_error)):
             if error is not None:
