@@ -161,6 +161,7 @@ class Observer:
         self._tasks.spawn("prometheus", prometheus.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
+        self._tasks.spawn("predictions", self.reporter.predictions.run())
         self._tasks.spawn("runner", runner.run())
 
     async def _look_back(self, policy: Policy, state: ClusterState) -> None:

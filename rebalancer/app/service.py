@@ -210,6 +210,7 @@ class Service:
         self._tasks.spawn("watches", watches.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
+        self._tasks.spawn("predictions", self.reporter.predictions.run())
         self._tasks.spawn("runner", runner.run())
         self._tasks.spawn("leading", self._lead(kube, state, gate, restoring, checkpoints))
 

@@ -18,6 +18,7 @@ from rebalancer.app.figures import (
     watch_figures,
 )
 from rebalancer.app.leadership import Leadership
+from rebalancer.app.predictions import StoredPredictions
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
@@ -30,7 +31,13 @@ from rebalancer.kube.reader import KubeReader
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.figures import ledger_figures, notice_figures, plan_figures, start_figures
+from rebalancer.obs.metrics.figures import (
+    ledger_figures,
+    notice_figures,
+    plan_figures,
+    prediction_figures,
+    start_figures,
+)
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
@@ -65,6 +72,7 @@ class StatusReporter:
         self.off: Mapping[str, str] = {}
         self.kube: KubeReader | None = None
         self.prometheus: PrometheusReadings | None = None
+        self.predictions = StoredPredictions(settings.journal_dir, clock)
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -263,5 +271,6 @@ class StatusReporter:
             yield from notice_figures(known, self._cycle_ports.memory)
             yield from start_figures(known)
             yield from ledger_figures(self._cycle_ports.books, self._cycle_ports.policy)
+            yield from prediction_figures(self.predictions.known, self._cycle_ports.policy)
         if self.plan is not None:
             yield from plan_figures(self.plan, now)

@@ -1,4 +1,4 @@
-"""The recorded work of each model second by second, a day at a time: what the fluid path needs to play it again.
+"""The recorded work of each model second by second, a UTC day at a time: what the fluid path needs to play it again.
 
 Between two looks the work is what the later one tells (it tells of the time before it), replicas are those of the
 earlier one. Seconds of which nothing is known carry no work and are not counted as seen.
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.ledger.inventory import LOOKED_AT
-from rebalancer.report.reading import RecordedTurn
+from rebalancer.obs.journal_reading import RecordedTurn
 from rebalancer.sim.demand import F64
 
-DAY = 86_400  # seconds: a day of 20 models is 41 MB
+LATENCY_AGE_SECONDS = 60.0  # of a reading that still tells of the seconds between two looks
+DAY = 86_400  # seconds: a day of 20 models is 55 MB
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class ModelDay:
     work: replica-seconds of work that arrive in each second.
     requests: requests that arrive in each second; where nobody counts them, none.
     ready: Ready replicas.
+    latency: p95 of the latency that users saw, in seconds; NaN where nobody told it.
     """
 
     entry: Model
@@ -40,11 +42,12 @@ class ModelDay:
     work: F64 = field(default_factory=lambda: np.zeros(DAY))
     requests: F64 = field(default_factory=lambda: np.zeros(DAY))
     ready: NDArray[np.int32] = field(default_factory=lambda: np.zeros(DAY, np.int32))
+    latency: F64 = field(default_factory=lambda: np.full(DAY, np.nan))
 
 
 @dataclass(slots=True)
 class RecordedDay:
-    """Up to 24 hours of a journal.
+    """What a journal has of one UTC day.
 
     since: its first second, in epoch seconds.
     seconds: how many there are.
@@ -80,7 +83,7 @@ class Days:
             self._before = None
             return
         self._before = now
-        if self._day is None or now.at >= self._day.since + DAY:
+        if self._day is None or int(now.at) // DAY != self._day.since // DAY:
             self.end()
             self._day = RecordedDay(int(now.at), turn.policy)
         day = self._day
@@ -89,7 +92,7 @@ class Days:
         day.nodes = max(day.nodes, nodes, key=sum)
         _introduce(day, now)
         known = before is not None and not turn.after_loss and 0.0 < now.at - before.at <= patience
-        begin = max(day.seconds, int(before.at) - day.since) if known and before is not None else None
+        begin = max(day.seconds, int(before.at) - day.since, 0) if known and before is not None else None
         end = int(now.at) - day.since
         if begin is not None and before is not None and end > begin:
             _fill(day, before, now, slice(begin, end))
@@ -156,6 +159,9 @@ def _fill(day: RecordedDay, before: Snapshot, now: Snapshot, where: slice) -> No
             continue
         model.ready[where] = ready_replicas(view.targets)
         load = loads.get(view.id)
+        told = None if load is None else load.signals.get("latency")
+        if isinstance(told, Reading) and now.at - told.at <= LATENCY_AGE_SECONDS:
+            model.latency[where] = told.value
         work = None if load is None else work_of(load)
         if load is None or work is None:
             continue

@@ -15,9 +15,12 @@ from rebalancer.drawing.bins import F64, Bins, bins
 from rebalancer.ledger.books import HOUR, MICRO, Books, micro, patience_seconds
 from rebalancer.ledger.inventory import Inventory, inventory
 from rebalancer.ledger.states import FREE
+from rebalancer.obs.journal_lines import NoJournal, journal_files, last_instant, within
+from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
+from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.days import Days, RecordedDay
 from rebalancer.report.lateness import ModelHour, autoscaler_of, played
-from rebalancer.report.reading import JournalRead, NoJournal, RecordedTurn, journal_files, last_instant, turns, within
+from rebalancer.report.predictions import predicted
 
 POINTS = 360  # of the picture
 
@@ -38,6 +41,7 @@ class Gathered:
     policy: the last policy in force.
     carries: by model what the journal's last look knows of a replica's requests.
     autoscaler: which peer stood for the autoscalers that were recorded: keda, hpa, or static where there are none.
+    predictions: of the UTC days that have ended, where they were asked for.
     """
 
     since: float
@@ -52,12 +56,15 @@ class Gathered:
     least_free: dict[tuple[int, str], int] = field(default_factory=dict)
     carries: dict[str, Carries] = field(default_factory=dict)
     autoscaler: str = "static"
+    predictions: list[DayPrediction] = field(default_factory=list)
 
 
-def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = lambda _: None) -> Gathered:
+def gather(
+    place: Path, last_seconds: float, heard: Callable[[float], None] = lambda _: None, *, predict: bool = False
+) -> Gathered:
     """Read the last `last_seconds` of the journal at `place`; `heard` is told the share that is done, 0-1.
 
-    Raises NoJournal.
+    `predict`: play every day that has ended as it was predicted, too, which takes minutes a day. Raises NoJournal.
     """
     files = journal_files(place)
     until = last_instant(files)
@@ -68,7 +75,7 @@ def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = la
     first = next((turn for turn in reader if turn.snapshot.at >= until - last_seconds), None)
     if first is None:
         raise NoJournal(f"{files[-1]} has no whole cycle: it begins with none of the keyframes that a reader needs")
-    gathering = _Gathering(first, until, tally)
+    gathering = _Gathering(first, until, tally, predict=predict)
     for turn in reader:
         gathering.see(turn)
     return gathering.end()
@@ -77,7 +84,7 @@ def gather(place: Path, last_seconds: float, heard: Callable[[float], None] = la
 class _Gathering:
     """The pass under way."""
 
-    def __init__(self, first: RecordedTurn, until: float, tally: JournalRead) -> None:
+    def __init__(self, first: RecordedTurn, until: float, tally: JournalRead, *, predict: bool) -> None:
         since = first.snapshot.at
         pieces = bins(max(1, int(until) - int(since)), POINTS)
         fine = Books(pieces.width * MICRO)
@@ -85,6 +92,8 @@ class _Gathering:
             since, until, Books(HOUR), fine, pieces, np.zeros(len(pieces.begins)), first.policy, tally
         )
         self._autoscaler: dict[str, int] = {}
+        self._predict = predict
+        self._writes = 0  # until the day began
         self._days = Days(self._play)
         self.see(first)
 
@@ -102,7 +111,8 @@ class _Gathering:
         into.carries.update((load.model, load.carries) for load in turn.snapshot.loads if load.carries is not None)
 
     def end(self) -> Gathered:
-        """No cycle follows."""
+        """No cycle follows, so the last day has not ended."""
+        self._predict = False
         self._days.end()
         return self._into
 
@@ -125,6 +135,9 @@ class _Gathering:
             np.add.at(into.late, np.clip(at, 0, len(into.late) - 1), late)
 
         into.hours += played(day, self._autoscaler, told)
+        if self._predict:
+            into.predictions += predicted(day, writes=into.tally.writes - self._writes)
+        self._writes = into.tally.writes
         into.autoscaler = autoscaler_of(list(day.models.values()))
 
 

@@ -23,6 +23,7 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.fluid.serving import serve
+from rebalancer.sim.record import Record
 from rebalancer.sim.suite.names import Entry, contender
 
 PATIENCE_SECONDS = 30.0  # as `rebalancer simulate` takes it
@@ -63,23 +64,23 @@ def played(
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
     """
-    models = {name: _served(of, day) for name, of in sorted(day.models.items())}
-    by_autoscaler = None if autoscaler_from is None else _by_autoscaler(day, models, autoscaler_from)
+    models = {name: served(of, day) for name, of in sorted(day.models.items())}
+    by_autoscaler = None if autoscaler_from is None else by_its_autoscaler(day, models, autoscaler_from).late
     hours = day.hours
     begins = np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
     rows: list[ModelHour] = []
-    for index, (name, served) in enumerate(models.items()):
+    for index, (name, model) in enumerate(models.items()):
         recorded = day.models[name]
         own = recorded.entry.entitlement
-        was = late_with(served, recorded.ready[: day.seconds])
-        alone = late_with(served, np.full(day.seconds, own, np.int32)) if own else None
+        was = late_with(model, recorded.ready[: day.seconds])
+        alone = late_with(model, np.full(day.seconds, own, np.int32)) if own else None
         told(day.since, was)
         late, work, requests = (
-            np.add.reduceat(of, begins) for of in (was, served.work, recorded.requests[: day.seconds])
+            np.add.reduceat(of, begins) for of in (was, model.work, recorded.requests[: day.seconds])
         )
         late_alone = None if alone is None else np.add.reduceat(alone, begins)
         late_auto = None if by_autoscaler is None else np.add.reduceat(by_autoscaler[index], begins)
-        seen = np.add.reduceat((recorded.ready[: day.seconds] > 0) | (served.work > 0.0), begins)
+        seen = np.add.reduceat((recorded.ready[: day.seconds] > 0) | (model.work > 0.0), begins)
         for at, begin in enumerate(begins):
             end = begins[at + 1] if at + 1 < len(begins) else day.seconds
             rows.append(
@@ -92,7 +93,7 @@ def played(
                     float(late[at]),
                     None if late_alone is None else float(late_alone[at]),
                     None if late_auto is None else float(late_auto[at]),
-                    needed(served, int(begin), int(end)),
+                    needed(model, int(begin), int(end)),
                 )
             )
     return rows
@@ -159,7 +160,7 @@ def _serve(  # noqa: PLR0913  # what the kernel takes
     return after
 
 
-def _served(of: ModelDay, day: RecordedDay) -> scenario.Model:
+def served(of: ModelDay, day: RecordedDay) -> scenario.Model:
     """The recorded day as the fluid path takes a model; work counts as requests where nobody counts those."""
     entry, policy = of.entry, day.policy
     work, requests = of.work[: day.seconds], of.requests[: day.seconds]
@@ -191,8 +192,8 @@ def autoscaler_of(days: Sequence[ModelDay]) -> str:
     return "keda" if "ScaledObject" in kinds else "hpa" if kinds else "static"
 
 
-def _by_autoscaler(day: RecordedDay, models: dict[str, scenario.Model], begin: dict[str, int]) -> F64:
-    """Late requests, shape (models, seconds); `begin` holds afterwards what each model ended with."""
+def by_its_autoscaler(day: RecordedDay, models: dict[str, scenario.Model], begin: dict[str, int]) -> Record:
+    """The day with its autoscaler in charge; `begin` holds afterwards what each model ended with."""
     for name, model in models.items():
         begin.setdefault(name, model.first)
     from_before = tuple(replace(model, first=begin[name]) for name, model in models.items())
@@ -202,4 +203,4 @@ def _by_autoscaler(day: RecordedDay, models: dict[str, scenario.Model], begin: d
     world = scenario.Scenario("recorded", "", from_before, day.nodes, day.seconds)
     record = play(world, entry.peer.make(entry.tuning), entry.name)
     begin.update(zip(models, (int(row[-1]) for row in record.ready), strict=True))
-    return record.late
+    return record

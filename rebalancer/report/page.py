@@ -21,6 +21,8 @@ from rebalancer.report.telling import (
     lasted,
     model_rows,
     pool_rows,
+    prediction_rows,
+    predictions_said,
     request_rows,
     title,
     words,
@@ -53,6 +55,9 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
         if any(row.name for row in rows):
             yield from _section(name, f"By {kind}", group_rows(kind, rows, of), "")
     yield from _section("pools", "By pool and instance type", pool_rows(of), _POOLS)
+    if of.predictions:
+        told = predictions_said(of.predictions)
+        yield from _section("predictions", "What was predicted, and what came", prediction_rows(of.predictions), told)
     if of.free:
         yield from _section("free", "GPUs that are free when", free_rows(of.free), _FREE)
     yield from _advice(of)

@@ -9,6 +9,7 @@ from rebalancer.domain.words import counted
 from rebalancer.ledger.books import MICRO
 from rebalancer.ledger.inventory import Shelf
 from rebalancer.ledger.states import BORROWED, FREE, OWNED_BUSY, OWNED_IDLE, UNKNOWN
+from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import Advice, IdleModel, advice, idle_models
 from rebalancer.report.bill import Bill, BillRow, bill, prices
 from rebalancer.report.free_hours import FreeHour, free_hours
@@ -90,6 +91,7 @@ class Report(Struct, frozen=True):
     advice: what the policy should say.
     free: GPUs that are free when.
     notes: what this report cannot know, as sentences.
+    predictions: what was predicted of each day, and what came, where that was asked for.
     """
 
     since: float
@@ -106,6 +108,7 @@ class Report(Struct, frozen=True):
     advice: tuple[Advice, ...]
     free: tuple[FreeHour, ...]
     notes: tuple[str, ...]
+    predictions: tuple[DayPrediction, ...] = ()
 
 
 class _Sums(NamedTuple):
@@ -115,8 +118,8 @@ class _Sums(NamedTuple):
     autoscaler: float | None
 
 
-def report(seen: Gathered, given_prices: Mapping[str, float]) -> Report:
-    """The report of what was gathered. Raises PriceUnknown."""
+def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Sequence[DayPrediction] = ()) -> Report:
+    """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
     money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves))
     rows = {row.name: row for row in money.models}
@@ -137,6 +140,7 @@ def report(seen: Gathered, given_prices: Mapping[str, float]) -> Report:
         advice=advice(seen),
         free=free_hours(seen.least_free),
         notes=tuple(_notes(seen, money, shelves)),
+        predictions=tuple(predictions),
     )
 
 

@@ -1,10 +1,12 @@
 """The report in words and columns: what the command prints at 80 columns, and the rows that the page shows too."""
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalancer.domain.words import counted
 from rebalancer.ledger.states import BORROWED, DOOMED, LOADING, OWNED_BUSY, OWNED_IDLE, TERMINATING, UNKNOWN
+from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
@@ -15,6 +17,7 @@ NONE = "(none)"  # of a team or a cost center: models without one, and what nobo
 DASH = "-"
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
+MOST_PREDICTIONS = 40  # lines of it, the last; the page and JSON have all
 MOST_ADVICE = 12  # lines of it; the page and JSON have all
 
 
@@ -152,6 +155,10 @@ def lines(of: Report) -> Iterator[str]:
     if of.services:
         yield ""
         yield from columns(request_rows(of))
+    if of.predictions:
+        yield ""
+        yield predictions_said(of.predictions)
+        yield from columns(prediction_rows(of.predictions[-MOST_PREDICTIONS:]))
     if of.idle:
         yield ""
         yield from (idle_said(of))
@@ -171,11 +178,42 @@ def lines(of: Report) -> Iterator[str]:
         yield patch(of.advice)
 
 
+def predictions_said(predictions: Sequence[DayPrediction]) -> str:
+    """How often what came was what had been predicted."""
+    known = [each.is_close for each in predictions if each.is_close is not None]
+    if not known:
+        return "Predicted of each day, and what came: nobody counts requests, so of late ones nothing is known."
+    return (
+        f"Predicted of each day, and what came: late requests within 20 % or 20 for {sum(known)} of"
+        f" {counted(len(known), 'day of a model', 'days of models')}."
+    )
+
+
+def prediction_rows(predictions: Sequence[DayPrediction]) -> list[list[str]]:
+    """A line for each day and model, heads first."""
+    rows = [["model", "day", "in charge", "late", "came", "GPU-h", "came", "close"]]
+    for each in predictions:
+        late, hours = (each.late_predicted, each.late), (each.gpu_hours_predicted, each.gpu_hours)
+        close = {None: DASH, True: "yes", False: "no"}[each.is_close]
+        told = [DASH if value is None else f"{value:,.0f}" for value in late]
+        told += [DASH if value is None else amount(value) for value in hours]
+        rows.append([each.model, each.day, each.in_charge, *told, close])
+    return rows
+
+
 def idle_said(of: Report) -> Iterator[str]:
     """A sentence for each idle model."""
     for each in of.idle:
         cost = "" if each.usd is None else f", {money(each.usd)} USD idle"
         yield f"{each.model} is idle: {100 * each.busy_share:.1f} % of {amount(each.gpu_hours)} GPU-hours busy{cost}."
+
+
+def folded(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines of at most 80 columns; tables and patches are narrower already."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()))
+        narrow = len(line) <= WIDE or "\n" in line
+        yield from [line] if narrow else textwrap.wrap(line, WIDE, subsequent_indent=f"{indent}  ")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

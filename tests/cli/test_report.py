@@ -4,8 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cli.entry import run
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Decision, Plan
+from rebalancer.obs import journal as lines
+from rebalancer.obs.predictions import stored
+from tests.builders import NOW, a_policy, a_snapshot
 from tests.report.month import write_month
 
 Captured = pytest.CaptureFixture[str]
@@ -64,3 +70,35 @@ def test_what_cannot_be_is_said_with_the_way_out(
 ) -> None:
     assert run(["report", "--journal", str(journal), *arguments]) != 0
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def over_midnight(tmp_path: Path) -> Path:
+    """Ten minutes up to midnight UTC, and a look of the next day."""
+    policy, midnight = a_policy(), (NOW // 86_400 + 1) * 86_400
+    looks = [replace(a_snapshot(policy, {"a": 2, "b": 1}, work={"a": 1.0}), at=midnight - 10.0 * n) for n in range(60, -1, -1)]  # noqa: E501  # fmt: skip
+    put_in_force = lines.policy_line(policy, looks[0].at, "code")
+    made = [lines.encode(put_in_force), *map(lines.encode, lines.keyframe(looks[0], Memory()))]
+    for number, look in enumerate(looks):
+        decision = Decision(Plan(look.cycle, look.at), Memory())
+        made.append(lines.encode(lines.cycle_line(looks[max(0, number - 1)], look, decision, put_in_force.digest)))
+    (tmp_path / "journal-000001.jsonl").write_bytes(b"".join(made))
+    return tmp_path
+
+
+def test_a_day_that_has_ended_is_predicted_stored_and_told(over_midnight: Path, capsys: Captured) -> None:
+    path = over_midnight / "predictions.jsonl"
+    words = ["report", "--journal", str(over_midnight), "--predictions", str(path)]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "Predicted of each day, and what came: " in said
+    assert [each.model for each in stored(path)] == ["a", "b"]
+    assert {each.seconds for each in stored(path)} == {590}
+    assert run([*words, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    assert [(each["model"], each["gpu_hours"]) for each in found] == [("a", pytest.approx(2 * 590 / 3600)), ("b", pytest.approx(590 / 3600))]  # noqa: E501  # fmt: skip
+
+
+def test_predictions_that_cannot_be_written_are_a_sentence(over_midnight: Path, capsys: Captured) -> None:
+    assert run(["report", "--journal", str(over_midnight), "--predictions", "/nowhere/x.jsonl"]) == 1
+    assert "/nowhere/x.jsonl: cannot be written" in capsys.readouterr().err

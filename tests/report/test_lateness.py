@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.obs.journal_reading import RecordedTurn
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay, work_of_one
 from rebalancer.report.lateness import late_with, needed, played
-from rebalancer.report.reading import RecordedTurn
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.scenario import Model, Scenario

@@ -1,53 +1,93 @@
-"""`rebalancer replay JOURNAL`."""
+"""`rebalancer replay JOURNAL`: every decision again; with --policy what another policy would have made of it."""
 
-from itertools import chain
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rebalancer.cli.failure import DIFFERS, DONE, FAILED, USAGE, Failed
-from rebalancer.cli.terminal.output import Output, OutputOption, show
+from rebalancer.cli.terminal.output import show
+from rebalancer.cli.terminal.reviewed import MaxOption, ReviewOutput, ReviewOutputOption, limits_of, show_review
+from rebalancer.cli.terminal.talk import QuietOption, Talk
 
 if TYPE_CHECKING:
     from rebalancer.domain.policy import Policy
     from rebalancer.loop.replay import Replay
 
 SHOWN = 5
+EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
+NOTHING = (
+    "no cycle could be replayed: the journal has no keyframe followed by a cycle; let the service run for a minute, or"
+    " give the file that begins before this one, too"
+)
 
 
-def command(
-    journals: Annotated[list[Path], typer.Argument(help="Journal files, oldest first.", metavar="JOURNAL...")],
+def command(  # one parameter an option
+    journals: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The service's journal folder, or files, oldest first; plain, .gz or .zst; - is standard input.",
+            metavar="JOURNAL...",
+        ),
+    ],
     policy: Annotated[Path | None, typer.Option(help="Decide by this policy instead of the recorded ones.")] = None,
-    output: OutputOption = Output.TABLE,
+    most: MaxOption = None,
+    output: ReviewOutputOption = ReviewOutput.TABLE,
+    quiet: QuietOption = False,
 ) -> int:
     """Re-make every decision of a journal from its inputs and compare byte by byte; exit 1 when one differs.
 
-    With --policy differences are what is asked for: then the exit code is 3 when there are any.
+    With --policy it reviews a change of policy: which decisions would be others, and, played again in the simulator,
+    late requests, GPU-hours and money under both. Then the exit code is 3 when a --max does not hold; without any
+    --max, when a decision would be another.
     """
+    limits = limits_of(most)
+    if policy is None and (limits or output is ReviewOutput.MARKDOWN):
+        raise Failed("--max and -o markdown are of a review: give --policy FILE, the policy that is proposed", USAGE)
+    other = None if policy is None else _policy(policy)
+    files = _files(journals)
+    if other is None or policy is None:
+        return _same(files, output)
+    _installed()
+    from rebalancer.report.reviewing import Proposal, review
+
+    with _progress(Talk(quiet)) as heard:
+        result = review(files, Proposal(other, policy.name, limits), heard)
+    if not result.cycles:
+        raise Failed(_damaged(result.damaged) or NOTHING)
+    show_review(output, result)
+    if limits:
+        return DONE if result.passes else DIFFERS
+    return DIFFERS if any(each.name == "changed-decisions" and each.after for each in result.measures) else DONE
+
+
+def _same(files: tuple[Path, ...], output: ReviewOutput) -> int:
     import msgspec
 
-    from rebalancer.loop.replay import replay
+    from rebalancer.loop.replay import again
+    from rebalancer.obs.journal_reading import JournalRead, turns
 
-    other = _policy(policy) if policy is not None else None
-    try:
-        found = replay(chain.from_iterable(_lines(path) for path in journals), other)
-    except ValueError as error:
-        raise Failed(f"{journals[0]}: {error}") from error
-    show(output, msgspec.json.encode(found), lambda: _said(found))
+    tally = JournalRead()
+    found = again(turns(files, tally), tally)
     if found.cycles == 0:
-        raise Failed("no cycle could be replayed: the journal has no keyframe followed by a cycle")
-    if not found.differences:
-        return DONE
-    return FAILED if other is None else DIFFERS
+        raise Failed(_damaged(found.damaged) or NOTHING)
+    show(output.plain, msgspec.json.encode(found), lambda: _said(found))
+    return FAILED if found.differences or len(found.damaged) > tally.cut_off else DONE
 
 
-def _lines(path: Path) -> list[bytes]:
+def _files(places: list[Path]) -> tuple[Path, ...]:
+    from rebalancer.obs.journal_lines import STANDARD_INPUT, NoJournal, journal_files
+
+    for place in places:
+        if place != STANDARD_INPUT and not place.exists():
+            raise Failed(f"{place}: no such file or folder")
     try:
-        with path.open("rb") as file:
-            return file.readlines()
-    except OSError as error:
-        raise Failed(f"{path}: {error.strerror}") from error
+        return tuple(path for place in places for path in journal_files(place))
+    except NoJournal as error:
+        raise Failed(str(error)) from error
 
 
 def _policy(path: Path) -> "Policy":
@@ -64,14 +104,30 @@ def _policy(path: Path) -> "Policy":
     return policy
 
 
+def _installed() -> None:
+    """Before a journal of gigabytes is read. Raises Failed."""
+    try:
+        import rebalancer.report.reviewing  # noqa: F401  # numba, a second
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
+
+
+def _damaged(damaged: "list[str] | tuple[str, ...]") -> str:
+    """What could not be read, where nothing could be."""
+    return f"no cycle could be read: {damaged[0]}" if damaged else ""
+
+
 def _said(found: "Replay") -> str:
     same = found.cycles - len(found.differences)
     lines = [f"{found.cycles} cycles replayed, {same} byte-equal, {len(found.differences)} differ"]
     lines.append(f"{found.changes} changes, {found.refusals} refusals")
     if found.skipped:
-        lines.append(f"{found.skipped} cycles before the first keyframe were skipped")
+        lines.append(f"{found.skipped} cycles without a keyframe before them were skipped")
     if found.other_code:
         lines.append(f"recorded by other code ({found.other_code}): differences may be that code's")
+    lines += [f"damaged: {each}" for each in found.damaged[:SHOWN]]
     lines += [f"line {each.line} cycle {each.cycle}: {each.what} differs" for each in found.differences[:SHOWN]]
     for each in found.differences[:1]:
         both = zip(each.recorded, each.replayed, strict=False)
@@ -79,3 +135,23 @@ def _said(found: "Replay") -> str:
         lines.append(f"  recorded ...{each.recorded[start : start + 180]}")
         lines.append(f"  replayed ...{each.replayed[start : start + 180]}")
     return "\n".join(lines)
+
+
+@contextmanager
+def _progress(talk: Talk) -> Iterator[Callable[[str, float], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if talk.quiet or not sys.stderr.isatty():
+        yield lambda _, __: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def heard(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=1.0)
+            progress.update(tasks[what], completed=share)
+
+        yield heard

@@ -16,9 +16,10 @@ from rebalancer.cli.terminal.talk import QuietOption, Talk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rebalancer.obs.predictions import DayPrediction
+
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
-COLUMNS = 80
 
 
 class ReportOutput(StrEnum):
@@ -40,6 +41,14 @@ def command(
     ] = None,
     parquet: Annotated[
         Path | None, typer.Option(help="Write the accounts by the hour there, as `-o csv` has them.", metavar="FILE")
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there;"
+            " the service shows the errors of predictions.jsonl beside its journal as a metric.",
+            metavar="FILE",
+        ),
     ] = None,
     price: Annotated[
         list[str] | None,
@@ -64,19 +73,19 @@ def command(
     _installed(page)
     import msgspec
 
+    from rebalancer.obs.journal_lines import NoJournal
     from rebalancer.report.bill import PriceUnknown, prices
     from rebalancer.report.export import as_csv, write_parquet
     from rebalancer.report.gathering import gather
-    from rebalancer.report.reading import NoJournal
     from rebalancer.report.report import report
-    from rebalancer.report.telling import lines
+    from rebalancer.report.telling import folded, lines
 
     given = _prices(price or [])
     talk = Talk(quiet)
     try:
         with _progress(talk) as heard:
-            seen = gather(journal, _seconds(last), heard)
-        result = report(seen, given)
+            seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
+        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions))
     except NoJournal as error:
         raise Failed(str(error)) from error
     except PriceUnknown as error:
@@ -94,17 +103,15 @@ def command(
     elif output is ReportOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        typer.echo("\n".join(_folded(lines(result))))
+        typer.echo("\n".join(folded(lines(result))))
 
 
-def _folded(lines: "Iterator[str]") -> Iterator[str]:
-    """Sentences in lines of at most 80 columns; tables and patches are narrower already."""
-    import textwrap
+def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":
+    """All that are there, those just made too. Raises Failed."""
+    from rebalancer.obs.predictions import store, stored
 
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()))
-        narrow = len(line) <= COLUMNS or "\n" in line
-        yield from [line] if narrow else textwrap.wrap(line, COLUMNS, subsequent_indent=f"{indent}  ")
+    _written(path, lambda: store(path, made))
+    return stored(path)
 
 
 def _seconds(last: str) -> float:

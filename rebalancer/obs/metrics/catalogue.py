@@ -195,6 +195,14 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
     ),
+    Metric(
+        "rebalancer_prediction_error_ratio",
+        GAUGE,
+        "Of the last UTC day that `rebalancer report --predictions` played: what was predicted with whoever was in "
+        "charge less what came, over what came (of late requests at least one).",
+        "ratio",
+        (MODEL, Label("quantity", ("late-requests", "gpu-hours"))),
+    ),
     Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "0 or 1", (POOL,)),
     Metric(
         "rebalancer_notice_action_seconds",

@@ -12,6 +12,7 @@ from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import MICRO, Books
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
+from rebalancer.obs.predictions import DayPrediction
 
 
 def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
@@ -43,6 +44,16 @@ def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
             sums[shelf.pool, model, state] += amount
     for (pool, model, state), amount in sums.items():
         yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, (pool, model, teams[model], state))
+
+
+def prediction_figures(predictions: Iterable[DayPrediction], policy: Policy) -> Iterator[Figure]:
+    """How far the newest prediction of each model was off, of all oldest first; nothing of models that left."""
+    models = {model.id for model in policy.models}
+    newest = {each.model: each for each in predictions if each.model in models}
+    for name, each in newest.items():
+        for quantity, error in (("late-requests", each.late_error), ("gpu-hours", each.gpu_hours_error)):
+            if error is not None:
+                yield Figure("rebalancer_prediction_error_ratio", error, (name, quantity))
 
 
 def start_figures(snapshot: Snapshot) -> Iterator[Figure]:

@@ -11,7 +11,8 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
-from rebalancer.loop.replay import Replay, Turn, compare, turns
+from rebalancer.loop.replay import Replay, compare
+from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns_in
 from rebalancer.planning import Memo
 from rebalancer.sim.product.clock import still
 
@@ -24,9 +25,9 @@ class RecordedPorts:
         self.memory = Memory()
         self.memo = Memo()
         self._found = found
-        self._turn: Turn | None = None
+        self._turn: RecordedTurn | None = None
 
-    def take(self, turn: Turn) -> None:
+    def take(self, turn: RecordedTurn) -> None:
         """What the next look shows, and what it is decided by."""
         self._turn = turn
         self.policy = turn.policy
@@ -55,11 +56,14 @@ class RecordedPorts:
 
 def feed(lines: Iterable[bytes]) -> Replay:
     """Turn the cycle on a journal's inputs. Raises ValueError naming the line that is not a journal's."""
-    found = Replay()
+    found, tally = Replay(), JournalRead()
     ports: RecordedPorts | None = None
     with still() as runner:
-        for turn in turns(lines, found):
+        for turn in turns_in(lines, tally):
             ports = ports or RecordedPorts(turn.policy, found)
             ports.take(turn)
             runner.run(cycle(turn.snapshot.at, ports))
+    if tally.damaged:
+        raise ValueError(tally.damaged[0])
+    found.skipped = tally.skipped
     return found

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli.failure import DIFFERS, DONE, Failed
-from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption, show
+from rebalancer.cli.terminal.output import ExitCodeOption, show
+from rebalancer.cli.terminal.reviewed import MaxOption, ReviewOutput, ReviewOutputOption, limits_of, show_review
 from rebalancer.cli.terminal.talk import QuietOption, Talk
 
 EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
@@ -94,7 +95,8 @@ def command(
         int | None,
         typer.Option(help="Seconds by which metrics lag. Default 1; for the benchmarks' cases as they have it.", min=0),
     ] = None,
-    output: OutputOption = Output.TABLE,
+    most: MaxOption = None,
+    output: ReviewOutputOption = ReviewOutput.TABLE,
     exit_code: ExitCodeOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -102,10 +104,13 @@ def command(
 
     A request is work for a replica: prompt tokens / prefill rate + generated tokens x seconds per token / batch. It
     violates its SLO when it waits longer than slo.latencySeconds (2 s without one). Replicas start in loadSeconds.
-    With --exit-code 3 says that the two differ in violations by more than chance.
+    With --exit-code 3 says that the two differ in violations by more than chance; so it does where a --max does not
+    hold of the run that is judged.
     """
+    limits = limits_of(most)
     try:
-        from rebalancer.cli.commands.simulate.simulation import SimulationRequest, simulate, written
+        from rebalancer.cli.commands.simulate.compared import check, compared
+        from rebalancer.cli.commands.simulate.simulation import SimulationRequest, is_alone, simulate, written
         from rebalancer.cli.commands.simulate.speeds import Speeds
 
         if page is not None:
@@ -122,17 +127,32 @@ def command(
     request = SimulationRequest(
         trace, row_seconds, policy, gpus or [], controller, compare, seed, traces, speeds, gpus_per_node, metrics_delay
     )
+    reviewed = bool(limits) or output is ReviewOutput.MARKDOWN
+    check(limits, alone=reviewed and is_alone(request))
     talk = Talk(quiet)
     simulated = simulate(request, talk)
     result, outcomes = simulated.result, [run.outcome for run in simulated.runs]
     if page is not None:
         written(page, simulated)
         talk.say(f"plots in {page}")
-    show(
-        output,
-        msgspec.json.encode(result),
-        lambda: _said(simulated.title, simulated.words, rows(outcomes, wide=output is Output.WIDE)),
-    )
+    review = compared(simulated, limits) if reviewed else None
+    if output is ReviewOutput.MARKDOWN and review is not None:
+        show_review(output, review)
+    else:
+        judged = () if review is None else review.limits
+        body = {**msgspec.to_builtins(result), **({"limits": judged} if judged else {})}
+        show(
+            output.plain,
+            msgspec.json.encode(body),
+            lambda: "\n".join(
+                [
+                    _said(simulated.title, simulated.words, rows(outcomes, wide=output is ReviewOutput.WIDE)),
+                    *(f"{'ok' if each.holds else 'no'}  {each.said}" for each in judged),
+                ]
+            ),
+        )
+    if review is not None and not review.passes:
+        return DIFFERS
     return DIFFERS if exit_code and result.difference is not None and result.difference.counts else DONE
 
 

@@ -191,9 +191,21 @@ def _checked(content: bytes, name: str) -> Policy:
 Sided = Callable[[Ours | Entry, Policy, str | None], Side]
 
 
+def is_alone(request: SimulationRequest) -> bool:
+    """Whether one run is asked for. Raises Failed."""
+    try:
+        return _against(request, contender(request.controller)) == ALONE
+    except UnknownController as wrong:
+        raise Failed(str(wrong), USAGE) from wrong
+
+
+def _against(request: SimulationRequest, who: Ours | Entry) -> str:
+    return request.compare or (TUNED if isinstance(who, Ours) else ALONE)
+
+
 def _sides(request: SimulationRequest, policy: Policy, policy_name: str, side: Sided) -> list[Side]:
     who = contender(request.controller)
-    compare = request.compare or (TUNED if isinstance(who, Ours) else ALONE)
+    compare = _against(request, who)
     if compare == ALONE:
         return [side(who, policy, None)]
     if not _is_file(compare):

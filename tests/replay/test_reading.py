@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.obs import journal
-from rebalancer.report.reading import JournalRead, NoJournal, RecordedTurn, journal_files, last_instant, turns, within
+from rebalancer.obs.journal_lines import NoJournal, journal_files, last_instant, within
+from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
 from tests.builders import NOW, a_policy, a_snapshot
 
 POLICY = a_policy()

@@ -1,0 +1,94 @@
+"""The lines of a journal as it lies there: a folder, a file, standard input; plain, gzipped or packed by zstd.
+
+What packed a file is seen by its first bytes, whatever it is called.
+"""
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from io import BufferedReader
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from rebalancer.obs import journal
+from rebalancer.obs.journal_files import PATTERN
+
+STANDARD_INPUT = Path("-")
+GZIPPED, BY_ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes
+PACKED = ("", ".gz", ".zst")  # how the names of a folder's files may end
+
+
+class NoJournal(Exception):
+    """There is nothing to read; the text says where it was looked for and what to do."""
+
+
+def journal_files(place: Path) -> tuple[Path, ...]:
+    """The files of a journal, oldest first: a folder's, or the one file. Raises NoJournal."""
+    if place == STANDARD_INPUT or place.is_file():
+        return (place,)
+    files = sorted((path for end in PACKED for path in place.glob(f"{PATTERN}{end}")), key=lambda path: path.name)
+    if not files:
+        raise NoJournal(f"no journal in {place}: give the service's folder (REBALANCER_JOURNAL_DIR) or a file of it")
+    return tuple(files)
+
+
+def last_instant(files: Sequence[Path]) -> float:
+    """When the last recorded cycle was. Raises NoJournal."""
+    for path in reversed(files):
+        latest = None
+        for raw in lines_of(path):
+            mark = journal.MARK.match(raw[: journal.MARK_BYTES])
+            latest = float(mark[2]) if mark is not None else latest
+        if latest is not None:
+            return latest
+    raise NoJournal(f"{files[-1]} has no cycle yet: let the service run for a minute")
+
+
+def within(files: Sequence[Path], since: float) -> tuple[Path, ...]:
+    """The files that may tell of what was from `since` on: all but those that end before."""
+    begins = [(path, _first_instant(path)) for path in files]
+    of_then = list(files)
+    for (path, _), (_, begin) in pairwise(begins):
+        if begin is not None and begin <= since:
+            of_then.remove(path)
+    return tuple(of_then)
+
+
+def lines_of(path: Path, lost: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
+    """The lines of a file; `lost` is told, as a sentence, why one ends before its end."""
+    try:
+        with _opened(path) as raw, closing(_unpacked(raw)) as handle:
+            yield from handle
+    except ModuleNotFoundError:
+        lost(f"{path.name} is packed by zstd: unpack it (zstd -d {path.name}), or pip install 'rebalancer[sim]'")
+    except (OSError, EOFError, zlib.error) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        lost(f"{path.name} cannot be read to its end ({why})")
+
+
+def _opened(path: Path) -> BufferedReader:
+    return open(0, "rb", closefd=False) if path == STANDARD_INPUT else path.open("rb")  # no path; who asks closes it
+
+
+def _unpacked(raw: BufferedReader) -> BinaryIO:
+    begin = raw.peek(len(BY_ZSTD))
+    if begin.startswith(GZIPPED):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    return _by_zstd(raw) if begin.startswith(BY_ZSTD) else raw
+
+
+def _by_zstd(raw: BufferedReader) -> BinaryIO:
+    """Raises ModuleNotFoundError without pyarrow."""
+    from pyarrow import CompressedInputStream, PythonFile  # noqa: PLC0415  # an extra, half a second
+
+    return cast("BinaryIO", BufferedReader(CompressedInputStream(PythonFile(raw, "r"), "zstd")))
+
+
+def _first_instant(path: Path) -> float | None:
+    for raw in lines_of(path):
+        mark = journal.MARK.match(raw[: journal.MARK_BYTES])
+        if mark is not None:
+            return float(mark[2])
+    return None

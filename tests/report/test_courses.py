@@ -1,0 +1,62 @@
+"""A recorded day under two policies: both begin with what was recorded and get the same work."""
+
+import pytest
+
+from rebalancer.domain.policy import Policy
+from rebalancer.report.courses import Courses, play_both
+from rebalancer.report.days import ModelDay, RecordedDay
+from tests.builders import NOW, a_model, a_policy, a_pool
+
+SECONDS = 900
+SIGNALS = {"concurrency": {"per_replica": 4.0}, "latency": True}
+
+
+def a_ruling(most: int, gpus: int, name: str = "a") -> Policy:
+    model = a_model(name, entitlement=2, max_replicas=most, signals=SIGNALS)
+    return a_policy(model, pools=(a_pool(gpu_limit=gpus, price_per_gpu_hour=2.0),))
+
+
+def a_day(policy: Policy, *, work: float, ready: int, nodes: tuple[int, ...]) -> RecordedDay:
+    day = RecordedDay(int(NOW), policy, SECONDS, nodes=nodes)
+    model = ModelDay(policy.models[0], ready, (1, 8))
+    model.work[:SECONDS], model.requests[:SECONDS], model.ready[:SECONDS] = work, 4.0 * work, ready
+    day.models[policy.models[0].id] = model
+    return day
+
+
+def played(day: RecordedDay, other: Policy) -> Courses:
+    courses = Courses()
+    play_both(day, other, courses, lambda _, __: None)
+    return courses
+
+
+def test_the_same_policy_takes_the_same_course() -> None:
+    policy = a_ruling(most=4, gpus=4)
+    courses = played(a_day(policy, work=3.5, ready=2, nodes=(4,)), policy)
+    assert courses.before.late == courses.after.late
+    assert courses.before.gpu_hours == courses.after.gpu_hours
+    assert courses.before.late["a"] > 0.0
+    assert courses.late_recorded > courses.before.late["a"]  # it is given replicas that were not recorded
+    assert courses.requests == {"a": pytest.approx(14.0 * SECONDS)}
+    assert courses.before.usd == pytest.approx(4 * 2.0 * SECONDS / 3600)
+
+
+def test_both_begin_with_the_recorded_replicas() -> None:
+    policy = a_ruling(most=4, gpus=4)
+    late = [played(a_day(policy, work=3.5, ready=ready, nodes=(4,)), policy).after.late["a"] for ready in (2, 4)]
+    assert late[0] > 0.0 == late[1]
+
+
+def test_a_higher_limit_of_gpus_brings_as_many_more_than_were_recorded() -> None:
+    recorded = a_ruling(most=8, gpus=4)
+    day = a_day(recorded, work=5.0, ready=3, nodes=(3,))  # one of four GPUs was never there
+    courses = played(day, a_ruling(most=8, gpus=8))
+    assert courses.after.late["a"] < 0.5 * courses.before.late["a"]
+    assert courses.before.gpu_hours <= 3 * SECONDS / 3600 + 0.01
+    assert 3 * SECONDS / 3600 < courses.after.gpu_hours <= 7 * SECONDS / 3600
+
+
+def test_a_model_that_is_in_one_policy_only_counts_in_neither() -> None:
+    recorded = a_ruling(most=4, gpus=4)
+    courses = played(a_day(recorded, work=3.5, ready=2, nodes=(4,)), a_ruling(most=4, gpus=4, name="b"))
+    assert (courses.before.late, courses.after.late, courses.requests, courses.late_recorded) == ({}, {}, {}, 0.0)

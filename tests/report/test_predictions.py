@@ -1,0 +1,122 @@
+"""What is predicted of a day from its work alone, held against what came."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.readings import Reading
+from rebalancer.obs.journal_reading import RecordedTurn
+from rebalancer.obs.predictions import AUTOSCALER, US, DayPrediction, store, stored
+from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
+from rebalancer.report.lateness import served
+from rebalancer.report.predictions import came, predicted
+from rebalancer.report.telling import prediction_rows, predictions_said
+from tests.builders import NOW, a_model, a_policy, a_snapshot
+from tests.report.calibration import day_number, predictions_of, recorded, truths_of
+from tests.sim.product.scenarios import a_surge
+
+SECONDS = 600
+ONE = DayPrediction(
+    day="2027-01-15", model="a", seconds=DAY, in_charge=AUTOSCALER, requests=1000.0, late_by_autoscaler=120.0,
+    late_by_us=40.0, late=100.0, late_by="latency", gpu_hours_by_autoscaler=11.0, gpu_hours_by_us=9.0, gpu_hours=10.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("in_charge", [AUTOSCALER, US])
+def test_a_day_is_held_against_the_course_of_whoever_was_in_charge(in_charge: str, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    truths = truths_of(recorded(a_surge(1200), path, in_charge=in_charge))
+    made = predictions_of(path)
+    assert [(each.model, each.in_charge) for each in made] == [(name, in_charge) for name in "abc"]
+    for each in made:
+        true = truths[day_number(each), each.model]
+        assert each.late == pytest.approx(true.late, rel=0.2, abs=20.0)  # what the journal says came did come
+        assert each.gpu_hours == pytest.approx(true.gpu_hours, rel=0.03)
+        assert each.gpu_hours_predicted == pytest.approx(true.gpu_hours, rel=0.25)
+    calm = [each for each in made if each.model != "a"]
+    assert all(each.is_close for each in calm)
+    surging = made[0]
+    assert surging.late_by_us is not None
+    assert surging.late_by_autoscaler is not None
+    assert surging.late_by_us < surging.late_by_autoscaler
+
+
+def test_errors_are_over_what_came_and_a_few_requests_are_close_whatever_their_share() -> None:
+    assert ONE.late_error == pytest.approx(0.2)
+    assert ONE.gpu_hours_error == pytest.approx(0.1)
+    assert ONE.is_close
+    by_us = replace(ONE, in_charge=US)
+    assert by_us.late_error == pytest.approx(-0.6)
+    assert by_us.is_close is False
+    assert replace(ONE, late=3.0, late_by_autoscaler=22.0).is_close
+    assert not replace(ONE, late=3.0, late_by_autoscaler=24.0).is_close
+    assert replace(ONE, late=None).is_close is None
+    assert replace(ONE, late=0.0, late_by_autoscaler=5.0).late_error == 5.0
+
+
+def a_told_day(latency: float, told: int) -> tuple[ModelDay, RecordedDay]:
+    """2 requests a second on replicas that carry all of it; users saw `latency` in the first `told` seconds."""
+    policy = a_policy(a_model("a", entitlement=3, slo={"latency_seconds": 2.0}))
+    day = RecordedDay(int(NOW), policy, SECONDS, nodes=(8,))
+    of = ModelDay(policy.models[0], 3, (1, 8))
+    of.work[:SECONDS], of.requests[:SECONDS], of.ready[:SECONDS] = 2.0, 2.0, 3
+    of.latency[:told] = 0.5
+    of.latency[: told // 2] = latency
+    day.models["a"] = of
+    return of, day
+
+
+def test_what_came_is_by_the_latency_that_users_saw_where_it_is_told() -> None:
+    of, day = a_told_day(2.5, SECONDS)
+    assert came(of, served(of, day), SECONDS) == (2.0 * SECONDS / 2, "latency")
+    of, day = a_told_day(1.9, SECONDS)
+    assert came(of, served(of, day), SECONDS) == (0.0, "latency")
+
+
+def test_where_latency_is_not_told_what_came_is_by_the_recorded_replicas() -> None:
+    of, day = a_told_day(2.5, SECONDS // 2)
+    assert came(of, served(of, day), SECONDS) == (0.0, "replicas")
+
+
+def test_without_counted_requests_nothing_is_said_of_late_ones() -> None:
+    of, day = a_told_day(2.5, SECONDS)
+    of.requests[:] = 0.0
+    (made,) = predicted(day, writes=0)
+    assert (made.requests, made.late, made.late_predicted, made.is_close) == (None, None, None, None)
+    assert made.gpu_hours == pytest.approx(3 * SECONDS / 3600)
+    assert "nobody counts requests" in predictions_said([made])
+
+
+def test_a_day_ends_at_midnight_utc_and_an_old_latency_is_none() -> None:
+    policy = a_policy()
+    days: list[RecordedDay] = []
+    gathering = Days(days.append)
+    midnight = (NOW // DAY + 1) * DAY
+    for at, measured in ((midnight - 20.0, 5.0), (midnight - 10.0, 5.0), (midnight, 5.0), (midnight + 10.0, 400.0)):
+        look = a_snapshot(policy, {"a": 2}, work={"a": 1.0})
+        load = replace(look.loads[0], signals={"latency": Reading(3.0, at - measured, 1.0)})
+        gathering.see(RecordedTurn(replace(look, at=at, loads=(load, *look.loads[1:])), policy, ""), 60.0)
+    gathering.end()
+    assert [(day.since, day.seconds) for day in days] == [(midnight - 20, 10), (midnight, 10)]
+    assert list(days[0].models["a"].latency[:11]) == pytest.approx([3.0] * 10 + [np.nan], nan_ok=True)
+    assert np.isnan(days[1].models["a"].latency[:10]).all()
+
+
+def test_the_store_keeps_what_was_made_of_more_of_a_day_and_skips_what_is_no_prediction(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    assert stored(path) == ()
+    store(path, [replace(ONE, day="2027-01-16"), ONE])
+    with path.open("ab") as file:
+        file.write(b'{"day":\n')
+    store(path, [replace(ONE, seconds=60, late=7.0)])
+    assert stored(path) == (ONE, replace(ONE, day="2027-01-16"))
+
+
+def test_the_report_says_how_often_it_was_close_and_shows_each_day() -> None:
+    off = replace(ONE, model="b", late=500.0)
+    assert "within 20 % or 20 for 1 of 2 days of models" in predictions_said([ONE, off])
+    heads, one, other = prediction_rows([ONE, off])
+    assert one == ["a", "2027-01-15", "autoscaler", "120", "100", "11.0", "10.0", "yes"]
+    assert (len(heads), other[-1]) == (len(one), "no")
