@@ -177,7 +177,7 @@ def _passes(seen: Foresight, move: Move, model: Model) -> Iterator[str]:
 
 
 def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float | None:
-    """When the last new replica serves: after the graces of those that go first, or its node's coming; None: unknown."""
+    """When the last new replica serves: after the graces of those that go, or its node's coming. None: unknown."""
     if move.change is None:
         return None
     view = next((each for each in known.snapshot.models if each.id == model.id), None)

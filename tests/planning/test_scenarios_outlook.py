@@ -155,7 +155,8 @@ class TestWhatIsTold:
         steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
         assert steps["outlook"].said == (
             "a level of 2 replicas of work, looked 150 s ahead by 30 replays of its past; with a chance of 30% the "
-            "level is 5 by now, so 2.9 is expected; in the last hour it was off by 0.2, where a plain slow mean was off by 0.3"
+            "level is 5 by now, so 2.9 is expected; in the last hour it was off by 0.2, where a plain slow mean was "
+            "off by 0.3"
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
@@ -176,7 +177,9 @@ class TestWhatIsTold:
         assert share.said == f"16 replicas of the GPUs there are; {late}"
         assert unmet_of(plan, "b") is None
 
-    def test_late_in_the_share_is_counted_as_in_the_sentence_of_who_is_short_and_the_cost_has_its_own_word(self) -> None:
+    def test_late_in_the_share_is_counted_as_in_the_sentence_of_who_is_short_and_the_cost_has_its_own_word(
+        self,
+    ) -> None:
         story = a_story(held=4)
         story.load("b", {"concurrency": 20.0}, Work(5.0, 5.0, 5.0, 5.0))
         costs = {count: 80.0 * (17 - count) for count in range(1, 17)}
@@ -188,7 +191,9 @@ class TestWhatIsTold:
         assert "10 with 16; cost, with what waits then and its priority: " in share.said
         unmet = unmet_of(plan, "b")
         assert unmet is not None
-        assert unmet.lateness.startswith("5 replicas of work on 4, about 130 of 900 requests late in 150 s at a level of 6")
+        assert unmet.lateness.startswith(
+            "5 replicas of work on 4, about 130 of 900 requests late in 150 s at a level of 6"
+        )
 
     def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:
         # Two of a's four replicas are worth 30 late requests each to b, and 1 here.
