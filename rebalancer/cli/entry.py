@@ -73,7 +73,7 @@ def run(arguments: list[str]) -> int:
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(in_words(wrong.format_message(), lambda: models("")), wrong.exit_code)
+        return _error(in_words(wrong.format_message(), lambda: models(""), arguments), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted
