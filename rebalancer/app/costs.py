@@ -43,7 +43,8 @@ def _more_late(outlook: Outlook, work: float | None, counts: tuple[int, int], pr
     told = figure(max(0.0, late - spared))
     many = "no" if told == "0" else f"about {told}"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    return f"{many} more {of} in {outlook.horizon_seconds} s than with {more}{outlook.at_level(work)}"
+    said = f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
+    return ", ".join(filter(None, [said, outlook.at_level(work)]))
 
 
 def _counts(course: Course, turn: int) -> dict[str, int]:

@@ -70,7 +70,7 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
         replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
     )
     seen = preview(replace_snapshot(known, loads=loads), "cap", "llama-70b", 3)
-    more = "about 90 more of 975 requests late in 150 s than with 6 at a level of 6.5"
+    more = "about 90 more of 975 requests late in 150 s than with 6, at a level of 6.5"
     assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
     assert seen.lines[-1] == f"cost {seen.costs[0]}"
     assert (seen.unmet_before, seen.unmet_after) == (1, 4)

@@ -22,6 +22,7 @@ from rebalancer.planning.facts.scene import PodPlacement
 
 REPLICAS = (1, 2, 4)  # more than it has: what is asked about
 HOUR = 60  # minutes
+LEAST_MINUTES = 5  # of the last hour: of fewer nothing is said
 FOR_WANT_OF_GPUS = frozenset({"budget", "fit"})  # constraints that more GPUs lift
 LATE_SHARE = 0.01  # of the requests: with fewer of them late nobody is called, and no GPU is worth its price
 SLO_SECONDS = 5.0  # how long a request may wait where no SLO says; as `rebalancer simulate` takes it
@@ -35,7 +36,7 @@ class WithMore(Struct, frozen=True):
     gpus: GPUs more; 0: as it is.
     replicas: replicas that they carry, as far as the policy's maxReplicas lets it have them.
     late_soon: requests that will be late until the horizon, of those that come until then.
-    late_last_hour: requests that were late in the last hour, by its minutes played again.
+    late_last_hour: requests that were late in the last hour, or what is known of it, by its minutes played again.
     """
 
     gpus: int
@@ -75,12 +76,13 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     load = next((each for each in data.snapshot.loads if each.model == model.id), None)
     outlook = None if load is None or load.outlook is None or load.outlook.deferred else load.outlook
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
-    rows = tuple(_rows(model, decision, outlook, _last_hour(day, model, data.status.at)))
+    hour = _last_hour(day, model, data.status.at)
+    rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[0]).sum())
     helps, why = _verdict(model, decision, lacks, view, rows, outlook)
     pools = tuple(_fit(model, pool, view, data.snapshot.pools) for pool in data.policy.pools)
     horizon = None if outlook is None else outlook.horizon_seconds
     answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools)
-    lines = _lines(answer, outlook)
+    lines = _lines(answer, outlook, minutes, short=lacks is not None)
     return printed(MoreGpus(answer.at, answer.model, helps, why, horizon, rows, pools, tuple(lines)))
 
 
@@ -114,7 +116,7 @@ def _played(model: Model, outlook: Outlook | None, minutes: "tuple[np.ndarray, n
     is late, and who would wait beyond `PATIENCE_SECONDS` gives up. Bursts shorter than a minute are not seen.
     """
     work, ready = minutes
-    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(work).sum() < HOUR / 4:
+    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(work).sum() < LEAST_MINUTES:
         return None
     may_wait = SLO_SECONDS if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0
@@ -232,16 +234,21 @@ def _landing(model: Model, target: TargetView) -> PodPlacement:
 # --- in words
 
 
-def _lines(answer: MoreGpus, outlook: Outlook | None) -> Iterator[str]:
+def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bool) -> Iterator[str]:
+    """`minutes`: known of the last hour. Of who is not `short` the outlook's mean is of surges that may come again."""
     verdict = {True: "yes", False: "no", None: "unknown"}[answer.helps]
     yield f"{answer.model}: would more GPUs help? {verdict}: {answer.why}"
     soon = [(row.gpus, row.late_soon) for row in answer.with_more if row.late_soon is not None]
     if soon and outlook is not None:
         of = counted(round(outlook.expected_requests), "request")
-        yield f"{'now':<6} late of {of} in the next {outlook.horizon_seconds} s: {_each(soon)}"
+        if short:
+            yield f"{'now':<6} late of {of} in the next {outlook.horizon_seconds} s: {_each(soon)}"
+        else:
+            yield f"{'surge':<6} it is in time; in the mean over surges of its past, of {of} late: {_each(soon)}"
     hour = [(row.gpus, row.late_last_hour) for row in answer.with_more if row.late_last_hour is not None]
     if hour:
-        yield f"{'hour':<6} late in the last hour, its minutes played again: {_each(hour)}"
+        known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
+        yield f"{'hour':<6} late in the last hour{known}, played again: {_each(hour)}"
     for fit in answer.pools:
         price = "no price known (pricePerGpuHour)" if fit.usd_per_gpu_hour is None else f"{fit.usd_per_gpu_hour:g} USD"
         per = "" if fit.usd_per_gpu_hour is None else " a GPU-hour"

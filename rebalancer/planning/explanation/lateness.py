@@ -67,7 +67,8 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
     many = "none" if figure(late) == "0" else f"about {figure(late)}"
     of = counted(round(outlook.expected_requests), "request")
     said = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
-    return ", ".join(filter(None, [busy, f"{said} in {outlook.horizon_seconds} s{outlook.at_level(work)}"]))
+    until = " ".join(filter(None, [f"{said} in {outlook.horizon_seconds} s", outlook.at_level(work)]))
+    return ", ".join(filter(None, [busy, until]))
 
 
 def in_time(model: ModelShare) -> str:
