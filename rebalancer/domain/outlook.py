@@ -83,7 +83,7 @@ class Outlook(Struct, frozen=True):
         return self.expected_level * self.horizon_seconds / self.work_of_one if self.work_of_one > 0.0 else 0.0
 
     def at_level(self, work: float | None) -> str:
-        """`at a level of 1.9`: what all figures of lateness are of, where the work that is seen now is another; else ""."""
+        """`at a level of 1.9`: what figures of lateness are of, where the work seen now is another; else ""."""
         level = figure(self.expected_level)
         return "" if work is not None and figure(work) == level else f"at a level of {level}"
 
