@@ -1,8 +1,8 @@
 """The pictures of the pages, drawn from data where they show data: `python -m tests.docs.pictures`.
 
 `recorded.json` holds what a run of `rebalancer demo` recorded (`tests.docs.record`), in seconds of its world;
-`value.svg` has the table of docs/benchmarks.md. They are 420 units wide with letters of 12, so that a telephone's 380 pixels show letters of 11, and
-bring their own ground, so that they read the same on a light page and on a dark one.
+`value.svg` has the table of docs/benchmarks.md. They are 420 units wide with letters of 12, so that a telephone's 380
+pixels show letters of 11, and bring their own ground, so that they read the same on a light page and on a dark one.
 """
 
 import re
