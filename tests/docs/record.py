@@ -25,8 +25,8 @@ def recorded(journal: Path) -> dict[str, Any]:
     """As `tests.docs.pictures.Recorded`. Raises StopIteration where the journal has no such story."""
     with journal.open("rb") as lines:
         cycles = [(turn.snapshot, from_bytes(turn.plan, Plan)) for turn in turns(lines, Replay())]
-    first, plan = next(
-        (seen, plan)
+    first = next(
+        seen
         for seen, plan in cycles
         if any(change.model == "code" and "chat" in change.recipients for change in plan.changes)
     )
