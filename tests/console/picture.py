@@ -6,7 +6,7 @@ The scene is console data of one instant (03:12:07), so that the picture shows t
 import asyncio
 import sys
 
-from playwright.async_api import async_playwright
+from playwright.async_api import ViewportSize, async_playwright
 
 from tests.console.conftest import ARGUMENTS
 from tests.console.server import SceneServer
@@ -14,7 +14,7 @@ from tests.docs.pictures import PICTURES
 from tests.testbed.system import program
 
 FILE = PICTURES / "console.png"
-SEEN = {"width": 1100, "height": 860}  # pixels: what needs a person, pools, last hours
+SEEN: ViewportSize = {"width": 1100, "height": 860}  # pixels: what needs a person, pools, last hours
 
 
 async def picture() -> None:
