@@ -27,22 +27,24 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
         work = None if load is None else load.work.short if name in surges else load.work.last_60s
         outlook = None if load is None else load.outlook
         busy = "" if work is None else f"{work_of(work)} on {left}"
-        late = "" if outlook is None else _more_late(outlook, left, most, model.priority)
+        late = "" if outlook is None else _more_late(outlook, work, (left, most), model.priority)
         yield f"{name} {does} {replicas(most - left)}: {', '.join(filter(None, [busy, late])) or UNKNOWN}"
 
 
-def _more_late(outlook: Outlook, fewer: int, more: int, priority: int) -> str:
-    """What fewer replicas make late that more would not; "" where either count was not played.
+def _more_late(outlook: Outlook, work: float | None, counts: tuple[int, int], priority: int) -> str:
+    """What the first count of replicas makes late that the second would not; "" where either was not played.
 
     The difference, since what is late with either holds the same surges of the past.
     """
+    fewer, more = counts
     late, spared = outlook.late_with(fewer, priority), outlook.late_with(more, priority)
     if late is None or spared is None or outlook.deferred:
         return ""
     told = figure(max(0.0, late - spared))
     many = "no" if told == "0" else f"about {told}"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    return f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
+    said = f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
+    return ", ".join(filter(None, [said, outlook.at_level(work)]))
 
 
 def _counts(course: Course, turn: int) -> dict[str, int]:

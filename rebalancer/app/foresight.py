@@ -3,7 +3,7 @@
 `now` is what the next cycle would write, `then` what the one after it would, once what `now` asked for has happened.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
 from rebalancer.planning.guard_preview import passed_guards
@@ -119,9 +120,9 @@ def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...
 def _course(known: Known, snapshot: Snapshot) -> Course:
     rules = known.policy.nodes
     first = decide(snapshot, known.policy, known.memory)
-    after = happened(snapshot, first.plan)
+    after = happened(snapshot, first.plan, known.policy)
     second = decide(after, known.policy, first.memory)
-    last = happened(after, second.plan)
+    last = happened(after, second.plan, known.policy)
     unmet = sum(row.replicas for row in decide(last, known.policy, second.memory).plan.unmet)
     return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), unmet)
 
@@ -142,10 +143,10 @@ def _moves(without: Course, course: Course) -> Iterator[Move]:
         changes = {(change.model, change.target.pool): change for change in plan.changes}
         for key, after in course.held[turn + 1].items():
             before, otherwise = course.held[turn][key], without.held[turn + 1][key]
-            stays = before == after
-            if after == otherwise or (stays and (turn or without.held[turn][key] == otherwise)):
-                continue
-            yield Move(turn, *key, before, after, otherwise, None if stays else changes.get(key))
+            stays, change = before == after, changes.get(key)
+            moved = after != otherwise and not (stays and (turn or without.held[turn][key] == otherwise))
+            if moved or (change is not None and change.kind == "replace"):  # as many as before, on other GPUs
+                yield Move(turn, *key, before, after, otherwise, None if stays else change)
 
 
 def _news(without: Plan, plan: Plan) -> tuple[Refusal, ...]:
@@ -153,15 +154,19 @@ def _news(without: Plan, plan: Plan) -> tuple[Refusal, ...]:
     return tuple(each for each in plan.refusals if (each.guard, each.subject) not in old)
 
 
-def happened(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The world once all that `plan` asks of targets has come: pods gone, pods there, windows of the guards used up."""
+def happened(snapshot: Snapshot, plan: Plan, policy: Policy) -> Snapshot:
+    """The world once all that `plan` asks for has come: pods gone, pods and nodes there, guards' windows used up."""
+    snapshot, brought = _with_nodes(snapshot, plan, policy)
     by_part = {(change.model, change.target.pool): change for change in plan.changes}
     outcomes = [Outcome(intent_of(one, plan.cycle, plan.at), plan.at, WRITTEN) for one in plan.changes]
     models = tuple(
         replace(
             model,
             targets=tuple(
-                _carried_out(target, by_part.get((model.id, target.pool)), plan.at) for target in model.targets
+                _carried_out(
+                    target, by_part.get((model.id, target.pool)), brought.get((model.id, target.pool), ()), plan.at
+                )
+                for target in model.targets
             ),
         )
         for model in snapshot.models
@@ -169,12 +174,53 @@ def happened(snapshot: Snapshot, plan: Plan) -> Snapshot:
     return replace(snapshot, models=models, cycle=snapshot.cycle + 1, outcomes=tuple(outcomes))
 
 
-def _carried_out(target: TargetView, change: Change | None, at: float) -> TargetView:
+def _with_nodes(snapshot: Snapshot, plan: Plan, policy: Policy) -> tuple[Snapshot, dict[Key, tuple[str, ...]]]:
+    """The world with the nodes that the plan's node grants wait for, and the new node of each of their replicas."""
+    pools = {view.name: view for view in snapshot.pools}
+    per_node = {pool.name: pool.gpus_per_node for pool in policy.pools}
+    limits = {each.name: each.limit_to for each in plan.node_pools if each.kind == "limit"}
+    brought: dict[Key, tuple[str, ...]] = {}
+    for change in (one for one in plan.changes if one.grant is not None and one.replicas_to > one.replicas_from):
+        target, view = change.target, pools[change.target.pool]
+        fitting = max(1, per_node[view.name] // target.gpus_per_pod)
+        replicas = change.replicas_to - change.replicas_from - len(change.nodes)
+        count = -(-replicas * target.pods_per_replica // fitting)
+        names = tuple(f"to-come/{change.grant}/{number}" for number in range(count))
+        brought[change.model, view.name] = tuple(
+            names[number * target.pods_per_replica // fitting] for number in range(replicas)
+        )
+        pools[view.name] = _grown(view, change.node_pool or "", names, per_node[view.name], limits)
+    return replace(snapshot, pools=tuple(pools.values())), brought
+
+
+def _grown(
+    view: PoolView, node_pool: str, names: tuple[str, ...], gpus: int, limits: Mapping[str, int | None]
+) -> PoolView:
+    """The pool with these nodes of `gpus` more, like those that the NodePool brought before; `limits` as the plan sets.
+
+    Of a NodePool that has brought none nobody knows the labels of a node.
+    """
+    like = next((node for node in view.nodes if node.node_pool == node_pool), NodeView("", gpus, True, True))  # noqa: FBT003  # of a record
+    new = [
+        NodeView(name, gpus, True, True, node_pool=node_pool, labels=like.labels, memory_gib=like.memory_gib)  # noqa: FBT003  # of a record
+        for name in names
+    ]
+    behind = tuple(
+        replace(one, gpus_used=one.gpus_used + gpus * len(names), gpu_limit=limits.get(one.name, one.gpu_limit))
+        if one.name == node_pool
+        else one
+        for one in view.node_pools
+    )
+    return replace(view, nodes=(*view.nodes, *new), node_pools=behind)
+
+
+def _carried_out(target: TargetView, change: Change | None, brought: tuple[str, ...], at: float) -> TargetView:
+    """The target after `change`; `brought`: the nodes to come of its pods that found no other."""
     if change is None:
         return target
     victims = set(change.victims)
     pods = [pod for pod in target.pods if pod.uid not in victims][: change.replicas_to]
-    nodes = iter(change.nodes)
+    nodes = iter((*change.nodes, *brought))
     pods += [
         PodView(
             uid=f"to-come/{change.id}/{number}",

@@ -5,7 +5,7 @@ The figures of the last day are in `app.charts`. Older cycles, and every cycle's
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -15,8 +15,10 @@ from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.app.charts import Charts
 from rebalancer.app.timeline import Timeline
 from rebalancer.domain.account import NoticeAccount
+from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
@@ -25,6 +27,7 @@ MOST_CYCLES = 2_000
 MOST_EVENTS = 20_000
 MOST_PER_CYCLE = 50
 RECENT_SECONDS = 1800.0
+MOST_GONE = 200  # overrides whose object is no more
 MOST_RECENT = 2_000
 
 
@@ -47,9 +50,11 @@ class History:
         self._timeline = Timeline()
         self._rows: deque[DecisionRow] = deque()
         self._kept = 0
+        self._gone: deque[Override] = deque(maxlen=MOST_GONE)
 
     def cycle(self, snapshot: Snapshot, decision: Decision, policy: Policy) -> None:
         """A cycle decided, under `policy`."""
+        self._gone += _gone(self.snapshot, snapshot)
         self.snapshot, self.loans, self.accounts = snapshot, decision.memory.loans, decision.memory.accounts
         self._charts.note(snapshot, decision.plan, policy)
         self._add(self._timeline.of_cycle(snapshot, decision.plan))
@@ -61,6 +66,7 @@ class History:
     def put_before(self, older: "History") -> None:
         """What another one heard before the first cycle that this one heard."""
         self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class
+        self._gone.extendleft(reversed(older._gone))  # noqa: SLF001  # of one class
         first = self._rows[0].cycle if self._rows else None
         for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001  # of one class
             self._rows.appendleft(row)
@@ -94,6 +100,10 @@ class History:
         while self._kept > MOST_EVENTS or len(self._rows) > MOST_CYCLES:
             self._kept -= len(self._rows.popleft().timeline)
 
+    def gone(self) -> tuple[Override, ...]:
+        """Overrides whose object is no more, in the order in which they went."""
+        return tuple(self._gone)
+
     def rows(self) -> tuple[DecisionRow, ...]:
         """Cycles that did or refused something new, oldest first."""
         return tuple(self._rows)
@@ -121,3 +131,13 @@ class History:
         while self.version <= after:
             await self._news.wait()
         return self.version
+
+
+def _gone(before: Snapshot | None, now: Snapshot) -> Iterator[Override]:
+    """The overrides that were there before, each with what became of it."""
+    there = {one.uid for one in now.overrides}
+    for one in () if before is None else before.overrides:
+        if one.uid not in there and one.expires_at > now.at:
+            yield replace(one, phase="Deleted", message=f"taken back by {clock(now.at)}")
+        elif one.uid not in there:
+            yield replace(one, phase="Expired")

@@ -157,6 +157,7 @@ class Observer:
         await self._look_back(policy, state)
         self.reporter.prometheus = prometheus = prometheus_of(settings, clock, sink, state, ports)
         self.reporter.connect(state, ports, runner, watches)
+        self.operator.gone = self.history.gone
         self.operator.known = lambda: Known(state.peek(clock.now()), ports.policy, ports.memory)
         self._tasks.spawn("prometheus", prometheus.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))

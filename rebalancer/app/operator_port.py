@@ -37,7 +37,7 @@ class ServiceOperatorPort:
     """Implements `api.ports.operator.OperatorPort`. `kube` and `known` come when the service has them.
 
     `policy` answers from the first request on; `known` gives what the next cycle would decide from. `leader`: name of
-    the replica that acts, "" where none does.
+    the replica that acts, "" where none does. `gone`: overrides whose object is no more.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class ServiceOperatorPort:
     ) -> None:
         self.kube: KubeClient | None = None
         self.known: Callable[[], Known] | None = None
+        self.gone: Callable[[], tuple[Override, ...]] = tuple
         self._settings = settings
         self._clock = clock
         self._instance = instance
@@ -72,7 +73,7 @@ class ServiceOperatorPort:
             listed = await self._on_kubernetes(lambda kube: kube.list(OVERRIDES, into=OverrideWire))
             found = tuple(override(wire) for wire in listed.items)
         ordered = tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
-        return Overrides(self._instance, self._leader(), ordered)
+        return Overrides(self._instance, self._leader(), ordered, self.gone())
 
     async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:
         """What it would do now."""

@@ -6,19 +6,21 @@ from collections.abc import Iterator
 import msgspec
 
 from rebalancer.api.ports.requests import Effect, Preview
-from rebalancer.api.text.words import clock, counted, some, when
+from rebalancer.api.text.words import clock, counted, some, span, when
 from rebalancer.app.costs import costs_of
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.people import Override
+from rebalancer.domain.plan import Change
 from rebalancer.domain.policy import Model
 from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 
 WHEN = ("now", "then")
+WITH_NODE = frozenset({"node", "node-image"})  # kinds of starts that waited for a node to come
 
 
 def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     """The preview of `override`."""
-    effects = tuple(_effect(known, seen, move) for move in seen.moves)
+    effects = tuple(_effect(known, seen, move, drains=override.kind == "drain") for move in seen.moves)
     refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
     costs = tuple(costs_of(known, seen)) if refused is None else ()
     if refused is not None:
@@ -121,24 +123,45 @@ def _conflicts(known: Known, new: Override) -> Iterator[str]:
             yield f"outranks {what}"
 
 
-def _effect(known: Known, seen: Foresight, move: Move) -> Effect:
+def _effect(known: Known, seen: Foresight, move: Move, *, drains: bool = False) -> Effect:
+    """One move in words; `drains`: by a person's drain, of which nothing goes before its replacement serves."""
     model = next(each for each in known.policy.models if each.id == move.model)
     change = move.change
     before, after = (
         (move.replicas_from, move.replicas_to) if change is None else (change.replicas_from, change.replicas_to)
     )
     at = _ready_at(known, seen, move, model) if after > before else None
-    place = f" on {some(sorted(set(change.nodes)), 3)}" if change is not None and change.nodes else ""
+    place = _place(change)
     words = [
         f"{move.model} {before} -> {after}{place}" if before != after else f"{move.model} stays {before}{place}",
         *_passes(seen, move, model),
         *([f"{len(change.replaces)} of them for doomed ones"] if change is not None and change.replaces else []),
         *([f"not {move.without}"] if before == after else []),
-        *([f"ready ~{clock(at)[:5]}"] if at is not None else []),
+        *_ready(known, change, at),
+        *(["and what it replaces serves until then"] if drains and change is not None and change.replaces else []),
     ]
     said = words[0] + ("  " if len(words) > 1 and after < before else ", " if len(words) > 1 else "")
     said += ("; " if after < before else ", ").join(words[1:])
     return Effect(WHEN[move.turn], said, move.model, before, after, at)
+
+
+def _place(change: Change | None) -> str:
+    """` on a100-2`, ` on what nodepool spot brings`, or both; "" where nothing new lands."""
+    if change is None:
+        return ""
+    coming = [f"a node that nodepool {change.node_pool} brings"] if change.grant and change.node_pool else []
+    places = [*([some(sorted(set(change.nodes)), 3)] if change.nodes else []), *coming]
+    return f" on {' and '.join(places)}" if places else ""
+
+
+def _ready(known: Known, change: Change | None, at: float | None) -> Iterator[str]:
+    """When what is granted serves."""
+    if at is not None:
+        took = f" ({span(at - known.snapshot.at)}, as starts with a new node took)" if change and change.grant else ""
+        yield f"ready ~{clock(at) if took else clock(at)[:5]}{took}"
+    elif change is not None and change.grant is not None and change.replicas_to > change.replicas_from:
+        longest = span(known.policy.nodes.node_timeout_seconds)
+        yield f"ready once the node has come (no such start was timed yet; given up after {longest})"
 
 
 def _passes(seen: Foresight, move: Move, model: Model) -> Iterator[str]:
@@ -154,10 +177,14 @@ def _passes(seen: Foresight, move: Move, model: Model) -> Iterator[str]:
 
 
 def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float | None:
-    """When the last new replica serves: after the graces of those that go first. None where a node is still to come."""
-    if move.change is None or move.change.grant is not None:
+    """When the last new replica serves: after the graces of those that go, or its node's coming. None: unknown."""
+    if move.change is None:
         return None
     view = next((each for each in known.snapshot.models if each.id == model.id), None)
+    if move.change.grant is not None:
+        starts = [each for each in (view.starts if view is not None else ()) if each.pool == move.pool]
+        with_node = [each.median_seconds for each in starts if each.kind in WITH_NODE]
+        return known.snapshot.at + max(with_node) if with_node else None
     measured = view.load_seconds if view is not None else None
     going = [one.target.grace_seconds for one in seen.course.now.changes if one.replicas_to < one.replicas_from]
     wait = max(going, default=0) if move.turn else 0

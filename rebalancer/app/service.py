@@ -202,6 +202,7 @@ class Service:
             settings, clock, state, ports, intake, self.outbox, self.metrics, past.slot, self.leadership.leads
         )
         self.reporter.connect(state, ports, runner, watches, intake, checkpoints, restoring)
+        self.operator.gone = self.history.gone
         self.operator.known = lambda: Known(state.peek(clock.now()), ports.policy, ports.memory)
         if settings.prometheus_url:
             self.reporter.prometheus = prometheus = prometheus_of(settings, clock, sink, state, ports)

@@ -138,9 +138,9 @@ def _sentence(intent: Intent) -> str:
 
 
 def _emptied(plan: Plan) -> Iterator[TimelineEvent]:
-    """The account of each node whose last replica is seen gone in this plan."""
+    """The account of each node whose last replica is seen gone in this plan, or replaced when it was gone already."""
     for account in plan.accounts:
-        if account.drained_at == plan.at:
+        if plan.at in {account.drained_at, account.replaced_late_at}:
             yield TimelineEvent(plan.at, "notice", str(account), plan.cycle, None, account.pool or None)
 
 

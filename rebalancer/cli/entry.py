@@ -16,6 +16,7 @@ from rebalancer.cli.commands import (
     hand_back,
     init,
     login,
+    more_gpus,
     notice,
     observe,
     override,
@@ -39,6 +40,7 @@ app = group("Moves GPU capacity between served models in Kubernetes, and explain
 app.command("status")(status.command)
 app.command("plan")(plan.command)
 app.command("explain")(explain.command)
+app.command("more-gpus")(more_gpus.command)
 app.add_typer(override.app, name="override")
 app.command("stand-up")(stand_up.command)
 app.add_typer(writes.app, name="writes")
@@ -71,7 +73,7 @@ def run(arguments: list[str]) -> int:
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(in_words(wrong.format_message(), lambda: models("")), wrong.exit_code)
+        return _error(in_words(wrong.format_message(), lambda: models(""), arguments), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted

@@ -39,11 +39,11 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     confidence: how sure it is, one of `notice_kinds.CONFIDENCES`.
     issued_at: when it was given, by its source.
     heard_at: when the first plan saw it.
-    deadline: the earliest instant at which the node may vanish.
+    deadline: the instant at which the node goes, by whom `source` names; Karpenter's drain may end it before.
     replicas: the replicas there, by UID.
     ready_before: Ready replicas of each of their models when it was heard, by model id.
     acted_at: when the first write for it was acknowledged: a replacement, a donor's release, a cordon, an eviction.
-    replaced_at: when all of these models had as many Ready replicas as before on nodes that stay.
+    replaced_at: when all of these models had as many Ready replicas as before on nodes that stay, be it after its end.
     drained_at: when the last replica there was seen gone.
     over_at: when the notice stood no more: the node is gone, or it stays.
     voluntary: whether Karpenter replaces the node by its own will.
@@ -67,10 +67,20 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
 
     @property
     def spare_seconds(self) -> float | None:
-        """Seconds between the last replica's end and the deadline, negative where that was late; None without both."""
-        if self.drained_at is None or self.kind in WITHOUT_DEADLINE:
+        """Seconds between the last replica's end and the deadline, negative where that was late; None without both.
+
+        A deadline that is no later than the word of it is none that anybody could keep.
+        """
+        if self.drained_at is None or self.kind in WITHOUT_DEADLINE or self.deadline <= self.issued_at:
             return None
         return self.deadline - self.drained_at
+
+    @property
+    def replaced_late_at(self) -> float | None:
+        """When its replicas were replaced, where that was after the last of them had gone; else None."""
+        if self.replaced_at is None or self.drained_at is None or self.replaced_at <= self.drained_at:
+            return None
+        return self.replaced_at
 
     @property
     def drained_by(self) -> tuple[str, ...]:
@@ -91,7 +101,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
 
     def _steps(self) -> list[str]:
         steps = [
-            f"{what} after {at - self.heard_at:.1f} s" if at is not None else f"not {what}"
+            f"{what} after {at - self.heard_at:.1f} s" if at is not None else f"not {what} yet"
             for what, at in (("acted on", self.acted_at), ("replaced", self.replaced_at), ("drained", self.drained_at))
         ]
         if self.drained_by:

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.words import figure
 
 
 class Outlook(Struct, frozen=True):
@@ -80,6 +81,11 @@ class Outlook(Struct, frozen=True):
     def expected_requests(self) -> float:
         """Requests that come until the horizon (seconds of work where the objective is by the minute)."""
         return self.expected_level * self.horizon_seconds / self.work_of_one if self.work_of_one > 0.0 else 0.0
+
+    def at_level(self, work: float | None) -> str:
+        """`at a level of 1.9`: what figures of lateness are of, where the work seen now is another; else ""."""
+        level = figure(self.expected_level)
+        return "" if work is not None and figure(work) == level else f"at a level of {level}"
 
     def late_with(self, replicas: int, priority: int) -> float | None:
         """Requests (or seconds) that are late of those that come until the horizon, with so many replicas.

@@ -269,6 +269,8 @@ class NoticeView(Struct, frozen=True):
         pods count for as long as the notice stands.
     prepared: whether replacements are asked for although it is merely possible; what runs there stays all the same.
     doubted: why it is not believed, as a sentence: it is as if nobody had given it; "" where it is.
+    told_deadline: the deadline that its first cause names, where another cause brings `deadline` forward, as Karpenter
+        does by draining the node at once; None where nothing does.
     """
 
     node: str
@@ -282,6 +284,7 @@ class NoticeView(Struct, frozen=True):
     confidence: str = "certain"
     prepared: bool = False
     doubted: str = ""
+    told_deadline: Instant | None = None
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""

@@ -6,7 +6,7 @@ STYLE = """
   --model-0: #1A82DC; --model-1: #A67D00; --model-2: #3B1667; --model-3: #2E8B6F;
   --model-4: #C2571A; --model-5: #7A5CC7; --model-6: #5E6B2A; --model-7: #B0437E; }
 @media screen and (prefers-color-scheme: dark) { :root { --page: #10151B; --surface: #1A2129; --ink: #E6EDF3;
-  --soft: #39424D; --need: #4A545F; --first: #A9D3F5; --second: #F7D27E;
+  --soft: #39424D; --need: #4A545F; --first: #A9D3F5; --second: #FF6B70;
   --model-0: #A9D3F5; --model-1: #F7D27E; --model-2: #B566EE; --model-3: #5CC8A4;
   --model-4: #F0935A; --model-5: #8F9BF0; --model-6: #B9C96A; --model-7: #F08CBF; } }
 * { box-sizing: border-box; }

@@ -22,6 +22,7 @@ from rebalancer.ingest.producers.formats import way_out
 from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason, RejectedError, explain, rejection
 
 OF_NO_EVENT = {Reason.NOT_CLOUDEVENT, Reason.CONTENT_TYPE, Reason.BAD_ENVELOPE}  # a list may be of several
+NO_GAUGES = Gauges()
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 # A sample every 0.1 s is a burst, one an hour is history: neither says what a model needs now.
 Interval = Annotated[float, Meta(ge=0.1, le=3600)]
@@ -90,8 +91,8 @@ def decode_metric(
             return _several(value, position, kafka_timestamp, now) or rejected.at(position, now)
         try:
             return _mended(value, headers, position, kafka_timestamp, now) or rejected.at(position, now)
-        except RejectedError:  # something else is wrong with it, too
-            return rejected.at(position, now)
+        except RejectedError as worse:  # something else is wrong with it, too, or nothing is left of it
+            return (worse if worse.reason is Reason.UNKNOWN_GAUGE else rejected).at(position, now)
 
 
 def _several(value: bytes, position: Position, kafka_timestamp: float, now: float) -> Several | None:
@@ -107,15 +108,17 @@ def _several(value: bytes, position: Position, kafka_timestamp: float, now: floa
 
 
 def _mended(value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float) -> Mended | None:
-    """None when no gauge is to blame. Raises RejectedError."""
+    """None when no gauge is to blame, or nothing would be left of the sample. Raises RejectedError."""
     rest, cannot_be, unknown = without_faulty(value) if len(value) <= MAX_VALUE_BYTES else (value, {}, ())
     if not cannot_be and not unknown:
         return None
     named = [f"`{name}` {figure:g}" for name, figure in cannot_be.items()]
     named += [f"`{name}`, which nobody knows here" for name in unknown]
     reason = Reason.IMPOSSIBLE_GAUGE if cannot_be else Reason.UNKNOWN_GAUGE
-    said = rejection(position, now, reason, f"left out: {', '.join(named)}; the rest of the sample counts")
     sample = _sample_of(_unwrapped(rest, headers), position, kafka_timestamp, now)
+    if not cannot_be and sample.counters is None and sample.gauges == NO_GAUGES:
+        raise RejectedError(reason, f"says nothing that can be used: {', '.join(named)}")
+    said = rejection(position, now, reason, f"left out: {', '.join(named)}; the rest of the sample counts")
     return Mended(sample, said, tuple(cannot_be))
 
 

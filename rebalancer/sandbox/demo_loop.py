@@ -1,6 +1,6 @@
 """What goes on after the story with `--keep`: traffic in a loop, and surges that somebody asks for from elsewhere.
 
-Whoever asks annotates the model's Deployment in the embedded API; `rebalancer demo surge MODEL` does.
+Whoever asks annotates the model's Deployment in the embedded API with its seconds; `rebalancer demo surge MODEL` does.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from rebalancer.sandbox.demo_picture import sums
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, Stage
 
 ANNOTATION = "demo.rebalancer.io/surge"
-SURGE_SECONDS = 120.0  # of the demo's clock
+LONGEST_SECONDS = 3600.0  # of the demo's clock: of one surge
 SURGES = {"chat": SURGE_RATE, "code": 36.0, "image": 20.0}  # requests per second: more than each has replicas for
 # Seconds of the demo's clock, then: who gets how many requests per second from then on.
 ROUND = (
@@ -39,6 +39,12 @@ def refuse(target: Target, old: Obj | None, new: Obj) -> None:
 def _asked(deployment: Obj) -> str | None:
     asked: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
     return asked
+
+
+def _seconds(asked: str | None) -> float:
+    """How long a surge is asked for: `600 s, asked at ...`; 0 where the annotation says nothing of the kind."""
+    said = (asked or "").partition(" ")[0]
+    return min(float(said), LONGEST_SECONDS) if said.isdigit() else 0.0
 
 
 @dataclass(slots=True)
@@ -83,14 +89,15 @@ class Loop:
         if change.resource != DEPLOYMENTS or before is None or _asked(change.obj) == _asked(before):
             return
         model = change.obj["metadata"]["name"]  # the demo's Deployments are called as their models
-        if _asked(change.obj) is not None and model in SURGES and model not in self._surging:
-            group.create_task(self._surge(model))
+        seconds = _seconds(_asked(change.obj))
+        if seconds and model in SURGES and model not in self._surging:
+            group.create_task(self._surge(model, seconds))
 
-    async def _surge(self, model: str) -> None:
+    async def _surge(self, model: str, seconds: float) -> None:
         self._surging.add(model)
         begun = self.stage.turn(model, SURGES[model])
-        self.say(f"surge, as asked: {model} gets {SURGES[model]:g} requests per second for {SURGE_SECONDS:.0f} s")
-        await self.stage.clock.sleep(SURGE_SECONDS)
+        self.say(f"surge, as asked: {model} gets {SURGES[model]:g} requests per second for {seconds:.0f} s")
+        await self.stage.clock.sleep(seconds)
         self._surging.discard(model)
         self.stage.turn(model, self._usual[model])
         self.say(f"surge of {model} over, {sums(self.tally.between(begun, self.stage.clock.now()))}")

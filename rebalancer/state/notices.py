@@ -230,6 +230,7 @@ class Notices:
             deadline=deadline,
             karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in facts),
             doomed_at=None if at == since else at,
+            told_deadline=first.deadline if first.deadline > deadline else None,
         )
 
     def _counts_at(self, name: str, since: float, facts: list[NoticeView]) -> float:

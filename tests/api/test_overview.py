@@ -147,7 +147,8 @@ def test_who_is_short_is_told_with_its_impact_since_when_and_what_a_person_may_d
 
 
 @pytest.mark.parametrize(
-    ("constraint", "kind", "model"), [("budget", "cap", ""), ("override", "end", "llama-70b"), ("waiting", "", "")]
+    ("constraint", "kind", "model"),
+    [("budget", "cap", "qwen-32b"), ("override", "end", "llama-70b"), ("waiting", "", "")],
 )
 def test_the_way_out_of_a_need_is_the_one_that_its_constraint_has(constraint: str, kind: str, model: str) -> None:
     row = replace(PLAN.unmet[0], constraint=constraint, why="the pools are full", since=NOW - 3600.0)
@@ -156,6 +157,24 @@ def test_the_way_out_of_a_need_is_the_one_that_its_constraint_has(constraint: st
     assert short.way_out is not None
     assert (short.way_out.kind, short.way_out.model) == (kind, model)
     assert short.way_out.command.startswith("rebalancer ")
+
+
+def test_taking_gpus_names_who_loses_least_by_giving_and_what_that_one_keeps() -> None:
+    row = replace(PLAN.unmet[0], constraint="budget", why="the pools are full", since=NOW - 3600.0)
+    data = page_data_with(plan=replace(PLAN, unmet=(row,), refusals=()))
+    (short,) = [item for item in of(data).attention if item.model == "llama-70b"]
+    assert short.way_out == WayOut(
+        "take GPUs: cap qwen-32b at 1",
+        "rebalancer override add cap qwen-32b 1 --for 30m --reason WHY",
+        "cap",
+        "qwen-32b",
+        1,
+    )
+    at_floor = tuple(replace(each, floor=each.granted) for each in PLAN.models)
+    nobody = page_data_with(plan=replace(PLAN, models=at_floor, unmet=(row,), refusals=()))
+    (short,) = [item for item in of(nobody).attention if item.model == "llama-70b"]
+    assert short.way_out is not None
+    assert short.way_out.kind == ""
 
 
 @pytest.mark.parametrize(("seconds", "asked_for"), [(200.0, False), (481.0, True)])

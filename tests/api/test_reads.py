@@ -13,6 +13,7 @@ from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.handlers.event_stream import page_parts
 from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.pages.more_gpus import MoreGpus
 from rebalancer.api.pages.values import (
     DecisionPage,
     Decisions,
@@ -84,7 +85,9 @@ async def reads() -> AsyncIterator[Reads]:
 
 async def test_pages_are_answered_as_the_values_that_they_are(reads: Reads) -> None:
     assert from_wire((await reads.get("/v1/overview"))[1], Overview) == the_overview()
-    assert from_wire((await reads.get("/v1/models/llama-70b"))[1], ModelPage) == the_model_page()
+    page = from_wire((await reads.get("/v1/models/llama-70b"))[1], ModelPage)
+    assert replace(page, more_gpus=None) == the_model_page()
+    assert page.more_gpus == from_wire((await reads.get("/v1/models/llama-70b/more-gpus"))[1], MoreGpus)
     assert from_wire((await reads.get("/v1/pools/spot"))[1], PoolPage) == the_pool_page("spot")
 
 

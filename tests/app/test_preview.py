@@ -8,6 +8,7 @@ from rebalancer.app.preview import preview_of, preview_of_resume
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import ForeignChange
+from rebalancer.domain.starts import StartView
 from tests.builders import (
     NOW,
     a_model,
@@ -69,7 +70,7 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
         replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
     )
     seen = preview(replace_snapshot(known, loads=loads), "cap", "llama-70b", 3)
-    more = "about 90 more of 975 requests late in 150 s than with 6"
+    more = "about 90 more of 975 requests late in 150 s than with 6, at a level of 6.5"
     assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
     assert seen.lines[-1] == f"cost {seen.costs[0]}"
     assert (seen.unmet_before, seen.unmet_after) == (1, 4)
@@ -109,7 +110,10 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     seen = preview(known, "drain", "a100-1")
     assert seen.confirm == "a100-1"
     assert seen.lines == (
-        "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07; unmet 1 replica",
+        (
+            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07, "
+            "and what it replaces serves until then; unmet 1 replica"
+        ),
         "cost llama-70b does not get 1 replica: 7 replicas of work on 6",
     )
 
@@ -211,3 +215,36 @@ def test_an_override_on_a_pool_that_grows_tells_of_its_node_and_of_no_time() -> 
     seen = preview(Known(snapshot, policy, Memory()), "pin", "b", 10)
     assert "node nodepool/spot" in " ".join(seen.lines)
     assert [each.at for each in seen.effects if each.model == "b"] == [None]
+
+
+def a_spot_scene(*starts: StartView, gpu_limit: int = 24) -> Known:
+    """Image has 2 replicas on the one node of a pool that may grow by two more."""
+    image = a_model("image", 0, pools=("spot",), entitlement=0, load_seconds=8.0)
+    policy = a_policy(image, pools=(an_elastic_pool(gpus=gpu_limit, gpus_per_node=8),))
+    snapshot = a_snapshot(policy, {"image": 2}, {"image": {"concurrency": 6.0}}, {"image": 1.5}, {"spot": 1})
+    (view,) = snapshot.models
+    return Known(replace(snapshot, models=(replace(view, starts=starts),)), policy, Memory())
+
+
+def test_a_drain_of_the_only_node_says_that_a_new_one_brings_the_replicas_and_when() -> None:
+    known = a_spot_scene(StartView("spot", "node", 2, 35.0, 40.0))
+    seen = preview(known, "drain", "spot-1")
+    assert seen.lines[0] == (
+        "now  image 2 -> 4 on a node that nodepool spot brings, 2 of them for doomed ones, "
+        "ready ~08:00:35 (35 s, as starts with a new node took), and what it replaces serves until then"
+    )
+    assert seen.lines[1].startswith("node nodepool/spot GPU limit 8 -> 16: ")
+    assert seen.costs == ()
+    assert [(each.replicas_from, each.replicas_to, each.at) for each in seen.effects] == [(2, 4, NOW + 35.0)]
+    assert (seen.unmet_before, seen.unmet_after) == (0, 0)
+
+
+def test_where_no_start_with_a_new_node_was_timed_nobody_says_when_it_serves() -> None:
+    (first, *_) = preview(a_spot_scene(), "drain", "spot-1").lines
+    assert "ready once the node has come (no such start was timed yet; given up after 15m0s)" in first
+
+
+def test_a_drain_of_the_only_node_of_a_pool_at_its_limit_says_what_it_costs() -> None:
+    seen = preview(a_spot_scene(gpu_limit=8), "drain", "spot-1")
+    assert seen.costs == ("image does not get 2 replicas: 1.5 replicas of work on 0",)
+    assert seen.unmet_after == 2

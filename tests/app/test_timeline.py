@@ -5,11 +5,13 @@ from msgspec.structs import replace
 from rebalancer.act.intents import intent_of
 from rebalancer.api.pages.decisions import DecisionsQuery
 from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.app.history import History
 from rebalancer.app.timeline import Timeline
 from rebalancer.domain.account import GoingReplica, NoticeAccount
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import DrainChange, ModelDecision, OverrideState, Plan, Refusal, Unmet
+from rebalancer.domain.plan import Decision, DrainChange, ModelDecision, OverrideState, Plan, Refusal, Unmet
 from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
 
 POLICY = a_policy(a_model("b"))
@@ -63,6 +65,18 @@ def test_a_node_that_is_empty_is_told_once_with_its_account_and_an_eviction_by_i
     change = DrainChange("2-p-evict", "evict", "n1", "a100", "n1 goes in 50 s", "b", "serving", "p", "u")
     (event,) = timeline.of_outcomes((Outcome(intent_of(change, 2, NOW), NOW, WRITTEN),))
     assert (event.kind, event.model, event.text) == ("node", "b", "pod/serving/p is evicted: n1 goes in 50 s")
+
+
+def test_an_override_that_was_taken_back_is_remembered_as_deleted_and_one_that_ran_out_as_expired() -> None:
+    history, cap = History(), an_override("cap", "b", 1, name="cap", expires_at=NOW + 600.0)
+    floor = an_override("floor", "b", 1, name="floor", expires_at=NOW + 5.0)
+    for at, overrides in ((NOW, (cap, floor)), (NOW + 10.0, ())):
+        snapshot = a_snapshot(POLICY, {"b": 2}, at=at, overrides=overrides)
+        history.cycle(snapshot, Decision(Plan(cycle=1, at=at), Memory()), POLICY)
+    assert [(one.name, one.phase, one.message) for one in history.gone()] == [
+        ("cap", "Deleted", "taken back by 08:00:10"),
+        ("floor", "Expired", ""),
+    ]
 
 
 def a_write(at: float, kind: str, model: str, numbers: tuple[int, int], shift: str | None, *gives: str) -> Outcome:

@@ -167,7 +167,7 @@ class World:
         """
         if self._decided is not None and self._decided.changes:
             before = {view.id: view for view in self.snapshot.models}
-            then = happened(self.snapshot, self._decided)
+            then = happened(self.snapshot, self._decided, self.policy)
             models = tuple(_serving(before[view.id], view) for view in then.models)
             self.snapshot = replace(then, models=models)
         else:

@@ -102,7 +102,7 @@ async def test_without_a_server_the_command_goes_through_the_kubeconfig(
     for each in (pod("rb-0", ready=False), pod("rb-1", port=9090), pod("other", app="nginx")):
         gate.behind.store.put(each)
     assert await rebalancer("status") == 0
-    assert capsys.readouterr().out.startswith("prod-eu  leader rb-0")
+    assert capsys.readouterr().out.startswith("prod-eu  03:12:07 UTC  leader rb-0")
     assert await rebalancer("plan", "-o", "json") == 0
     assert '"cycle": 48216' in capsys.readouterr().out
     assert set(gate.forwarded) == {"rb-1:9090"}

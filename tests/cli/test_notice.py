@@ -1,5 +1,6 @@
 """Capacity notices from the command line: what is written is what the service reads."""
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -70,6 +71,13 @@ async def test_without_kafka_settings_it_says_which_one_is_missing(
     monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
     assert await rebalancer("notice", "add", "spot-2", "--yes") == 2
     assert "REBALANCER_KAFKA_BOOTSTRAP is not set" in capsys.readouterr().err
+
+
+async def test_a_dry_run_shows_the_event_and_needs_no_kafka(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
+    assert await rebalancer("notice", "add", "spot-2", "--in", "2m", "--dry-run") == 0
+    event = json.loads(capsys.readouterr().out)
+    assert (event["data"]["node"], event["data"]["kind"]) == ("spot-2", "spot-interruption")
 
 
 def test_every_kind_can_be_told() -> None:

@@ -25,7 +25,7 @@ def drawn(text: str) -> str:
 
 def test_status_is_as_drawn() -> None:
     assert render_status(STATUS) == drawn("""
-        prod-eu  leader rb-0  writing  1 s ago
+        prod-eu  03:12:07 UTC  leader rb-0  writing  1 s ago
         a100 32 GPUs  owned 26  loading 4  free 2
         spot 16 GPUs  lent 6  doomed 8  free 2
         MODEL        DEMAND ALLOC READY LOAD DOOM FLOOR WHY
@@ -155,7 +155,7 @@ def test_whatever_keeps_the_service_from_writing_is_said_below_the_first_line() 
     problems = ("gpuLimit is out of range at policy.yaml:7", "another")
     status = replace(STATUS, writes_stopped=stop, sync=sync, policy_problems=problems, instance="rb-1")
     assert render_status(status).splitlines()[:6] == [
-        "prod-eu  leader rb-0  WRITES STOPPED  1 s ago",
+        "prod-eu  03:12:07 UTC  leader rb-0  WRITES STOPPED  1 s ago",
         "Reading standby rb-1; leader is rb-0.",
         "Writes stopped by oncall 03:11:40: bad rollout",
         "Not read yet: pods. Nothing is taken from a model until they are.",
@@ -176,7 +176,7 @@ def test_entries_of_the_policy_file_that_are_not_in_force_are_named() -> None:
 def test_shadow_and_the_first_moments_are_said() -> None:
     status = replace(STATUS, write_mode="shadow", leader="", plan=None, notices=(), overrides=())
     assert render_status(status) == drawn("""
-        prod-eu  no leader: nothing changes  shadow
+        prod-eu  03:12:07 UTC  no leader: nothing changes  shadow
         Shadow: nothing is written.
         Reading state: nothing is decided yet
     """)

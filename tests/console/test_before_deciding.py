@@ -94,7 +94,7 @@ async def test_buttons_that_one_may_not_press_are_dead_with_the_reason_and_right
     await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_disabled()
     await expect(page.locator(".overrides li")).to_contain_text("oncall may not delete overrides in namespace serving")
     await expect(page.get_by_role("button", name="Cap qwen-32b at 2 now")).to_be_disabled()
-    await page.get_by_role("link", name="llama-70b", exact=True).click()
+    await page.locator("#models").get_by_role("link", name="llama-70b", exact=True).click()
     await expect(page.get_by_role("button", name="Override").first).to_be_disabled()
     await expect(page.locator(".head")).to_contain_text("oncall may not create overrides in namespace serving")
     await scene.show(writes_stopped=STOP, cycle=CYCLE + 1)

@@ -1,8 +1,8 @@
 """The pictures of the pages, drawn from data where they show data: `python -m tests.docs.pictures`.
 
-`recorded.json` holds what runs of `rebalancer demo` recorded, in seconds of its world; `value.svg` has the table of
-docs/benchmarks.md. They are 420 units wide with letters of 12, so that a telephone's 380 pixels show letters of 11, and
-bring their own ground, so that they read the same on a light page and on a dark one.
+`recorded.json` holds what a run of `rebalancer demo` recorded (`tests.docs.record`), in seconds of its world;
+`value.svg` has the table of docs/benchmarks.md. They are 420 units wide with letters of 12, so that a telephone's 380
+pixels show letters of 11, and bring their own ground, so that they read the same on a light page and on a dark one.
 """
 
 import re
@@ -25,8 +25,8 @@ SHOWN_WIDE = 640  # pixels, where there are as many
 class Late(msgspec.Struct, rename="camel"):
     """As both models' outlooks had it when the first replica moved.
 
-    `held`: replicas of each model then. `chat`, `code`: the least count of replicas, and how many requests are late
-    over the next `horizon_seconds` with that many, one more, and so on.
+    `held`: replicas of each model then. `chat`, `code`: the least count of replicas, and what it costs over the next
+    `horizon_seconds`, in late requests, to have that many, one more, and so on.
     """
 
     horizon_seconds: int
@@ -180,11 +180,11 @@ def _shift(recorded: Recorded) -> Iterator[str]:
 
 
 def _worth(late: Late) -> Iterator[str]:
-    """Late requests with each count of replicas: what a bar is lower than the one before it is what a replica keeps."""
+    """What each count of replicas costs: what a bar is lower than the one before it is what that replica saves."""
     held, top, bottom, wide = late.held, 72, 240, 27
     most = max(late.chat[1])
-    yield _text(12, 18, f"Requests that will be late in the next {late.horizon_seconds} s,", weight="bold")
-    yield _text(12, 36, "by the replicas that a model has (bold: now)", weight="bold")
+    yield _text(12, 18, f"What replicas cost in the next {late.horizon_seconds} s, in late requests,", weight="bold")
+    yield _text(12, 36, "by how many a model has (bold: now)", weight="bold")
     for model, (least, values), colour, begin in (("chat", late.chat, CHAT, 12), ("code", late.code, CODE, 222)):
         for step, value in enumerate(values):
             x, high, count = begin + step * (wide + 5), value / most * (bottom - top), least + step
@@ -193,11 +193,7 @@ def _worth(late: Late) -> Iterator[str]:
             yield _text(x + wide / 2, bottom + 18, str(count), "middle", weight="bold" if count == held[model] else "")
         here = held[model] - least
         gained, lost = values[here] - values[here + 1], values[here - 1] - values[here]
-        said = (
-            ("one more keeps", f"{gained:.0f} from being late")
-            if model == "chat"
-            else ("one less makes", f"{lost:.0f} late")
-        )
+        said = ("one more saves", f"{gained:.0f}") if model == "chat" else ("one less costs", f"{lost:.0f}")
         for at, line in enumerate((f"{model} has {held[model]}:", *said)):
             yield _text(begin, bottom + 44 + 17 * at, line, weight="" if at else "bold")
 

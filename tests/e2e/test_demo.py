@@ -175,12 +175,30 @@ def _printed_commands(out: IO[str]) -> list[str]:
     return [line.strip() for line in lines[lines.index("In another terminal:\n") + 1 :]]
 
 
+@pytest.mark.timeout(120)
+def test_a_demo_that_a_shell_began_in_the_background_ends_by_ctrl_c_all_the_same(tmp_path: Path) -> None:
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", ignoring, str(REBALANCER), "demo", "--keep", "--write-mode", "shadow"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as demo:  # noqa: S603  as `run`
+        assert demo.stdout is not None
+        _printed_commands(demo.stdout)
+        second = run(tmp_path, "demo", "--keep", "--write-mode", "shadow")
+        assert second.err == (
+            "error: another demo runs in build/demo: end it with Ctrl-C, or start this one elsewhere\n"
+        )
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(30) == 130
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("surge",), "error: say which model; it has chat, code, image"),
         (("surge", "chta"), "error: no model chta in the demo; did you mean chat?; it has chat, code, image"),
         (("surge", "chat"), "error: no demo runs in this folder: start one here with rebalancer demo --keep"),
+        (("surge", "chat", "--for", "2h"), "error: --for 2h is too long: allowed up to 1h0m"),
     ],
 )
 def test_a_surge_that_cannot_be_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

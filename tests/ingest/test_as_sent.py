@@ -25,6 +25,16 @@ def test_a_gauge_that_nobody_knows_is_left_out_by_name_and_the_rest_of_the_sampl
         assert decoded.rejection.detail == "left out: `runing`, which nobody knows here; the rest of the sample counts"
 
 
+def test_a_sample_of_which_nobody_knows_any_gauge_is_refused_whole_with_its_reason() -> None:
+    sample = {key: value for key, value in SAMPLE.items() if key != "counters"}
+    decoded = decode(event(sample | {"gauges": {"runing": 4, "wating": 1}}))
+    assert isinstance(decoded, Rejection)
+    assert decoded.reason == "unknown-gauge"
+    assert decoded.detail == (
+        "says nothing that can be used: `runing`, which nobody knows here, `wating`, which nobody knows here"
+    )
+
+
 def test_a_pod_may_be_told_by_its_namespace_and_name_and_then_says_whose_the_sample_is() -> None:
     for model in ("llama-70b", None):
         decoded = decode(event(SAMPLE | {"model": model, "pod": "llama-70b-0", "namespace": "serving"}))

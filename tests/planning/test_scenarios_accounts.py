@@ -115,3 +115,29 @@ def test_what_was_possible_and_is_certain_now_counts_from_then_on() -> None:
     story.plan()
     account = the_account(story)
     assert (account.kind, account.heard_at) == ("spot-interruption", story.snapshot.at)
+
+
+def test_what_karpenter_drained_in_seconds_is_replaced_when_its_successors_are_ready_and_kept_the_clouds_deadline() -> (
+    None
+):
+    story = a_story()
+    story.notice("a100-1", 120.0, karpenter=True)
+    heard = story.snapshot.at
+    story.write(story.plan())
+    (notice,) = story.snapshot.notices
+    drains = replace(notice, deadline=heard + 2.0, told_deadline=notice.deadline)
+    story.snapshot = replace(story.snapshot, notices=(drains,))
+    story.wait(4.0)
+    story.lose("a100-1")
+    story.snapshot = replace(story.snapshot, notices=())
+    plan = story.plan()
+    (account,) = plan.accounts
+    assert (account.replaced_at, account.over_at, account.spare_seconds) == (None, heard + 4.0, 116.0)
+    assert "not replaced yet" in str(account)
+    story.kubernetes()
+    story.wait(46.0)
+    story.settle()
+    (account,) = story.plan().accounts
+    assert (account.replaced_at, account.replaced_late_at) == (heard + 50.0, heard + 50.0)
+    assert "replaced after 50.0 s" in str(account)
+    assert story.plan().accounts == ()

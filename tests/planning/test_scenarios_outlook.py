@@ -155,7 +155,8 @@ class TestWhatIsTold:
         steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
         assert steps["outlook"].said == (
             "a level of 2 replicas of work, looked 150 s ahead by 30 replays of its past; with a chance of 30% the "
-            "level is 5 by now; in the last hour it was off by 0.2, where a plain slow mean was off by 0.3"
+            "level is 5 by now, so 2.9 is expected; in the last hour it was off by 0.2, where a plain slow mean was "
+            "off by 0.3"
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
@@ -171,9 +172,28 @@ class TestWhatIsTold:
         story.foresee("b", USEFUL, level=4.0)
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
-        late = "late requests in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
+        each = "100 with 14, 50 with 15, 0 with 16"
+        late = f"late requests in the next 150 s: {each}; cost, with what waits then and its priority: {each}"
         assert share.said == f"16 replicas of the GPUs there are; {late}"
         assert unmet_of(plan, "b") is None
+
+    def test_late_in_the_share_is_counted_as_in_the_sentence_of_who_is_short_and_the_cost_has_its_own_word(
+        self,
+    ) -> None:
+        story = a_story(held=4)
+        story.load("b", {"concurrency": 20.0}, Work(5.0, 5.0, 5.0, 5.0))
+        costs = {count: 80.0 * (17 - count) for count in range(1, 17)}
+        arriving = tuple(10.0 * (17 - count) for count in range(1, 17))
+        story.look_ahead("b", an_outlook(costs, 4, level=6.0, shifted=6.0, late_arrivals=arriving))
+        decision = decision_of(plan := story.plan(), "b")
+        share = next(step for step in decision.steps if step.stage == "share")
+        assert (share.numbers["lateAt16"], share.numbers["costAt16"]) == (10.0, 80.0)
+        assert "10 with 16; cost, with what waits then and its priority: " in share.said
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        assert unmet.lateness.startswith(
+            "5 replicas of work on 4, about 130 of 900 requests late in 150 s at a level of 6"
+        )
 
     def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:
         # Two of a's four replicas are worth 30 late requests each to b, and 1 here.
@@ -185,7 +205,7 @@ class TestWhatIsTold:
         plan = story.plan()
         assert change_of(plan, "a").reason.startswith(
             "gives 2 replicas to b: b has 0 replicas of work on 4, a 0 on 4; "
-            "a replica keeps about 30 requests from being late in 150 s there, 1 here"
+            "a replica saves a cost of about 30 late requests in 150 s there, 1 here"
         )
         waits = next(step.said for step in decision_of(plan, "b").steps if step.stage == "shift")
         assert waits == "2 replicas wait for GPUs of a on a100-1"
@@ -194,5 +214,6 @@ class TestWhatIsTold:
         story = a_story(held=16)
         story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
-        late = "late seconds in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
+        each = "100 with 14, 50 with 15, 0 with 16"
+        late = f"late seconds in the next 150 s: {each}; cost, with what waits then and its priority: {each}"
         assert share.said == f"16 replicas of the GPUs there are; {late}"

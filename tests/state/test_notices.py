@@ -267,10 +267,10 @@ def test_karpenters_taint_is_a_voluntary_notice_since_it_was_seen_where_karpente
     assert notices(state) == ()
 
 
-def test_a_spot_notice_makes_karpenters_taint_involuntary() -> None:
+def test_a_spot_notice_makes_karpenters_taint_involuntary_and_keeps_the_clouds_deadline_beside_it() -> None:
     state = feed(with_nodes(), a_told_notice("s1"))
     feed(state, changed(a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,)), at=NOW + 2))
-    assert one(state) == a_notice("s1", deadline=NOW + 2, karpenter=True)
+    assert one(state) == a_notice("s1", deadline=NOW + 2, karpenter=True, told_deadline=NOW + 120)
 
 
 def test_a_taint_whose_claim_is_not_known_is_not_voluntary() -> None:

@@ -68,6 +68,7 @@ class Hours extends Drawn {
     const right = width - (narrow ? 68 : 116);
     this.last = page.steps - 1;
     this.plot = { left: 48, right, step: (right - 48) / page.steps };
+    this.words = []; // drawn last: no mark and no line crosses them
     const panels = page.models.length ? modelPanels(page, narrow) : poolPanels(page, narrow);
     let y = 0;
     const drawn = panels.map((panel) => {
@@ -80,7 +81,7 @@ class Hours extends Drawn {
     const cursor = this.#at === null ? null : h("path", { class: "cursor", d: `M${x(this.at)} 0V${marksY + ROW_PX + 8}` });
     return [
       h("div", { class: "plot", role: "slider", tabindex: 0, "aria-label": "Instant in the last hours; arrow keys move it", "aria-valuemin": 0, "aria-valuemax": this.last, "aria-valuenow": this.at, "aria-valuetext": this.#said(page), onpointermove: this.#point, onpointerleave: () => this.#move(null), onkeydown: this.#key },
-        svg(width, marksY + 34 + ROW_PX, "", h("g", {}, drawn), this.#marks(page, marksY), this.#ticks(page, marksY + 14 + ROW_PX, narrow), cursor)),
+        svg(width, marksY + 34 + ROW_PX, "", h("g", {}, drawn), this.#marks(page, marksY), this.#ticks(page, marksY + 14 + ROW_PX, narrow), cursor, h("g", { class: "words" }, this.words))),
       readout(page, this.at, this.#at === null),
     ];
   }
@@ -104,16 +105,18 @@ class Hours extends Drawn {
     const reference = panel.reference && [h("path", { class: "reference", d: `M${left} ${y(panel.reference)}H${right}` })];
     const now = panel.layers.map((layer) => [layer.label, layer.to.at(-1), layer]).filter(([label, n]) => label && n !== null);
     const places = apart(now.map(([label, , layer]) => [narrow ? layer.short : `${label}`, y((layer.from?.at(-1) ?? layer.to.at(-1)) / 2 + layer.to.at(-1) / 2)]).filter(([label]) => label), top + panel.height);
-    return [h("text", { class: "panel-title", x: left, y: top - 6 }, panel.title), this.#gaps(page, top, panel.height), grid, areas, letters, reference, places.map(([label, at]) => h("text", { x: right + 6, y: at + 4 }, label))];
+    this.words.push(h("text", { class: "panel-title", x: left, y: top - 6 }, panel.title), letters);
+    return [this.#gaps(page, top, panel.height), grid, areas, reference, places.map(([label, at]) => h("text", { x: right + 6, y: at + 4 }, label))];
   }
 
   /** Steps of which nothing is known. */
   #gaps(page, top, height) {
     const unknown = page.latePerMinute.map((_, n) => (page.pools.every((pool) => pool.gpus[n] === null) ? 1 : null));
     const x = (n) => this.plot.left + n * this.plot.step;
-    return runs(unknown).map(([from, to]) => [
-      h("path", { class: "gap", d: `M${x(from).toFixed(1)} ${top}H${x(to).toFixed(1)}v${height}H${x(from).toFixed(1)}z` }),
-      x(to) - x(from) > 90 && height > 60 && h("text", { class: "panel-title", x: (x(from) + x(to)) / 2, y: top + height / 2, "text-anchor": "middle" }, "nothing known")]);
+    return runs(unknown).map(([from, to]) => {
+      if (x(to) - x(from) > 90 && height > 60) this.words.push(h("text", { class: "panel-title", x: (x(from) + x(to)) / 2, y: top + height / 2, "text-anchor": "middle" }, "nothing known"));
+      return h("path", { class: "gap", d: `M${x(from).toFixed(1)} ${top}H${x(to).toFixed(1)}v${height}H${x(from).toFixed(1)}z` });
+    });
   }
 
   #marks(page, y) {

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from rebalancer.api.handlers.app_keys import RENDERER, STATUS_PORT
 from rebalancer.api.handlers.event_stream import CHANNELS, follow
@@ -19,6 +20,7 @@ from rebalancer.api.pages.explanation import ExplanationQuery, explained, explai
 from rebalancer.api.pages.history import HistoryPage, HistoryQuery, history_page
 from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.models_table import ModelsQuery
+from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
 from rebalancer.api.pages.policy_page import policy_page
 from rebalancer.api.pages.pool_page import PoolQuery, pool_page
 from rebalancer.api.pages.values import (
@@ -35,7 +37,8 @@ from rebalancer.api.pages.values import (
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.words import known_names, printable, some
-from rebalancer.domain.plan import Plan
+from rebalancer.domain.plan import ModelDecision, Plan
+from rebalancer.domain.policy import Model
 from rebalancer.domain.snapshot import Snapshot
 
 
@@ -68,17 +71,33 @@ async def stream(request: web.Request) -> web.StreamResponse:
 async def model(request: web.Request) -> web.Response:
     """One model's page."""
     renderer, name = request.app[RENDERER], request.match_info["model"]
-    chart = renderer.source.chart(name)
+    chart, day = renderer.source.chart(name), renderer.source.day()
 
     def page(data: PageData, _seats: object) -> ModelPage:
-        decided = _decided(data.status)
-        spec = next((each for each in data.policy.models if each.id == name), None)
-        decision = next((each for each in decided.models if each.model == name), None)
-        if spec is None or decision is None:
-            _no_model(name, [each.id for each in data.policy.models])
-        return model_page(data, decided, spec, decision, chart)
+        of_model = _of_model(data, name)
+        return replace(model_page(data, *of_model, chart), more_gpus=more_gpus(data, *of_model, day))
 
     return await packed(request, await renderer.make(page))
+
+
+async def more(request: web.Request) -> web.Response:
+    """Whether more GPUs would help a model."""
+    renderer, name = request.app[RENDERER], request.match_info["model"]
+    day = renderer.source.day()
+
+    def page(data: PageData, _seats: object) -> MoreGpus:
+        return more_gpus(data, *_of_model(data, name), day)
+
+    return await packed(request, await renderer.make(page))
+
+
+def _of_model(data: PageData, name: str) -> tuple[Plan, Model, ModelDecision]:
+    decided = _decided(data.status)
+    spec = next((each for each in data.policy.models if each.id == name), None)
+    decision = next((each for each in decided.models if each.model == name), None)
+    if spec is None or decision is None:
+        _no_model(name, [each.id for each in data.policy.models])
+    return decided, spec, decision
 
 
 async def pool(request: web.Request) -> web.Response:
@@ -205,6 +224,14 @@ ROUTES = (
     ),
     Route("GET", "/v1/stream", stream, "The overview, whenever it changes.", Overview, query=ModelsQuery, streams=True),
     Route("GET", "/v1/models/{model}", model, "One model's page.", ModelPage, errors=(404,)),
+    Route(
+        "GET",
+        "/v1/models/{model}/more-gpus",
+        more,
+        "Whether more GPUs would help a model, and of which pool.",
+        MoreGpus,
+        errors=(404,),
+    ),
     Route("GET", "/v1/pools/{pool}", pool, "One pool's page.", PoolPage, query=PoolQuery, errors=(404,)),
     Route(
         "GET",

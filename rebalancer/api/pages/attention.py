@@ -112,7 +112,9 @@ def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem
             gate = blockers.gate(row.model)
             until = gate.until if gate is not None else None
             yield replace(
-                _of_model(f"{row.model} is {short}", row.model, row), until=until, way_out=of_short(row, gate)
+                _of_model(f"{row.model} is {short}", row.model, row),
+                until=until,
+                way_out=of_short(row, gate, blockers.donor(row)),
             )
         elif decision.demand is None:
             text = f"{decision.model} is not seen and keeps what it has: {_unseen(decision)}"

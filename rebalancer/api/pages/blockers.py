@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from rebalancer.api.text.explain import expected_at
-from rebalancer.domain.plan import Plan, Refusal, Unmet
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, Snapshot
 
 
@@ -12,13 +13,15 @@ from rebalancer.domain.snapshot import ModelView, Snapshot
 class Blockers:
     """The refusals and unmet needs of one plan, looked up once for all models.
 
-    `refused`: refusals by subject; `releases`: refused releases by the pool they would free.
+    `refused`: refusals by subject; `releases`: refused releases by the pool they would free; the others by model.
     """
 
     refused: dict[str, list[Refusal]]
     releases: dict[str, list[Refusal]]
     unmet: dict[str, Unmet]
     views: dict[str, ModelView]
+    decisions: dict[str, ModelDecision]
+    outlooks: dict[str, Outlook]
 
     @classmethod
     def of(cls, plan: Plan, snapshot: Snapshot) -> "Blockers":
@@ -32,7 +35,9 @@ class Blockers:
             if view is not None and refusal.replicas_to < refusal.replicas_from:
                 for pool in {target.pool for target in view.targets}:
                     releases[pool].append(refusal)
-        return cls(dict(refused), dict(releases), {row.model: row for row in plan.unmet}, views)
+        decisions = {each.model: each for each in plan.models}
+        outlooks = {load.model: load.outlook for load in snapshot.loads if load.outlook is not None}
+        return cls(dict(refused), dict(releases), {row.model: row for row in plan.unmet}, views, decisions, outlooks)
 
     def gate(self, model: str) -> Refusal | None:
         """The refusal that lets go first of those that stand between `model` and what it needs; None: no such."""
@@ -52,6 +57,32 @@ class Blockers:
         """When the thing it waits for comes by itself; None: nothing is waited for, or nobody knows."""
         gate = self.gate(model)
         return gate.until if gate is not None else self.ready_at(model)
+
+    def donor(self, row: Unmet) -> tuple[str, int] | None:
+        """Who shares a pool with a model that is short and loses least by giving, and how many replicas it keeps.
+
+        None where nobody has a replica above its floor, or all who have are short themselves.
+        """
+        view, gpus = self.views.get(row.model), self.gpus(row.model) * row.replicas
+        pools = {target.pool for target in view.targets} if view is not None else set()
+        giving = []
+        for name, decision in self.decisions.items():
+            other = self.views.get(name)
+            above = decision.granted - decision.floor
+            if name in self.unmet or other is None or above <= 0 or pools.isdisjoint(t.pool for t in other.targets):
+                continue
+            left = decision.granted - min(above, -(-gpus // max(1, self.gpus(name))))
+            giving.append((self._cost(name, decision.granted, left), name, left))
+        return min(giving)[1:] if giving else None
+
+    def _cost(self, model: str, has: int, left: int) -> float:
+        """What fewer replicas cost a model more; without an outlook more than any that is known."""
+        outlook = self.outlooks.get(model)
+        if outlook is None or left < outlook.least:
+            return float("inf")
+        most = len(outlook.late) - 1
+        fewer, now = (outlook.late[min(most, max(0, count - outlook.least))] for count in (left, has))
+        return fewer - now
 
     def gpus(self, model: str) -> int:
         """GPUs of one of its replicas, 0 when unknown."""

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from rebalancer.api.pages.badges import Badge
+from rebalancer.api.pages.more_gpus import MoreGpus
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant
@@ -185,6 +186,7 @@ class ModelPage(Struct, frozen=True):
     """One model. `explanation`: the lines `rebalancer explain` prints. `chart`: at most 120 points of 60 minutes.
 
     `summary`: how it is, in one sentence; `changes_when`: what would change that, a sentence each. `most`: maxReplicas.
+    `more_gpus`: whether more GPUs would help.
     """
 
     at: Instant
@@ -206,6 +208,7 @@ class ModelPage(Struct, frozen=True):
     summary: str = ""
     changes_when: tuple[str, ...] = ()
     most: int | None = None
+    more_gpus: MoreGpus | None = None
 
 
 class PodRow(Struct, frozen=True):

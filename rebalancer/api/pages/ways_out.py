@@ -37,15 +37,19 @@ def held_by(row: Unmet) -> WayOut:
     return explained(row.model)
 
 
-def of_short(row: Unmet, gate: Refusal | None) -> WayOut:
-    """What may be decided instead of waiting: past a guard that yields to a person, or against another model."""
+def of_short(row: Unmet, gate: Refusal | None, donor: tuple[str, int] | None) -> WayOut:
+    """What may be decided instead of waiting: past a guard that yields to a person, or against another model.
+
+    `donor`: who loses least by giving, and how many replicas it would keep; None where nobody could.
+    """
     if gate is not None and gate.guard in YIELDING:
         kind = "cap" if gate.replicas_to < gate.replicas_from else "floor"
         return of_model(f"{kind} {gate.subject} at {gate.replicas_to} now", kind, gate.subject, gate.replicas_to)
     if row.constraint in {"budget", "fit"}:
-        return WayOut(
-            "take GPUs from another model", "rebalancer override add cap DONOR FLOOR --for 30m --reason WHY", "cap"
-        )
+        if donor is None:
+            return explained(row.model)
+        name, left = donor
+        return of_model(f"take GPUs: cap {name} at {left}", "cap", name, left)
     if row.constraint == "maximum":
         return WayOut(f"raise maxReplicas of {row.model} in the policy", f"rebalancer explain {row.model}")
     return held_by(row)

@@ -9,11 +9,16 @@ from rebalancer.domain.people import Override, WriteStop
 
 
 class Overrides(Struct, frozen=True):
-    """All overrides there are, by namespace and name, whatever their phase. `instance` answered, `leader` acts."""
+    """All overrides there are, by namespace and name, whatever their phase. `instance` answered, `leader` acts.
+
+    `gone`: those whose object is no more, the last 200 that the service remembers, in the order in which they went:
+    `Deleted` by a person before their end, or `Expired` and tidied up after it.
+    """
 
     instance: str
     leader: str
     overrides: tuple[Override, ...] = ()
+    gone: tuple[Override, ...] = ()
 
 
 class Accepted(Struct, frozen=True):

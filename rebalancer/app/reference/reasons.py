@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rebalancer.app.reference.table import code, table
 from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason
-from rebalancer.planning.guards.guards import GUARDS
+from rebalancer.planning.guards.guards import EVERY_GUARD
 
 _INTRO = """\
 # Reasons
@@ -175,8 +175,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "owner", "gpus", "stop")
-    guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
+    guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in EVERY_GUARD))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),
         ("Before a write", "Every object is read again before it is written; `refused` then says which check.", _GATE),

@@ -1,5 +1,6 @@
 """`rebalancer demo`."""
 
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,6 +19,9 @@ def command(
         typer.Argument(help="surge: in the demo that runs with --keep, MODEL gets more users.", metavar="[surge]"),
     ] = None,
     model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="[MODEL]")] = None,
+    lasts: Annotated[
+        str, typer.Option("--for", help="With surge: how long, by the demo's clock.", metavar="DURATION")
+    ] = "10m",
     speed: Annotated[
         float, typer.Option(help="How many times faster than life the world and the service's clock run.", min=0.1)
     ] = 4.0,
@@ -36,10 +40,11 @@ def command(
     """Play a surge, a reclaim, a spot notice and an override to the real service on an embedded Kafka and Kubernetes.
 
     Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not. With --keep it goes on with
-    traffic in a loop, and `rebalancer demo surge chat` from the same folder makes a surge of two minutes of its clock.
+    traffic in a loop, and `rebalancer demo surge chat` from the same folder makes a surge: ten minutes of its
+    clock, two and a half of yours, unless --for says how long.
     """
     if deed is not None:
-        return _surge(model)
+        return _surge(model, lasts)
     if write_mode == "shadow" and not keep:
         raise Failed(
             "--write-mode shadow: nothing is written, so the story cannot happen; look around with --keep", USAGE
@@ -51,6 +56,8 @@ def command(
     except ModuleNotFoundError as missing:
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
     try:
         happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
@@ -61,27 +68,30 @@ def command(
     return DONE if happened else FAILED
 
 
-def _surge(model: str | None) -> int:
+def _surge(model: str | None, lasts: str) -> int:
     """Ask the demo that runs in this folder for a surge. Raises Failed when there is none, or no such model."""
     import asyncio
 
+    from rebalancer.api.text.words import span
     from rebalancer.cli.remote.cluster import open_cluster
     from rebalancer.cli.remote.where import Where
+    from rebalancer.cli.terminal.spans import seconds_of
     from rebalancer.cli.terminal.wrong import nearest
     from rebalancer.kube.errors import Invalid
     from rebalancer.kube.resources import DEPLOYMENTS, Ref
-    from rebalancer.sandbox.demo_loop import ANNOTATION, SURGE_SECONDS, SURGES
+    from rebalancer.sandbox.demo_loop import ANNOTATION, LONGEST_SECONDS, SURGES
 
     if model not in SURGES:
         what = "say which model" if model is None else f"no model {model} in the demo{nearest(model, list(SURGES))}"
         raise Failed(f"{what}; it has {', '.join(SURGES)}", USAGE)
+    seconds = seconds_of(lasts, "--for", LONGEST_SECONDS)
     kubeconfig = Path("build/demo/operator")
     if not kubeconfig.exists():
         raise Failed("no demo runs in this folder: start one here with rebalancer demo --keep")
 
     async def ask() -> None:
         async with open_cluster(Where(None, kubeconfig)) as cluster:
-            note = {"metadata": {"annotations": {ANNOTATION: f"{cluster.clock.now()}"}}}
+            note = {"metadata": {"annotations": {ANNOTATION: f"{seconds:.0f} s, asked at {cluster.clock.now()}"}}}
             try:
                 await cluster.kube.patch(Ref(DEPLOYMENTS, "serving", model), note)
             except Invalid as refused:
@@ -93,7 +103,7 @@ def _surge(model: str | None) -> int:
         asyncio.run(ask())
     except NoAnswer as silent:
         raise Failed("the demo of this folder has ended: start one here with rebalancer demo --keep") from silent
-    typer.echo(f"{model} gets more users for {SURGE_SECONDS:.0f} s of the demo's clock. See it: rebalancer status")
+    typer.echo(f"{model} gets more users for {span(seconds)} of the demo's clock. See it: rebalancer status --watch")
     return DONE
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
-from rebalancer.api.text.words import UNKNOWN, columns, counted, counts_from, known, printable, some, span, when
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span, when
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import NoticeView
@@ -40,7 +40,7 @@ def _head(status: Status) -> str:
         writing = "WRITES STOPPED"
     else:
         writing = "writing" if status.write_mode == "act" else "observing" if status.off else "shadow"
-    parts = (status.cluster or status.instance, leader, writing, _age(status))
+    parts = (status.cluster or status.instance, f"{clock(status.at)} UTC", leader, writing, _age(status))
     return "  ".join(part for part in parts if part)
 
 

@@ -4,11 +4,12 @@ The parser tells them in a checker's words (`Value error, 'xml' is not one of ..
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 _CHOICE = re.compile(r"(?:Value error, )?'(?P<given>.*)' is not one of (?P<known>'.*')\.?$", re.DOTALL)
 _NUMBER = re.compile(r"No such option: (?P<given>-\d+)\b.*")
+_NUMBERLIKE = re.compile(r"[-+]?[\d.,]+\w*")
 _MISSING = re.compile(r"Missing argument (?P<where>'\w+')\. Choose from:\s*(?P<known>.*)", re.DOTALL)
 _KINDS = {
     r"Input should be a valid integer\b.*": "is not a whole number",
@@ -22,8 +23,11 @@ _KINDS = {
 }
 
 
-def in_words(message: str, models: Callable[[], list[str]]) -> str:
-    """The parser's message as a person would say it; `models` says which there are, none where nobody answers."""
+def in_words(message: str, models: Callable[[], list[str]], typed: Sequence[str] = ()) -> str:
+    """The parser's message as a person would say it; `typed`: all that was typed, so that it can be repeated.
+
+    `models` says which there are, none where nobody answers.
+    """
     number = _NUMBER.fullmatch(message)
     if number:
         return f"{number['given']} is negative: a number of replicas is 0 or more"
@@ -39,8 +43,28 @@ def in_words(message: str, models: Callable[[], list[str]]) -> str:
         return f"{where}: no {choice['given']!r}{nearest(choice['given'], known)}; allowed: {', '.join(known)}"
     for pattern, words in _KINDS.items():
         if re.fullmatch(pattern, why, re.DOTALL):
-            return f"{where} {re.sub(pattern, words, why, flags=re.DOTALL)}"
+            return f"{where}{_given(where, typed)} {re.sub(pattern, words, why, flags=re.DOTALL)}"
     return f"{where}: {why}"
+
+
+def _given(where: str, typed: Sequence[str]) -> str:
+    """` abc`: what was typed for it; "" where that is not plain to see."""
+    if not where.startswith("-"):
+        numbers = [word for word in _arguments(typed) if _NUMBERLIKE.fullmatch(word)]
+        return f" {numbers[0]}" if len(numbers) == 1 else ""
+    for name in where.split(" / "):
+        for word, value in zip(typed, (*typed[1:], ""), strict=True):
+            if word == name or word.startswith(f"{name}="):
+                return f" {value if word == name else word.removeprefix(f'{name}=')}"
+    return ""
+
+
+def _arguments(typed: Sequence[str]) -> list[str]:
+    """The words that are neither an option nor what follows one."""
+    pairs = zip(("", *typed), typed, strict=False)
+    return [
+        word for before, word in pairs if not word.startswith("--") and not (before.startswith("-") and before != "--")
+    ]
 
 
 def _missing(message: str, models: Callable[[], list[str]]) -> str:

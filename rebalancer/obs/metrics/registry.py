@@ -65,8 +65,10 @@ class Metrics:
         self._wishes = frozenset(wish for wish, outcome in found if outcome.status == SHADOW)
 
     def accounts(self, plan: Plan) -> None:
-        """The notices whose node this plan found empty."""
+        """The notices whose node this plan found empty, and replicas that were replaced after their node was."""
         for account in plan.accounts:
+            if account.replaced_late_at == plan.at:
+                self.observe("rebalancer_notice_replaced_seconds", plan.at - account.heard_at)
             if account.drained_at != plan.at:
                 continue
             for name, value in (

@@ -185,13 +185,14 @@ def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scen
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
-    """How much a replica keeps from being late where it goes and where it was; "" where no outlook knows."""
+    """What a replica saves where it goes and costs where it was, as shares count it; "" where no outlook knows."""
     here, outlook = kept_by_one(model), model.load.outlook
     there = [kept for kept in (kept_by_one(scene.models[name]) for name in recipients) if kept is not None]
     if here is None or outlook is None or not there:
         return ""
-    late = f"{'seconds' if outlook.by_minute else 'requests'} from being late in {outlook.horizon_seconds} s"
-    return f"; a replica keeps about {figure(max(there))} {late} there, {figure(here)} here"
+    unit = "late seconds" if outlook.by_minute else "late requests"
+    saved = f"a replica saves a cost of about {figure(max(there))} {unit} in {outlook.horizon_seconds} s there"
+    return f"; {saved}, {figure(here)} here"
 
 
 def _withdrawal(

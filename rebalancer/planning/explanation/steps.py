@@ -1,7 +1,7 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.couples import ANY, couples
@@ -37,7 +37,9 @@ def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scen
     came = (model.staying_replicas, model.committed_replicas, model.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, model.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
-    stages = kept.of(name, _stages, measured, asked, outlook, (model.share or 0, model.cost, model.used), came)
+    stages = kept.of(
+        name, _stages, measured, asked, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
+    )
     apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
@@ -57,7 +59,7 @@ def _stages(
     measured: tuple[Work, Carries | None, int],
     asked: tuple[Demand, int, int, int, float],
     outlook: Outlook | None,
-    share: tuple[int, float, int],
+    share: tuple[int, int, float, int],
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
     """The steps that depend neither on the instant nor on other models: demand, worth and share."""
@@ -228,6 +230,7 @@ def _outlook(outlook: Outlook) -> Step:
     said += f" by {counted(outlook.replays, 'replay')} of its past"
     if outlook.shift:
         said += f"; with a chance of {outlook.shift:.0%} the level is {figure(outlook.shifted)} by now"
+        said += f", so {figure(outlook.expected_level)} is expected"
     if outlook.rho:
         said += f"; {outlook.rho:.0%} of it repeats every {outlook.period_seconds} s"
     if outlook.error is not None and outlook.plain_error is not None:
@@ -257,26 +260,34 @@ def _outlook(outlook: Outlook) -> Step:
     )
 
 
-def _share(outlook: Outlook, share: int, cost: float, used: int) -> Step:
-    """The step of the share: late requests or seconds to the horizon (times priority) with counts about it.
+def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) -> Step:
+    """The step of the share: with counts about it what is late until the horizon, and what that costs.
 
-    `cost`: what a replica must keep from being late there where a node would have to bring it. `used`: replicas in use;
-    told where the share is just these.
+    Late is what comes until then and is not in time, as every sentence counts it. The cost is what shares are compared
+    by: late, what waits at the horizon, times priority. `cost`: what a replica must save of it where a node would have
+    to bring it. `used`: replicas in use; told where the share is just these.
     """
-    costs = {
-        count: outlook.late[count - outlook.least]
-        for count in range(share - NEAR, share + NEAR + 1)
-        if 0 <= count - outlook.least < len(outlook.late)
-    }
-    said = ", ".join(f"{figure(late)} with {count}" for count, late in costs.items())
+    counts = [
+        count for count in range(share - NEAR, share + NEAR + 1) if 0 <= count - outlook.least < len(outlook.late)
+    ]
+    costs = {count: outlook.late[count - outlook.least] for count in counts}
+    late = {count: outlook.late_with(count, priority) for count in counts}
     numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
-    numbers.update((f"lateAt{count}", late) for count, late in costs.items())
+    numbers.update((f"lateAt{count}", number) for count, number in late.items())
+    numbers.update((f"costAt{count}", number) for count, number in costs.items())
     what = "seconds" if outlook.by_minute else "requests"
     bought = f"; a replica for which a node comes or stays must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    late = f"late {what} in the next {outlook.horizon_seconds} s, what waits then counted: {said}{bought}"
+    said = f"late {what} in the next {outlook.horizon_seconds} s: {_with_each(late)}"
+    if not outlook.deferred:
+        said += f"; cost, with what waits then and its priority: {_with_each(costs)}"
     in_use = ""
     if 0 < used == share:
         in_use, numbers["inUse"] = ", all in use, so that none goes to what others may need", used
-    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {late}", numbers)
+    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {said}{bought}", numbers)
+
+
+def _with_each(numbers: Mapping[int, float | None]) -> str:
+    """`292 with 2, 182 with 3`."""
+    return ", ".join(f"{figure(number)} with {count}" for count, number in numbers.items() if number is not None)

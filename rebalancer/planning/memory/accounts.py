@@ -29,7 +29,7 @@ def follow(memory: Memory, snapshot: Snapshot) -> Memory:
     accounts = [known.get(node) or seen.opened(notice) for node, notice in notices.items()]
     followed = [seen.followed(account, notices.get(account.node)) for account in accounts if account is not None]
     followed += [seen.followed(account, None) for account in standing if account.node not in notices]
-    over = [account for account in memory.accounts if account.over_at is not None]
+    over = [seen.replaced(account) for account in memory.accounts if account.over_at is not None]
     over += [account for account in followed if account.over_at is not None]
     kept = [each for each in over if snapshot.at - (each.over_at or 0.0) < KEPT_SECONDS][-KEPT_AT_MOST:]
     return replace(memory, accounts=(*kept, *(account for account in followed if account.over_at is None)))
@@ -93,7 +93,7 @@ class _Seen:
             confidence=notice.confidence,
             issued_at=notice.since,
             heard_at=self._at,
-            deadline=notice.deadline,
+            deadline=_deadline(notice),
             voluntary=notice.voluntary,
             ready_before={name: self._ready[name] for name in sorted({name for name, _ in there.values()})},
         )
@@ -107,22 +107,30 @@ class _Seen:
                 kind=notice.kind,
                 source=notice.source,
                 confidence=notice.confidence,
-                deadline=notice.deadline,
+                deadline=_deadline(notice),
                 voluntary=notice.voluntary,
                 heard_at=self._at if surer else account.heard_at,
             )
         replicas = self._replicas(account, notice)
         all_gone = all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
-        replaced = all(self._ready_elsewhere[name] >= number for name, number in account.ready_before.items())
         return replace(
-            account,
+            self.replaced(account),
             replicas=replicas,
             acted_at=first if account.acted_at is None else account.acted_at,
-            replaced_at=self._at if account.replaced_at is None and replaced else account.replaced_at,
             drained_at=(account.drained_at or self._at) if all_gone else None,
             over_at=None if notice is not None else self._at,
         )
+
+    def replaced(self, account: NoticeAccount) -> NoticeAccount:
+        """The account with the instant at which its models had as many Ready replicas elsewhere, once they have.
+
+        That may be long after the node went: Karpenter empties one in seconds, its successor takes a start.
+        """
+        if account.replaced_at is not None:
+            return account
+        enough = all(self._ready_elsewhere[name] >= number for name, number in account.ready_before.items())
+        return replace(account, replaced_at=self._at) if enough else account
 
     def _replicas(self, account: NoticeAccount, notice: NoticeView | None) -> tuple[GoingReplica, ...]:
         there = self._on[account.node]
@@ -164,6 +172,11 @@ class _Seen:
         """When writes for it were acknowledged."""
         uids = {replica.uid for replica in replicas}
         return (one.at for one in self._written if _is_for(one, account, uids))
+
+
+def _deadline(notice: NoticeView) -> float:
+    """By which a node is to be empty: Karpenter, which ends pods before that, makes nobody late."""
+    return notice.deadline if notice.told_deadline is None else notice.told_deadline
 
 
 def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:

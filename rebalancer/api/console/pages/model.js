@@ -4,7 +4,7 @@ import { hours } from "../hours.js";
 import { serverNow } from "../live.js";
 import { cell, folding, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
 import { barred, cannotDecide } from "../rights.js";
-import { clock, known, ms, span } from "../words.js";
+import { amount, clock, known, ms, span } from "../words.js";
 import { askOverride } from "../writes.js";
 
 const NEWEST = 12;
@@ -21,6 +21,7 @@ export const model = (it) => {
       barred(cannot, { class: "primary", onclick: () => askOverride(about) }, "Override")),
     numbers(it),
     h("div", { class: "two" }, why(it), signals(it)),
+    more(it),
     hours(about.model, "1"),
     replicas(it),
     h("div", { class: "foot" }, folding("history", "History", null, happenings(it.happenings, NEWEST, about.model)), overrides(it.overrides, about)),
@@ -46,6 +47,16 @@ function why(it) {
     it.changesWhen.length ? h("ul", { class: "plain" }, it.changesWhen.map((said) => h("li", { key: said }, said))) : h("p", { class: "quiet" }, "Nothing that is known."),
     h("details", { open: localStorage.getItem(FOLD) === "open", ontoggle: (event) => localStorage.setItem(FOLD, event.target.open ? "open" : "") },
       h("summary", {}, "The numbers"), h("pre", { tabindex: "0", "aria-label": "As rebalancer explain prints it" }, it.explanation.join("\n"))));
+}
+
+/** Whether more GPUs would help: for who is short, or was late in the last hour. */
+function more({ moreGpus: it, unmet }) {
+  if (!it || !(unmet.length || it.withMore.some((each) => each.lateLastHour >= 1))) return null;
+  const rows = it.withMore.map((each) => row(each.gpus, h("th", { scope: "row" }, each.gpus ? `${each.gpus} GPUs more` : "as it is"), number(each.replicas), number(amount(each.lateSoon)), number(amount(each.lateLastHour))));
+  return folding("more", "Would more GPUs help?", null,
+    h("p", { class: "summary" }, `${{ true: "Yes", false: "No" }[it.helps] ?? "Nobody knows"}: ${it.why}`),
+    table("more", "Late requests with more GPUs", [["With"], ["Replicas more", "number"], [`Late in ${known(it.horizonSeconds)} s`, "number"], ["Late in the last hour", "number"]], rows),
+    h("ul", { class: "plain" }, it.pools.map((each) => h("li", { key: each.pool }, h("strong", {}, each.pool), each.fits ? ": fits, " : ": no, ", each.why, each.usdPerGpuHour ? `; ${each.usdPerGpuHour} USD a GPU-hour` : ""))));
 }
 
 function signals({ signals: list, at }) {

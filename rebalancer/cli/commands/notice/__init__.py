@@ -49,8 +49,9 @@ def add(
 ) -> int:
     """Tell the service that a node goes, by an event in Kafka: for what a cloud knows and does not tell by itself.
 
-    Kafka's address and login come from the REBALANCER_KAFKA_... settings, the topic from REBALANCER_TOPIC_PREFIX. When
-    it is you who wants a node emptied: rebalancer override add drain NODE, in your own name.
+    Kafka's address and login come from the REBALANCER_KAFKA_... settings, the topic from REBALANCER_TOPIC_PREFIX;
+    --dry-run prints the event and needs none of them. When it is you who wants a node emptied: rebalancer override add
+    drain node/NODE, in your own name.
     """
     import asyncio
 
@@ -64,7 +65,7 @@ def add(
     if (node is None) is (instance is None):
         raise Failed("give a NODE, or --instance and its ID", USAGE)
     name = node or instance
-    settings, now, talk = kafka_settings(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
+    now, talk = RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in")
     goes = {"node": node} if node is not None else {"instanceId": instance}
     event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
@@ -72,6 +73,7 @@ def add(
     if dry_run:
         typer.echo(event.value.decode())
         return DONE
+    settings = kafka_settings(kafka_bootstrap)
     talk.agreed(f"{what}?", yes=yes)
     topic = asyncio.run(send(settings, event))
     typer.echo(event.id if quiet else f"{event.id} written to {topic}. See it: rebalancer status")

@@ -89,7 +89,10 @@ def add(
 
 @app.command("list")
 def list_(
-    all_: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
+    all_: Annotated[
+        bool,
+        typer.Option("--all", help="Those that are over too: expired, and deleted ones that the service remembers."),
+    ] = False,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only those of this namespace.")
     ] = None,
@@ -118,10 +121,11 @@ def list_(
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
         body = to_wire(asyncio.run(stored(where)))
     listed = decoded(body, Overrides)
-    shown = tuple(
-        each for each in listed.overrides if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}
+    known = (
+        (*listed.overrides, *listed.gone) if all_ else [each for each in listed.overrides if each.phase != "Expired"]
     )
-    chosen = to_wire(replace(listed, overrides=shown))
+    shown = tuple(each for each in known if namespace in {None, each.namespace})
+    chosen = to_wire(replace(listed, overrides=shown, gone=()))
     show(output, chosen, lambda: render_overrides(shown, wide=output is Output.WIDE))
     return DONE
 

@@ -1,0 +1,264 @@
+"""Would more GPUs help a model, and which: now by its outlook, in the last hour by playing its minutes again. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, Day
+from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.text.explain import expected_at
+from rebalancer.api.text.printed import printed
+from rebalancer.api.text.words import clock, counted
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import ModelDecision, Plan, Unmet
+from rebalancer.domain.policy import Model, Pool
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import ModelView, TargetView
+from rebalancer.domain.words import figure, replicas
+from rebalancer.planning.facts.landing import bars, may_land
+from rebalancer.planning.facts.scene import PodPlacement
+
+REPLICAS = (1, 2, 4)  # more than it has: what is asked about
+HOUR = 60  # minutes
+LEAST_MINUTES = 5  # of the last hour: of fewer nothing is said
+FOR_WANT_OF_GPUS = frozenset({"budget", "fit"})  # constraints that more GPUs lift
+LATE_SHARE = 0.01  # of the requests: with fewer of them late nobody is called, and no GPU is worth its price
+SLO_SECONDS = 5.0  # how long a request may wait where no SLO says; as `rebalancer simulate` takes it
+PATIENCE_SECONDS = 30.0  # then a client gives up; as `rebalancer simulate` takes it
+WORK, READY = FIGURES.index("work"), FIGURES.index("ready")
+
+
+class WithMore(Struct, frozen=True):
+    """What so many GPUs more would have spared. None: nobody knows.
+
+    gpus: GPUs more; 0: as it is.
+    replicas: replicas that they carry, as far as the policy's maxReplicas lets it have them.
+    late_soon: requests that will be late until the horizon, of those that come until then.
+    late_last_hour: requests that were late in the last hour, or what is known of it, by its minutes played again.
+    """
+
+    gpus: int
+    replicas: int
+    late_soon: float | None
+    late_last_hour: float | None
+
+
+class PoolFit(Struct, frozen=True):
+    """A pool as a place for more replicas. `why`: a sentence; `usd_per_gpu_hour`: None where no price is known."""
+
+    pool: str
+    fits: bool
+    why: str
+    usd_per_gpu_hour: float | None = None
+
+
+class MoreGpus(Struct, frozen=True):
+    """The answer for one model. `helps`: None where nobody can tell; `lines`: as `rebalancer more-gpus` prints it.
+
+    `why`: one sentence; `horizon_seconds`: how far `late_soon` looks, None without an outlook.
+    """
+
+    at: Instant
+    model: str
+    helps: bool | None
+    why: str
+    horizon_seconds: int | None = None
+    with_more: tuple[WithMore, ...] = ()
+    pools: tuple[PoolFit, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision, day: Day) -> MoreGpus:
+    """The answer for `model`, of which `plan` holds `decision`."""
+    view = next((each for each in data.snapshot.models if each.id == model.id), ModelView(id=model.id, targets=()))
+    load = next((each for each in data.snapshot.loads if each.model == model.id), None)
+    outlook = None if load is None or load.outlook is None or load.outlook.deferred else load.outlook
+    lacks = next((row for row in plan.unmet if row.model == model.id), None)
+    hour = _last_hour(day, model, data.status.at)
+    rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[0]).sum())
+    helps, why = _verdict(model, decision, lacks, view, rows, outlook)
+    pools = tuple(_fit(model, pool, view, data.snapshot.pools) for pool in data.policy.pools)
+    horizon = None if outlook is None else outlook.horizon_seconds
+    answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools)
+    lines = _lines(answer, outlook, minutes, short=lacks is not None)
+    return printed(MoreGpus(answer.at, answer.model, helps, why, horizon, rows, pools, tuple(lines)))
+
+
+# --- how much
+
+
+def _rows(
+    model: Model, decision: ModelDecision, outlook: Outlook | None, minutes: "tuple[np.ndarray, np.ndarray]"
+) -> Iterator[WithMore]:
+    has, most = decision.ready + decision.loading, model.max_replicas
+    for more in (0, *REPLICAS):
+        can = min(more, max(0, most - has))
+        soon = None if outlook is None or outlook.by_minute else outlook.late_with(has + can, model.priority)
+        yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, minutes, more))
+
+
+def _last_hour(day: Day, model: Model, at: float) -> "tuple[np.ndarray, np.ndarray]":
+    """Work and Ready replicas by minute, NaN where nobody knows them."""
+    ring = day.models.get(model.id)
+    if ring is None:
+        return np.empty(0), np.empty(0)
+    first = int(at // STEP_SECONDS) - HOUR
+    work, ready = (day.window(ring[:, figure], first, HOUR) for figure in (WORK, READY))
+    return work, ready
+
+
+def _played(model: Model, outlook: Outlook | None, minutes: "tuple[np.ndarray, np.ndarray]", more: int) -> float | None:
+    """Late requests of the last hour with `more` replicas in each minute; None where too little of it is known.
+
+    A model's work is a backlog that its Ready replicas wear away, evenly within a minute; who waits longer than the SLO
+    is late, and who would wait beyond `PATIENCE_SECONDS` gives up. Bursts shorter than a minute are not seen.
+    """
+    work, ready = minutes
+    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(work).sum() < LEAST_MINUTES:
+        return None
+    may_wait = SLO_SECONDS if model.slo is None else model.slo.latency_seconds
+    backlog = late = 0.0
+    for came, serving in zip(work, ready, strict=True):
+        if not (np.isfinite(came) and np.isfinite(serving)):
+            backlog = 0.0
+            continue
+        serves = max(float(serving), min(float(serving) + more, float(model.max_replicas)))
+        then = min(max(0.0, backlog + (float(came) - serves) * STEP_SECONDS), serves * PATIENCE_SECONDS)
+        share = _beyond(backlog, then, serves * may_wait) if serves else 1.0
+        late += share * float(came) * STEP_SECONDS / outlook.work_of_one
+        backlog = then
+    return late
+
+
+def _beyond(begin: float, end: float, most: float) -> float:
+    """The share of a stretch, from `begin` to `end` along a line, that is above `most`."""
+    low, high = sorted((begin, end))
+    if high <= most:
+        return 0.0
+    return 1.0 if low >= most else (high - most) / (high - low)
+
+
+# --- whether
+
+
+def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and what they are made of
+    model: Model,
+    decision: ModelDecision,
+    lacks: Unmet | None,
+    view: ModelView,
+    rows: Sequence[WithMore],
+    outlook: Outlook | None,
+) -> tuple[bool | None, str]:
+    has = decision.ready + decision.loading
+    if lacks is not None and lacks.constraint == "maximum":
+        return False, f"it has all that its maxReplicas of {model.max_replicas} allows: raise that first"
+    if lacks is not None and lacks.constraint == "waiting":
+        ready_at = expected_at(view)
+        ready = "" if ready_at is None else f", Ready about {clock(ready_at)}"
+        return False, f"it is late for want of time, not of GPUs: {replicas(decision.loading)} on the way{ready}"
+    if lacks is not None and lacks.constraint not in FOR_WANT_OF_GPUS:
+        return False, f"GPUs are not what it waits for: {lacks.why}"
+    if outlook is None or rows[0].late_soon is None:
+        known = "it has fewer replicas than were played" if outlook is not None else "nobody looks ahead for it"
+        return (True, lacks.why) if lacks is not None else (None, known)
+    spared = rows[0].late_soon - min(row.late_soon or 0.0 for row in rows)
+    past = _spared_last_hour(rows)
+    if has >= model.max_replicas:
+        return False, f"it has all that its maxReplicas of {model.max_replicas} allows, and its requests are in time"
+    if lacks is not None:
+        if spared > LATE_SHARE * outlook.expected_requests:
+            return True, lacks.why
+        return False, "even with four replicas more as many requests would be late"
+    if past is not None and past >= 1.0:
+        return True, f"not now, with {replicas(has)} it is in time; in the last hour they would have"
+    return False, f"its requests are in time with the {replicas(has)} that it has"
+
+
+def _spared_last_hour(rows: Sequence[WithMore]) -> float | None:
+    known = [row.late_last_hour for row in rows if row.late_last_hour is not None]
+    return known[0] - min(known) if known else None
+
+
+# --- where
+
+
+def _fit(model: Model, pool: Pool, view: ModelView, pools: Sequence[PoolView]) -> PoolFit:
+    """Whether its pods may land on a node of the pool, as it is now."""
+    usd = pool.price_per_gpu_hour or None
+    target = next((each for each in view.targets if each.pool == pool.name and not each.missing), None)
+    if target is None:
+        return PoolFit(
+            pool.name,
+            fits=False,
+            why=f"{model.id} has no target there (models.{model.id}.targets)",
+            usd_per_gpu_hour=usd,
+        )
+    there = next((each for each in pools if each.name == pool.name), PoolView(pool.name))
+    landing = _landing(model, target)
+    fitting = [node for node in there.nodes if may_land(landing, node)]
+    if there.nodes and not fitting:
+        return PoolFit(
+            pool.name,
+            fits=False,
+            why=f"none of its nodes takes such a pod: {bars(landing, there.nodes)}",
+            usd_per_gpu_hour=usd,
+        )
+    largest = max([node.gpus for node in fitting], default=pool.gpus_per_node)
+    if largest < target.gpus_per_pod:
+        return PoolFit(
+            pool.name,
+            fits=False,
+            why=f"a pod needs {target.gpus_per_pod} GPUs, its nodes have {largest}",
+            usd_per_gpu_hour=usd,
+        )
+    has = sum(node.gpus for node in there.nodes)
+    room = pool.gpu_limit - has
+    grown = f"gpuLimit {pool.gpu_limit}, so up to {room} more may come" if room > 0 else f"gpuLimit {pool.gpu_limit}"
+    how = grown if pool.node_pools and room > 0 else f"needs more nodes and a higher gpuLimit (now {pool.gpu_limit})"
+    return PoolFit(pool.name, fits=True, why=f"{counted(has, 'GPU')} there, {how}", usd_per_gpu_hour=usd)
+
+
+def _landing(model: Model, target: TargetView) -> PodPlacement:
+    return PodPlacement(
+        target.pool,
+        tuple(sorted(target.node_selector.items())),
+        target.tolerations,
+        target.placement.terms,
+        model.gpu_memory,
+        0 if model.gpu_memory is None else model.gpus_per_replica,
+    )
+
+
+# --- in words
+
+
+def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bool) -> Iterator[str]:
+    """`minutes`: known of the last hour. Of who is not `short` the outlook's mean is of surges that may come again."""
+    verdict = {True: "yes", False: "no", None: "unknown"}[answer.helps]
+    yield f"{answer.model}: would more GPUs help? {verdict}: {answer.why}"
+    soon = [(row.gpus, row.late_soon) for row in answer.with_more if row.late_soon is not None]
+    if soon and outlook is not None:
+        of = counted(round(outlook.expected_requests), "request")
+        if short:
+            yield f"{'now':<6} late of {of} in the next {outlook.horizon_seconds} s: {_each(soon)}"
+        else:
+            yield f"{'surge':<6} it is in time; in the mean over surges of its past, of {of} late: {_each(soon)}"
+    hour = [(row.gpus, row.late_last_hour) for row in answer.with_more if row.late_last_hour is not None]
+    if hour:
+        known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
+        yield f"{'hour':<6} late in the last hour{known}, played again: {_each(hour)}"
+    for fit in answer.pools:
+        price = "no price known (pricePerGpuHour)" if fit.usd_per_gpu_hour is None else f"{fit.usd_per_gpu_hour:g} USD"
+        per = "" if fit.usd_per_gpu_hour is None else " a GPU-hour"
+        yield f"{'where':<6} {fit.pool}: " + (f"fits, {fit.why}; {price}{per}" if fit.fits else f"no: {fit.why}")
+
+
+def _each(late: Sequence[tuple[int, float]]) -> str:
+    """`140 as it is, 60 with 2 GPUs more, 12 with 4`."""
+    said: list[str] = []
+    for gpus, number in late:
+        many = "none" if figure(number) == "0" else figure(number)
+        said.append(f"{many} as it is" if not gpus else f"{many} with {gpus}{' GPUs more' if len(said) == 1 else ''}")
+    return ", ".join(said)
