@@ -1,0 +1,133 @@
+"""The service is killed before and after each of its side effects, on the real API server and broker.
+
+Judged by the audit log over all its lives: floors, budget, nothing asked for twice; by `decisions`: each intent has an
+outcome; and by what holds in the end.
+"""
+
+import asyncio
+import itertools
+
+import pytest
+
+from rebalancer.app.effects import EFFECTS
+from tests.real.crashing import (
+    FLOORS,
+    GPUS,
+    REPLICAS,
+    Busy,
+    Point,
+    met,
+    minima_below_floor,
+    taken,
+    twice,
+)
+from tests.real.occupancy import Pods, failed
+from tests.real.oracles import below_floor, over_budget
+from tests.real.service import Service
+from tests.real.traffic import Traffic
+from tests.testbed.audit import AuditLog
+from tests.testbed.kube import Kube
+
+LIFE_SECONDS = 60.0
+WHEN = ("before", "after")
+ONCE = {"kafka/topics", "kafka/decisions/policy", "journal/open", "journal/delete", "kafka/state/policy"}
+"""At most once in a life, or in a minute of one."""
+OF_A_STORM = (
+    "kube/patch/nodes",
+    "kube/create/pods/eviction",
+    "kube/delete/pods",
+    "kube/update/scale",
+    "kube/patch/pods",
+)
+ELSEWHERE = {
+    "kube/patch/scaledobjects": "the bounds of an HPA pass the same driver, and are here",
+    "kube/patch/nodepools": "in virtual time (tests/machine)",
+    "kube/create/leases": "a replica without a Lease; with one in test_crash_failover",
+    "kube/patch/leases": "the same",
+    "kube/create/tokenreviews": "nothing is kept",
+    "kube/create/subjectaccessreviews": "nothing is kept",
+    "kafka/metrics": "rebalancer bridge alone",
+    **dict.fromkeys(("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods"), "in the storm"),
+}
+FEW = [
+    Point("kube/update/scale", 2, "after"),
+    Point("kafka/decisions/intent", 1, "after"),
+    Point("kafka/state/memory", 1, "before"),
+]
+
+
+@pytest.fixture
+def drained_nodes(ours: dict[str, str]) -> dict[str, str] | None:
+    return ours
+
+
+@pytest.fixture
+async def busy(
+    service: Service, kube: Kube, traffic: Traffic, namespace: str, ours: dict[str, str], request: pytest.FixtureRequest
+) -> Busy:
+    busy = Busy(kube, traffic, namespace, ours, storm=getattr(request, "param", False), doors=[service])
+    service.settings |= {"WRITE_DELETION_COST": "true", "DRAIN_NODES": str(busy.storm).lower(), "JOURNAL_MAX_MIB": "1"}
+    await service.policy(busy.policy())
+    await busy.set_up()
+    return busy
+
+
+async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point]:
+    """One life for each point, while everything happens: the points that were never come to."""
+    missed = []
+    async with busy.going_on():
+        for number, point in enumerate(points, 1):
+            if not await met(service, point, LIFE_SECONDS):
+                missed.append(point)
+            print(f"{number}/{len(points)} {point}{' missed' if point in missed else ''}", flush=True)
+    service.settings.pop("CRASH_AT", None)
+    await service.start()
+    await busy.calm()
+    return missed
+
+
+async def judge(service: Service, busy: Busy, audit: AuditLog) -> None:
+    """What the audit log and the journal say of all lives together."""
+    writes = await service.writes(busy.kube)
+    asked = taken(writes)
+    pods = Pods.of(await asyncio.to_thread(audit.writes, namespace=busy.namespace))
+    print(f"{len(writes)} writes, {len(asked)} of replicas, {sum(step.lost for step in asked)} replicas released")
+    assert below_floor(asked, FLOORS) == []
+    assert minima_below_floor(writes) == []
+    if not busy.storm:
+        assert over_budget(asked, REPLICAS, pods, GPUS) == []
+    assert twice(writes) == []
+    assert [each for each in failed(writes) if not each.startswith(("404", "429"))] == []
+
+
+async def test_killed_at_a_few_effects_it_breaks_no_promise_and_goes_on(
+    service: Service, busy: Busy, audit: AuditLog
+) -> None:
+    assert await lives(service, busy, FEW) == []
+    await judge(service, busy, audit)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 4])
+async def test_killed_before_and_after_every_effect_it_breaks_no_promise(
+    service: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    names = [name for name in EFFECTS if name not in ELSEWHERE]
+    names.sort(key=lambda name: (name != "kafka/topics", name))  # there are none yet in the first lives alone
+    points = [Point(name, 1 if name in ONCE else nth, when) for name, when in itertools.product(names, WHEN)]
+    missed = await lives(service, busy, points)
+    await judge(service, busy, audit)
+    assert missed == []
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("busy", [True], indirect=True, ids=["storm"])
+async def test_killed_in_a_storm_of_notices_it_breaks_no_promise(
+    service: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    missed = await lives(service, busy, [Point(name, nth, when) for name, when in itertools.product(OF_A_STORM, WHEN)])
+    await judge(service, busy, audit)
+    assert missed == []
