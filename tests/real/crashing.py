@@ -59,6 +59,7 @@ class Busy:
     """The cluster, and what goes on in it from `set_up` until `calm`.
 
     storm: whether nodes come under notice.
+    bootstrap: where Kafka is, whose topics begin with `topic_prefix`.
     doors: the services whose API people use; what does not answer is passed over.
     """
 
@@ -67,6 +68,8 @@ class Busy:
     namespace: str
     ours: dict[str, str]
     storm: bool
+    bootstrap: str
+    topic_prefix: str
     doors: list[Service] = field(default_factory=list)
     _nodes: list[str] = field(default_factory=list)
     _count: int = 0

@@ -6,10 +6,14 @@ outcome; and by what holds in the end.
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from rebalancer.app.effects import EFFECTS
+from rebalancer.kafka.broker import Broker
 from tests.real.crashing import (
     FLOORS,
     GPUS,
@@ -23,12 +27,17 @@ from tests.real.crashing import (
 )
 from tests.real.occupancy import Pods, failed
 from tests.real.oracles import below_floor, over_budget
+from tests.real.records import untold
 from tests.real.service import Service
+from tests.real.succession import Pair, epoch_of, second_replica
 from tests.real.traffic import Traffic
-from tests.testbed.audit import AuditLog
+from tests.testbed.audit import AuditLog, Write
+from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
+from tests.testbed.stack import Stack
 
-LIFE_SECONDS = 60.0
+LIFE_SECONDS = 90.0
+TAKE_OVER_SECONDS = 12.0
 WHEN = ("before", "after")
 ONCE = {"kafka/topics", "kafka/decisions/policy", "journal/open", "journal/delete", "kafka/state/policy"}
 """At most once in a life, or in a minute of one."""
@@ -49,6 +58,10 @@ ELSEWHERE = {
     "kafka/metrics": "rebalancer bridge alone",
     **dict.fromkeys(("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods"), "in the storm"),
 }
+EXPECTED = ("404", "429", "504")
+"""A pod that has gone, a disruption budget, a call whose client was killed while it was under way."""
+OF_ANY = ("rebalancer.io", "coordination.k8s.io")
+"""Groups that any replica writes to: what people ask of it, and the Lease, which it may want."""
 FEW = [
     Point("kube/update/scale", 2, "after"),
     Point("kafka/decisions/intent", 1, "after"),
@@ -62,14 +75,29 @@ def drained_nodes(ours: dict[str, str]) -> dict[str, str] | None:
 
 
 @pytest.fixture
-async def busy(
-    service: Service, kube: Kube, traffic: Traffic, namespace: str, ours: dict[str, str], request: pytest.FixtureRequest
+async def busy(  # what it is made of
+    service: Service,
+    kafka: Kafka,
+    topic_prefix: str,
+    kube: Kube,
+    traffic: Traffic,
+    namespace: str,
+    ours: dict[str, str],
+    request: pytest.FixtureRequest,
 ) -> Busy:
-    busy = Busy(kube, traffic, namespace, ours, storm=getattr(request, "param", False), doors=[service])
+    storm = getattr(request, "param", False)
+    busy = Busy(kube, traffic, namespace, ours, storm, kafka.bootstrap, topic_prefix, doors=[service])
     service.settings |= {"WRITE_DELETION_COST": "true", "DRAIN_NODES": str(busy.storm).lower(), "JOURNAL_MAX_MIB": "1"}
     await service.policy(busy.policy())
     await busy.set_up()
     return busy
+
+
+@pytest.fixture
+async def standby(service: Service, busy: Busy, cluster: Stack, kafka: Kafka, tmp_path: Path) -> AsyncIterator[Service]:
+    await asyncio.to_thread((tmp_path / "standby").mkdir)
+    async with second_replica(service, cluster, kafka, tmp_path / "standby") as second:
+        yield second
 
 
 async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point]:
@@ -86,8 +114,8 @@ async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point
     return missed
 
 
-async def judge(service: Service, busy: Busy, audit: AuditLog) -> None:
-    """What the audit log and the journal say of all lives together."""
+async def judge(service: Service, busy: Busy, audit: AuditLog) -> list[Write]:
+    """What the audit log and `decisions` say of all lives together; what was written."""
     writes = await service.writes(busy.kube)
     asked = taken(writes)
     pods = Pods.of(await asyncio.to_thread(audit.writes, namespace=busy.namespace))
@@ -97,7 +125,9 @@ async def judge(service: Service, busy: Busy, audit: AuditLog) -> None:
     if not busy.storm:
         assert over_budget(asked, REPLICAS, pods, GPUS) == []
     assert twice(writes) == []
-    assert [each for each in failed(writes) if not each.startswith(("404", "429"))] == []
+    assert [each for each in failed(writes) if not each.startswith(EXPECTED)] == []
+    assert await untold(Broker(busy.bootstrap, busy.topic_prefix)) == []
+    return writes
 
 
 async def test_killed_at_a_few_effects_it_breaks_no_promise_and_goes_on(
@@ -131,3 +161,28 @@ async def test_killed_in_a_storm_of_notices_it_breaks_no_promise(
     missed = await lives(service, busy, [Point(name, nth, when) for name, when in itertools.product(OF_A_STORM, WHEN)])
     await judge(service, busy, audit)
     assert missed == []
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 3])
+async def test_a_leader_killed_before_and_after_every_effect_is_followed_by_its_standby(
+    service: Service, standby: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    names = [name for name in EFFECTS if name not in ELSEWHERE or name.endswith("/leases")]
+    names.sort(key=lambda name: (not name.startswith("kafka/topics"), name))
+    points = [Point(name, 1 if name in ONCE else nth, when) for name, when in itertools.product(names, WHEN)]
+    busy.doors.append(standby)
+    pair = Pair(service, standby)
+    async with busy.going_on():
+        await pair.begin(points[0])
+        for number, (point, following) in enumerate(pairwise([*points, None]), 1):
+            await pair.next_life(following, LIFE_SECONDS)
+            print(f"{number}/{len(points)} {point}{' missed' if point in pair.missed else ''}", flush=True)
+    await busy.calm()
+    writes = await judge(service, busy, audit)
+    epochs = [epoch_of(write) for write in writes if write.succeeded and write.group not in OF_ANY]
+    print(f"terms {epochs[0]}-{epochs[-1]}; until another acts: {pair.told()}")
+    assert epochs == sorted(epochs)
+    assert pair.missed == []
+    assert max(pair.seconds) <= TAKE_OVER_SECONDS
