@@ -7,7 +7,7 @@ A NodePool's late write counts no way: its limit is read again before each write
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -37,9 +37,12 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, poli
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
-def untold(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Outcomes that the leader before us did not record, so that a new one does: after each intent comes one."""
-    return tuple(outcome for outcome in outcomes if outcome.detail in {LEFT, SHOWN})
+def untold(outcomes: Iterable[Outcome], told: Collection[str]) -> tuple[Outcome, ...]:
+    """Outcomes that `decisions` does not have (`told`: intents whose outcome it has), so that who leads now tells them.
+
+    The process before died before their outcome, or it was in its journal alone when it died.
+    """
+    return tuple(outcome for outcome in outcomes if outcome.intent.id not in told)
 
 
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:

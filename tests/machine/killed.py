@@ -84,48 +84,69 @@ def play_killed(history: History, death: Death) -> tuple[Played, int]:
 
 
 async def _play(history: History, death: Death) -> tuple[Played, int]:
-    stage, played, deaths = Stage(history.spec), Played(), 0
-    life = Life(*death)
-    steps = [(STEP_SECONDS, [deed for deed in history.deeds if deed.step == step]) for step in range(history.steps)]
-    for number, (seconds, deeds) in enumerate([*steps, *[(QUIET_STEP_SECONDS, [])] * QUIET_STEPS]):
-        if number == len(steps):
-            stage.heal()
-            stage.oracle.touched(stage.everything)
-        for deed in deeds:
+    mortal = Mortal(Stage(history.spec), death)
+    stage = mortal.stage
+    for step in range(history.steps):
+        for deed in (deed for deed in history.deeds if deed.step == step):
             touched = DEEDS[deed.name](stage, deed.x, deed.y)
             if touched is not None:
                 stage.oracle.touched(touched)
                 stage.calm.disturbed()
-        if not await _lived(stage, seconds, life):
-            deaths += 1
-            life = Life(*death)
-            if number >= len(steps):
-                life.effect = ""  # in the quiet it is left alone, once
-        played.steps += 1
-        if stage.oracle.verdicts:
+        await mortal.step(STEP_SECONDS)
+    stage.heal()
+    stage.oracle.touched(stage.everything)
+    mortal.life = Life("", 1, "after")
+    for _ in range(2):  # as every history ends
+        for _ in range(QUIET_STEPS):
+            await mortal.step(QUIET_STEP_SECONDS)
+        if stage.oracle.quiet_seconds >= REST_SECONDS:
             break
-    else:
-        stage.oracle.judge_rest(REST_SECONDS)
-    played.verdict, played.counts = next(iter(stage.oracle.verdicts), None), stage.oracle.counts
-    return played, deaths
+    stage.oracle.judge_rest(REST_SECONDS)
+    verdict = next(iter(stage.oracle.verdicts), None)
+    return Played(steps=stage.steps, counts=stage.oracle.counts, verdict=verdict), mortal.deaths
 
 
-async def _lived(stage: Stage, seconds: float, life: Life) -> bool:
-    """One step, to its end or to the death in it; then the next process has started from what is kept."""
-    try:
-        with watched(life):
+@dataclass
+class Mortal:
+    """A stage whose service dies wherever an effect comes for the nth time in a life; `deaths`: how often it has."""
+
+    stage: Stage
+    death: Death
+    deaths: int = 0
+    life: Life = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.life = Life(*self.death)
+
+    async def step(self, seconds: float) -> None:
+        """One step, to its end or to the death in it; then the next process has started from what is kept.
+
+        After a verdict nothing happens any more.
+        """
+        stage = self.stage
+        if stage.oracle.verdicts:
+            return
+        with _suppressed(), watched(self.life):
             await stage.live(seconds)
+        if not self.life.over:
+            return
+        stage.oracle.handing_back = False
+        stage.oracle.touched(stage.everything)
+        stage.calm.disturbed()
+        stage.restart(0, disk_lost=self.death.nth % 2 == 0, large=False)
+        stage.world.advance(stage.world.now)
+        stage.steps += 1
+        self.deaths += 1
+        self.life = Life(*self.death)
+
+
+@contextmanager
+def _suppressed() -> Iterator[None]:
+    """Alone, or in the group that a TaskGroup makes of it."""
+    try:
+        yield
     except* Killed:
         pass
-    if not life.over:
-        return True
-    stage.oracle.handing_back = False
-    stage.oracle.touched(stage.everything)
-    stage.calm.disturbed()
-    stage.restart(0, disk_lost=life.nth % 2 == 0, large=False)
-    stage.world.advance(stage.world.now)
-    stage.steps += 1
-    return False
 
 
 class Row(NamedTuple):

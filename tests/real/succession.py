@@ -38,7 +38,7 @@ async def second_replica(first: Service, stack: Stack, kafka: Kafka, folder: Pat
 
 @dataclass
 class Pair:
-    """`missed`: points that no leader came to. `seconds`: from each death until the next leader acts."""
+    """`missed`: points that nobody came to. `seconds`: from each death of a leader alone until the next one acts."""
 
     leading: Service
     standing: Service
@@ -46,16 +46,15 @@ class Pair:
     seconds: list[float] = field(default_factory=list)
     _point: Point | None = None  # where the leader is to die; None: it has died there before it led
 
-    async def begin(self, point: Point | None) -> None:
-        """The first one leads; it is to die at `point`."""
+    async def begin(self) -> None:
+        """The first one leads."""
         began = time.time()
-        await _start(self.leading, point)
-        await _acts(self.leading, began)
-        self._point = point
+        await start(self.leading, None)
+        await acts(self.leading, began)
 
     async def next_life(self, point: Point | None, seconds: float) -> None:
         """Another one comes up, to die at `point` in its turn; the leader dies where it is to, and is followed."""
-        await _start(self.standing, point)
+        await start(self.standing, point)
         until = time.monotonic() + seconds
         while self._point is not None and self.leading.pid is not None and time.monotonic() < until:
             point = await self._alive(point)
@@ -65,7 +64,14 @@ class Pair:
             self.missed.append(self._point)
         died = time.time()
         await self.leading.kill()
-        self.seconds.append(await _acts(self.standing, died - 2 * LOOK_SECONDS) - died)
+        following = asyncio.create_task(acts(self.standing, died - 2 * LOOK_SECONDS))
+        alone = True
+        while not following.done():
+            alone, point = (alone, point) if self.standing.pid else (False, await self._alive(point))
+            await asyncio.sleep(LOOK_SECONDS)
+        acts_at = following.result()
+        if alone:  # else both had died
+            self.seconds.append(acts_at - died)
         self._point = point
         self.leading, self.standing = self.standing, self.leading
 
@@ -73,7 +79,7 @@ class Pair:
         """Who stands by; it may have come to its point as such."""
         if self.standing.pid is not None:
             return point
-        await _start(self.standing, None)
+        await start(self.standing, None)
         return None
 
     def told(self) -> str:
@@ -82,13 +88,14 @@ class Pair:
         return f"{ordered[len(ordered) // 2]:.1f} s, at most {ordered[-1]:.1f} s, of {len(ordered)}"
 
 
-async def _start(service: Service, point: Point | None) -> None:
+async def start(service: Service, point: Point | None) -> None:
+    """Let it come up, to end at that point."""
     service.settings |= {"DEV": "true", "CRASH_AT": str(point or "")}
     with suppress(Failed):  # it may end before it answers
         await service.start(ready=False)
 
 
-async def _acts(service: Service, since: float, seconds: float = 40.0) -> float:
+async def acts(service: Service, since: float, seconds: float = 40.0) -> float:
     """When it began to act as the leader, by its log."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
