@@ -85,6 +85,8 @@ class Pair:
     def told(self) -> str:
         """For people: the middle and the longest of `seconds`."""
         ordered = sorted(self.seconds)
+        if not ordered:
+            return "nobody yet"
         return f"{ordered[len(ordered) // 2]:.1f} s, at most {ordered[-1]:.1f} s, of {len(ordered)}"
 
 
