@@ -10,21 +10,23 @@ from tests.machine.__main__ import history_of
 from tests.machine.killed import EFFECTS, Death, Killed, Life, play_killed, watched
 
 
+SEED = 2
+
+
 @pytest.mark.parametrize(
     "death",
     [
         Death("kube/update/scale", 1, "after"),
-        Death("kube/patch/horizontalpodautoscalers", 1, "before"),
+        Death("kube/patch/nodepools", 1, "after"),
         Death("kafka/decisions/intent", 2, "after"),
         Death("kafka/decisions/outcome", 1, "before"),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("seed", [3, 10])
-def test_who_dies_at_an_effect_breaks_no_rule(death: Death, seed: int) -> None:
-    played, deaths = play_killed(history_of(seed), death)
+def test_who_dies_at_an_effect_breaks_no_rule(death: Death) -> None:
+    played, deaths = play_killed(history_of(SEED), death)
     assert played.verdict is None
-    assert deaths >= 0
+    assert deaths > 0, "else nothing is shown"
 
 
 def test_what_is_played_here_are_effects_of_the_service() -> None:
