@@ -9,7 +9,6 @@ from rebalancer.obs.effects import effect
 from tests.machine.__main__ import history_of
 from tests.machine.killed import EFFECTS, Death, Killed, Life, play_killed, watched
 
-
 SEED = 2
 
 
