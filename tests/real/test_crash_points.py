@@ -40,13 +40,8 @@ TAKE_OVER_SECONDS = 12.0
 WHEN = ("before", "after")
 ONCE = {"kafka/topics", "kafka/decisions/policy", "journal/open", "journal/delete", "kafka/state/policy"}
 """At most once in a life, or in a minute of one."""
-OF_A_STORM = (
-    "kube/patch/nodes",
-    "kube/create/pods/eviction",
-    "kube/delete/pods",
-    "kube/update/scale",
-    "kube/patch/pods",
-)
+DRAINS = ("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods")
+OF_A_STORM = (*DRAINS, "kube/update/scale", "kube/patch/pods")
 OF_A_LEADER = (
     "kube/patch/leases",
     "kube/update/scale",
@@ -64,12 +59,12 @@ OF_A_LEADER = (
 ELSEWHERE = {
     "kube/patch/scaledobjects": "the bounds of an HPA pass the same driver, and are here",
     "kube/patch/nodepools": "in virtual time (tests/machine)",
-    "kube/create/leases": "once in an installation; tests/leader has its crashes",
+    "kube/create/leases": "once in the life of an installation: not shown",
     "kube/patch/leases": "beside a standby",
     "kube/create/tokenreviews": "nothing is kept",
     "kube/create/subjectaccessreviews": "nothing is kept",
     "kafka/metrics": "rebalancer bridge alone",
-    **dict.fromkeys(("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods"), "in the storm"),
+    **dict.fromkeys(DRAINS, "in the storm"),
 }
 EXPECTED = ("404", "429", "504")
 """A pod that has gone, a disruption budget, a call whose client was killed while it was under way."""
