@@ -6,6 +6,7 @@ outcome; and by what holds in the end.
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -122,6 +123,14 @@ async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point
     return missed
 
 
+async def crossed(service: Service) -> set[str]:
+    """The names of the effects that its lives with a crash point have come by."""
+    lines = [json.loads(line) for line in (await service.log()).splitlines() if '"event": "effect"' in line]
+    names = {str(line["name"]) for line in lines}
+    assert names, "they are logged"
+    return names
+
+
 async def judge(service: Service, busy: Busy, audit: AuditLog) -> list[Write]:
     """What the audit log and `decisions` say of all lives together; what was written."""
     writes = await service.writes(busy.kube)
@@ -134,6 +143,7 @@ async def judge(service: Service, busy: Busy, audit: AuditLog) -> list[Write]:
         assert over_budget(asked, REPLICAS, pods, GPUS) == []
     assert twice(writes) == []
     assert [each for each in failed(writes) if not each.startswith(EXPECTED)] == []
+    assert await crossed(service) <= EFFECTS.keys(), "whatever it writes has a name that the page knows"
     assert await untold(Broker(busy.bootstrap, busy.topic_prefix)) == []
     return writes
 
