@@ -11,6 +11,7 @@ from pathlib import Path
 from rebalancer.api.serving.routes import openapi_text
 from rebalancer.app.reference.api import api_page
 from rebalancer.app.reference.asyncapi import asyncapi_text
+from rebalancer.app.reference.effects import effects_page
 from rebalancer.app.reference.notices import notices_page
 from rebalancer.app.reference.owners import owners_page
 from rebalancer.app.reference.policy import policy_page
@@ -30,6 +31,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": readings_page,
     "docs/reference/api.md": api_page,
     "docs/reference/cli.md": cli_page,
+    "docs/reference/effects.md": effects_page,
     "docs/reference/metrics.md": metrics_page,
     "docs/reference/owners.md": owners_page,
     "docs/reference/notices.md": notices_page,

@@ -3,36 +3,46 @@
 Each such object is read. Where it shows the value, the write happened. Where it does not, the write may still be on its
 way. Both count both ways until the watches have had time to show them: a watch may lag behind what was just read. And
 once we write to the same object the API server refuses the old write, since each carries the revision it was made for.
+A NodePool's late write counts no way: its limit is read again before each write, and the epoch on it refuses the rest.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
 from rebalancer.act.bounds import Bounds, Dialect
-from rebalancer.act.driver import resource_of
+from rebalancer.act.driver import Refused, resource_of
 from rebalancer.act.hpa import HPA
 from rebalancer.act.ledger import Ask, Entry, Ledger
+from rebalancer.act.node_pool_parts import Parts
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.port import Port
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import Ref
+from rebalancer.kube.resources import NODEPOOLS, Ref
 
 LEFT = "the process ended before its outcome"
 SHOWN = "the leader before ended without its outcome; the object shows the value"
 
 
-async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> tuple[Outcome, ...]:
-    """The outcomes, those that are unknown as their objects say now. What cannot be read stays unknown."""
-    return tuple(await asyncio.gather(*(_settled(kube, outcome, facts) for outcome in outcomes)))
+async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, policy: Policy) -> tuple[Outcome, ...]:
+    """The outcomes, those that are unknown as their objects say now. What cannot be read stays unknown.
+
+    Of drains nothing is asked: the watches show which nodes are cordoned and which pods have gone.
+    """
+    return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
-def untold(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Outcomes that the leader before us did not record, so that a new one does: after each intent comes one."""
-    return tuple(outcome for outcome in outcomes if outcome.detail in {LEFT, SHOWN})
+def untold(outcomes: Iterable[Outcome], told: Collection[str]) -> tuple[Outcome, ...]:
+    """Outcomes that `decisions` does not have (`told`: intents whose outcome it has), so that who leads now tells them.
+
+    The process before died before their outcome, or it was in its journal alone when it died.
+    """
+    return tuple(outcome for outcome in outcomes if outcome.intent.id not in told)
 
 
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:
@@ -43,13 +53,16 @@ def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> Non
             ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
 
 
-async def _settled(kube: Port, outcome: Outcome, facts: Snapshot) -> Outcome:
-    target = _target(outcome.intent, facts)
-    if outcome.status != UNKNOWN or target is None:
+async def _settled(kube: Port, outcome: Outcome, facts: Snapshot, policy: Policy) -> Outcome:
+    if outcome.status != UNKNOWN:
         return outcome
+    target = _target(outcome.intent, facts)
     try:
-        shown = await _shows(kube, outcome.intent, target)
-    except KubeError:
+        if target is not None:
+            shown = await _shows(kube, outcome.intent, target)
+        else:
+            shown = await _node_pool_shows(kube, outcome.intent, policy)
+    except (KubeError, Refused):
         return outcome
     return replace(outcome, status=WRITTEN, detail=SHOWN) if shown else outcome
 
@@ -64,6 +77,19 @@ async def _shows(kube: Port, intent: Intent, target: TargetView) -> bool:
     obj = await kube.get(Ref(dialect.resource, target.namespace, target.autoscaler.name))
     wanted = Bounds(max(dialect.least_minimum, intent.minimum_to), max(1, intent.replicas_to))
     return dialect.bounds(obj) == wanted
+
+
+async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:
+    """Of another object's intent nothing is shown."""
+    pool = next((one for one in policy.pools if one.name == intent.pool), None)
+    if pool is None or intent.object != f"nodepool/{intent.subject}":
+        return False
+    obj = await kube.get(Ref(NODEPOOLS, None, intent.subject))
+    parts = Parts.of(obj)
+    if intent.kind in {"hold", "end-hold"}:
+        return parts.held == (intent.kind == "hold")
+    given_back = intent.kind == "restore-limit" and ORIGINALS not in (obj["metadata"].get("annotations") or {})
+    return given_back or parts.limit(pool.resource) == intent.limit_to
 
 
 def _both_ways(intent: Intent, target: TargetView, at: float) -> Entry:

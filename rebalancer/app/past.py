@@ -45,7 +45,8 @@ log = structlog.get_logger()
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `slot`: where the next checkpoint goes if it needs chunks. `seen`: what the last cycle saw (None: not known).
+    `told`: ids of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
 
@@ -60,6 +61,7 @@ class Start:
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
+    told: frozenset[str] = frozenset()
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -86,7 +88,7 @@ class Start:
 class Writes:
     """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
 
-    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
+    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `told`: outcomes in `decisions`.
     """
 
     intents: dict[str, Intent] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class Writes:
     last_cycle: int = 0
     cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
     frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
@@ -235,6 +238,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
+        told=frozenset(writes.told),
     )
 
 
@@ -283,6 +287,8 @@ def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Wri
         if line is not None:
             writes.take(line)
             writes.instants.append(record.at)
+            if isinstance(line, journal.OutcomeLine):
+                writes.told.add(line.outcome.intent.id)
     writes.instants += tail.instants
     writes.last_cycle = max(writes.last_cycle, tail.last_cycle)
     return writes

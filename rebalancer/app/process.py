@@ -6,12 +6,14 @@ import logging
 import signal
 from typing import Any
 
+from rebalancer.app.effects import EFFECTS
 from rebalancer.app.followed import NoPolicy
 from rebalancer.app.observer import Observer
 from rebalancer.app.onlooker import Onlooker
 from rebalancer.app.service import Service
 from rebalancer.kube.errors import KubeError
 from rebalancer.loop.clock import RealClock
+from rebalancer.obs.effects import WATCH, CrashAt
 from rebalancer.settings.service import ServiceSettings
 
 YOUNG_OBJECTS = 50_000  # a snapshot of 1,000 models makes about as many; the default of 700 collects 70 times in it
@@ -35,6 +37,11 @@ async def serve(settings: ServiceSettings, onlooker: Onlooker | None = None) -> 
     Without Kafka the service observes; `onlooker` hears how that comes up.
     """
     _quiet()
+    if settings.crash_at:
+        crash_at = CrashAt.of(settings.crash_at)
+        if crash_at.name not in EFFECTS:
+            return f"REBALANCER_CRASH_AT={settings.crash_at}: no such effect; docs/reference/effects.md has their names"
+        WATCH.set(crash_at)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):

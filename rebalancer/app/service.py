@@ -147,6 +147,8 @@ class Service:
             drains_nodes=settings.drain_nodes,
         )
         past.into(state, now)
+        if not settings.lease_name:  # else who takes the Lease does it, having asked the objects
+            self.recorder.succeed(untold(past.outcomes, past.told))
         self._run(policy, past, state, kube, signatures)
         self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
@@ -261,13 +263,13 @@ class Service:
             self.clock,
             self.reporter.waits_for,
         )
-        outcomes = await settled(kube, past.outcomes, state.peek(self.clock.now()))
+        outcomes = await settled(kube, past.outcomes, state.peek(self.clock.now()), policy)
         now = self.clock.now()
         replace(past, outcomes=outcomes).over(state, now)
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
         ports.succeed(past.memory, past.first_cycle)
-        self.recorder.succeed(untold(outcomes))
+        self.recorder.succeed(untold(outcomes, past.told))
         self.leadership.succeeded = True
         self._runner.wake()
         seconds = round(self.clock.monotonic() - began, 3)

@@ -12,6 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 from aiokafka.helpers import create_ssl_context
 
+from rebalancer.obs.effects import effect
+
 REQUEST_SECONDS = 10
 MOST_REPLICAS = 3
 # What an absent or unwilling broker makes a client raise.
@@ -121,7 +123,7 @@ class Broker:
         ]
         if topics and cluster["controller_id"] in brokers:
             # Refused, it is not ours to make: describing it makes it where brokers do that, else it stays missing.
-            with suppress(*BROKER_ERRORS):
+            with suppress(*BROKER_ERRORS), effect("kafka/topics", self.prefix):
                 await admin.create_topics(topics)
 
 

@@ -21,9 +21,11 @@ from aiokafka.errors import (
 )
 
 from rebalancer.domain.events import Rejection
+from rebalancer.kafka import effects
 from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.effects import effect
 
 MAX_PENDING_BYTES = 32 * 1024 * 1024
 BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
@@ -99,9 +101,10 @@ class Outbox:
             async with asyncio.timeout(deadline_seconds):
                 await self._connected.wait()
                 producer = self._producer
-                sent = await self._put(producer, topic, key, value, headers)
-                await asyncio.wait({sent})
-                sent.result()
+                with effect(effects.name_of(topic, key), topic):
+                    sent = await self._put(producer, topic, key, value, headers)
+                    await asyncio.wait({sent})
+                    sent.result()
         except TimeoutError:
             self._unanswered(began_monotonic, deadline_seconds)
             return False

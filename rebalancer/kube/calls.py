@@ -9,10 +9,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
+from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import Temporary, lost
 from rebalancer.kube.resources import Call, Object
 from rebalancer.kube.transport import Transport
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.effects import effect
 
 DEADLINE_SECONDS: Final = 5.0
 ATTEMPTS: Final = 3
@@ -62,7 +64,8 @@ class Caller:
         if call.verb != "delete":
             call = replace(call, query={"fieldManager": FIELD_MANAGER})
         call = replace(call, body=msgspec.json.encode(body))
-        reply = await self._within(DEADLINE_SECONDS, call, self.transport.ask(call))
+        with effect(name_of(call), call.path):
+            reply = await self._within(DEADLINE_SECONDS, call, self.transport.ask(call))
         return _decoded(call, _object, reply)
 
     async def _within(self, seconds: float, call: Call, answer: Awaitable[_R]) -> _R:

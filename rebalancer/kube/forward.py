@@ -29,13 +29,18 @@ class Forward:
 
     def __init__(self, access: Access, namespace: str, pod: str, port: int, folder: Path) -> None:
         self.path = folder / "forward.sock"
-        self.trouble: str | None = None
         self._access = access
-        self._what = f"pods/portforward of {namespace}/{pod}"
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/portforward"
-        self._url = URL(access.server + path, encoded=True).with_query(ports=str(port))
+        self._namespace = namespace
+        self.turn_to(pod, port)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+
+    def turn_to(self, pod: str, port: int) -> None:
+        """Connections that begin from now on end at this pod."""
+        self.trouble: str | None = None
+        self._what = f"pods/portforward of {self._namespace}/{pod}"
+        path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/pods/{quote(pod, safe='')}/portforward"
+        self._url = URL(self._access.server + path, encoded=True).with_query(ports=str(port))
 
     async def __aenter__(self) -> Self:
         headers = {"Authorization": self._access.authorization} if self._access.authorization else {}

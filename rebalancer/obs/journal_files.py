@@ -4,12 +4,22 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
+from contextvars import copy_context
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+from rebalancer.obs.effects import effect
 
 SHARE_PER_FILE = 8  # a file is an eighth of the budget: rotation forgets at most an eighth at once
 PATTERN = "journal-*.jsonl"
+
+EFFECTS: Final[Mapping[str, str]] = {
+    "journal/open": "the next file of the local journal is begun",
+    "journal/append": "a line of the local journal",
+    "journal/delete": "the oldest file of the local journal goes",
+}
 
 _Order = bytes | Future[None] | Path | None  # a line, a flush to answer, the next file, the end
 
@@ -25,7 +35,7 @@ class JournalFiles:
         self._max_bytes = max_bytes
         self._single = single
         self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="journal", daemon=True)
         self._number = 0
         self._size = 0
         self.trouble: str | None = None
@@ -78,9 +88,7 @@ class JournalFiles:
                 elif isinstance(order, Future):
                     self._flush(order, handle)
                 elif handle is not None:
-                    handle.write(order)
-                    if self._orders.empty():
-                        handle.flush()
+                    self._append(order, handle)
                     self.trouble = None
             except OSError as error:
                 self.trouble = f"journal in {self._folder}: {error.strerror}; free space or set REBALANCER_JOURNAL_DIR"
@@ -89,6 +97,12 @@ class JournalFiles:
         if handle is not None:
             with contextlib.suppress(OSError):
                 handle.close()
+
+    def _append(self, line: bytes, handle: BinaryIO) -> None:
+        with effect("journal/append", handle.name):
+            handle.write(line)
+            if self._orders.empty():
+                handle.flush()
 
     def _flush(self, waiter: Future[None], handle: BinaryIO | None) -> None:
         if handle is None:
@@ -109,5 +123,8 @@ class JournalFiles:
             self._number = int(files[-1].stem.removeprefix("journal-"))
         self._number += 1
         for old in files[: max(0, len(files) - SHARE_PER_FILE + 1)]:
-            old.unlink(missing_ok=True)
-        return (place / f"journal-{self._number:06d}.jsonl").open("wb")
+            with effect("journal/delete", old.name):
+                old.unlink(missing_ok=True)
+        path = place / f"journal-{self._number:06d}.jsonl"
+        with effect("journal/open", path.name):
+            return path.open("wb")

@@ -183,6 +183,13 @@ class ServiceSettings(BaseSettings):
         default=300.0, description="Seconds in which every model's history is checkpointed once, one after another."
     )
 
+    crash_at: str = Field(
+        default="",
+        pattern=r"^([a-z0-9/-]+:[1-9][0-9]{0,8}:(before|after))?$",
+        description="EFFECT:NTH:before or EFFECT:NTH:after kills the process at that time of that effect; for tests of "
+        "crashes, with DEV alone.",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
     log_format: Literal["json", "text"] = Field(default="json", description="json for machines, text for a terminal.")
 
@@ -208,6 +215,10 @@ class ServiceSettings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}API_AUTH=none on {PREFIX}API_HOST={self.api_host}: whoever reaches it could do everything; "
                 f"use kubernetes, or one of {', '.join(sorted(LOOPBACK))}"
+            )
+        if self.crash_at and not self.dev:
+            raise ValueError(
+                f"{PREFIX}CRASH_AT={self.crash_at} kills the service; leave it out, or set {PREFIX}DEV=true in a test"
             )
         if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
             raise ValueError(f"{PREFIX}PROMETHEUS_URL: {problem}")

@@ -1,14 +1,18 @@
 """What a new leader makes of writes that the one before it left without an outcome."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
 from rebalancer.act.ledger import Ledger
+from rebalancer.act.node_pool_parts import HOLD
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.succession import LEFT, inherit, settled, untold
 from rebalancer.domain.arithmetic import peak_replicas
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
-from tests.act.rig import Rig, change, deployment, says, scaled_object
-from tests.builders import NOW, an_autoscaler
+from rebalancer.sandbox.api import Obj
+from tests.act.rig import GPU, Rig, change, deployment, node_pool, node_pool_change, says, scaled_object
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 
 
 def left(intent: Intent) -> Outcome:
@@ -19,7 +23,7 @@ async def test_a_write_whose_object_shows_it_has_happened(rig: Rig) -> None:
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
     rig.store.put(deployment("b", 4))
 
-    (outcome,) = await settled(rig.kube, (left(intent),), rig.facts)
+    (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, rig.policy)
 
     assert says(outcome, WRITTEN, "the leader before ended without its outcome")
 
@@ -27,7 +31,7 @@ async def test_a_write_whose_object_shows_it_has_happened(rig: Rig) -> None:
 async def test_one_that_does_not_show_may_still_come(rig: Rig) -> None:
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
 
-    assert await settled(rig.kube, (left(intent),), rig.facts) == (left(intent),)
+    assert await settled(rig.kube, (left(intent),), rig.facts, rig.policy) == (left(intent),)
 
 
 async def test_an_autoscalers_bounds_are_read_where_it_owns_the_target(rig: Rig) -> None:
@@ -36,7 +40,7 @@ async def test_an_autoscalers_bounds_are_read_where_it_owns_the_target(rig: Rig)
 
     for bounds, status in (((2, 9), UNKNOWN), ((3, 5), WRITTEN)):
         rig.store.put(scaled_object("b", *bounds))
-        (outcome,) = await settled(rig.kube, (left(intent),), rig.facts)
+        (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, rig.policy)
         assert outcome.status == status
 
 
@@ -44,14 +48,14 @@ async def test_an_object_that_cannot_be_read_leaves_it_unknown(rig: Rig) -> None
     rig.server.faults.fail_next(5, 500, path_part="/scale")
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
 
-    assert await settled(rig.kube, (left(intent),), rig.facts) == (left(intent),)
+    assert await settled(rig.kube, (left(intent),), rig.facts, rig.policy) == (left(intent),)
 
 
 async def test_what_is_known_is_not_asked_again(rig: Rig) -> None:
     rig.store.put(deployment("b", 4))  # another write of the same number
     known = replace(left(intent_of(change(rig.target("b"), 4), 7, NOW)), status=REFUSED, detail="floor: it is 4")
 
-    assert await settled(rig.kube, (known,), rig.facts) == (known,)
+    assert await settled(rig.kube, (known,), rig.facts, rig.policy) == (known,)
 
 
 async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(rig: Rig) -> None:
@@ -70,7 +74,7 @@ async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behin
     target, ledger = rig.target("b"), Ledger()
     lower = target.replicas - 1
     rig.store.put(deployment("b", lower))
-    outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), rig.facts)
+    outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), rig.facts, rig.policy)
 
     inherit(ledger, outcomes, rig.facts)
 
@@ -82,6 +86,38 @@ async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothi
     rig.store.put(deployment("b", 4))
     known = replace(left(intent_of(change(rig.target("a"), 2), 6, NOW)), status=WRITTEN, detail="")
 
-    outcomes = await settled(rig.kube, (known, open_one, shown), rig.facts)
+    outcomes = await settled(rig.kube, (known, open_one, shown), rig.facts, rig.policy)
 
-    assert [outcome.status for outcome in untold(outcomes)] == [UNKNOWN, WRITTEN]
+    assert [outcome.status for outcome in untold(outcomes, {known.intent.id})] == [UNKNOWN, WRITTEN]
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("limit", {"limits": {GPU: "4"}}, {"limits": {GPU: "8"}}),
+        ("restore-limit", {"limits": {GPU: "4"}, "saved": True}, {"limits": {GPU: "4"}}),
+        ("hold", {"limits": {GPU: "4"}}, {"limits": {GPU: "4"}, "budgets": [HOLD]}),
+        ("end-hold", {"budgets": [HOLD]}, {"budgets": None}),
+    ],
+)
+async def test_a_node_pool_that_shows_its_write_has_it(rig: Rig, kind: str, before: Obj, after: Obj) -> None:
+    policy = a_policy(a_model("a"), pools=(a_pool(), an_elastic_pool(gpus=16)))
+    rig.stand(policy, a_snapshot(policy))
+    intent = intent_of(node_pool_change(kind, limit_from=4, limit_to=8), 7, NOW)
+
+    for shown, status in ((before, UNKNOWN), (after, WRITTEN)):
+        obj = node_pool(limits=shown.get("limits"), budgets=shown.get("budgets"))
+        obj["metadata"]["annotations"] = {ORIGINALS: "{}"} if shown.get("saved") else {}
+        rig.store.put(obj)
+        (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, policy)
+        assert outcome.status == status
+
+
+async def test_a_node_pool_that_has_gone_or_is_spelled_in_no_number_leaves_its_write_unknown(rig: Rig) -> None:
+    policy = a_policy(a_model("a"), pools=(a_pool(), an_elastic_pool(gpus=16)))
+    rig.stand(policy, a_snapshot(policy))
+    outcome = left(intent_of(node_pool_change("limit", limit_from=4, limit_to=8), 7, NOW))
+
+    assert await settled(rig.kube, (outcome,), rig.facts, policy) == (outcome,)
+    rig.store.put(node_pool(limits={GPU: "some"}))
+    assert await settled(rig.kube, (outcome,), rig.facts, policy) == (outcome,)

@@ -77,17 +77,26 @@ class Asked:
 @asynccontextmanager
 async def asking(authority: Authority | None = None) -> AsyncIterator[Asked]:
     """The API, by default with the API server as its authority."""
-    clock, status_port = HandClock(), some_status_port()
-    async with EmbeddedKubernetes(clock) as kubernetes:
-        access = Access(kubernetes.url, "Bearer sandbox-rebalancer")
-        async with KubeClient(access, clock, random.Random(1)) as kube:
-            reviews = Reviews(clock)
-            reviews.kube = kube
-            authentication = Authentication(authority or reviews, clock, {HOST}, NAMESPACE)
-            parts = page_parts(SomePageData(status_port))
-            servers = Servers(status_port, authentication, ("127.0.0.1", 0), ("127.0.0.1", 0), parts)
-            await servers.start()
-            try:
-                yield Asked(status_port, clock, kubernetes, servers)
-            finally:
-                await servers.stop()
+    clock = HandClock()
+    async with EmbeddedKubernetes(clock) as kubernetes, replica(clock, kubernetes, authority) as asked:
+        yield asked
+
+
+@asynccontextmanager
+async def replica(
+    clock: HandClock, kubernetes: EmbeddedKubernetes, authority: Authority | None = None
+) -> AsyncIterator[Asked]:
+    """One process with the API; two by one API server are two replicas."""
+    status_port = some_status_port()
+    access = Access(kubernetes.url, "Bearer sandbox-rebalancer")
+    async with KubeClient(access, clock, random.Random(1)) as kube:
+        reviews = Reviews(clock)
+        reviews.kube = kube
+        authentication = Authentication(authority or reviews, clock, {HOST}, NAMESPACE)
+        parts = page_parts(SomePageData(status_port))
+        servers = Servers(status_port, authentication, ("127.0.0.1", 0), ("127.0.0.1", 0), parts)
+        await servers.start()
+        try:
+            yield Asked(status_port, clock, kubernetes, servers)
+        finally:
+            await servers.stop()

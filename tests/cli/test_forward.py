@@ -40,6 +40,7 @@ class Gate:
         self.port = port
         self.error = ""
         self.refuse = 0
+        self.gone = ""  # a pod that the API server still lists as ready
         self.forwarded: list[str] = []
 
     def app(self) -> web.Application:
@@ -59,8 +60,9 @@ class Gate:
         port = int(request.query["ports"]).to_bytes(2, "little")
         await socket.send_bytes(b"\x00" + port)
         await socket.send_bytes(b"\x01" + port)
-        if self.error:
-            await socket.send_bytes(b"\x01" + self.error.encode())
+        error = "the pod has ended" if request.match_info["pod"] == self.gone else self.error
+        if error:
+            await socket.send_bytes(b"\x01" + error.encode())
             return socket
         await self._carry(socket)
         return socket
@@ -107,6 +109,20 @@ async def test_without_a_server_the_command_goes_through_the_kubeconfig(
     assert '"cycle": 48216' in capsys.readouterr().out
     assert set(gate.forwarded) == {"rb-1:9090"}
     assert night.paths == ["/v1/status", "/v1/plan"]
+
+
+async def test_a_read_follows_to_another_replica_when_the_one_it_asked_has_ended(
+    gate: Gate, night: Night, capsys: Captured
+) -> None:
+    for name in ("rb-0", "rb-1"):
+        gate.behind.store.put(pod(name))
+    gate.gone = "rb-0"
+    assert await rebalancer("status") == 0
+    assert capsys.readouterr().out.startswith("prod-eu  leader rb-0")
+    assert list(dict.fromkeys(gate.forwarded)) == ["rb-0:8080", "rb-1:8080"]
+    gate.behind.store.put(pod("rb-1", ready=False))
+    assert await rebalancer("status") == 4
+    assert "pods/portforward of rebalancer/rb-0: the pod has ended" in capsys.readouterr().err
 
 
 async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Night) -> None:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import Object, Ref
+from rebalancer.kube.resources import Call, Object, Ref, Verb
+from rebalancer.obs.effects import effect
 from rebalancer.world import Deployment, Hpa, Pod, ScaledObject, World
 from rebalancer.world.port import WorldPort
 from rebalancer.world.replicas import victims
@@ -41,22 +43,24 @@ class JudgedPort(WorldPort):
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
         owner = self._deployment(ref)
         before, active = owner.replicas, owner.active
-        with self._answered("stored"):
-            stored = await super().put_scale(ref, replicas, resource_version)
-        taken = [pod for pod in active if pod.deleted_at is not None]
-        self._oracle.ours[owner.ref] = replicas, replicas
-        self._tell(owner, before, replicas, taken, [])
+        with _effect("update", ref, "scale"):
+            with self._answered("stored"):
+                stored = await super().put_scale(ref, replicas, resource_version)
+            taken = [pod for pod in active if pod.deleted_at is not None]
+            self._oracle.ours[owner.ref] = replicas, replicas
+            self._tell(owner, before, replicas, taken, [])
         return stored
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
         thing = None if ref.resource.plural in {"pods", "nodepools"} else self._thing(ref)
         before = None if thing is None else _bounds(thing)
-        with self._answered("stored"):
-            stored = await super().patch(ref, body, resource_version=resource_version)
-        if isinstance(thing, Hpa | ScaledObject) and before is not None:
-            owner = self._judged.deployments.get(thing.target)
-            if owner is not None and owner.replicas > 0:
-                self._clamps(owner, before, _bounds(thing))
+        with _effect("patch", ref):
+            with self._answered("stored"):
+                stored = await super().patch(ref, body, resource_version=resource_version)
+            if isinstance(thing, Hpa | ScaledObject) and before is not None:
+                owner = self._judged.deployments.get(thing.target)
+                if owner is not None and owner.replicas > 0:
+                    self._clamps(owner, before, _bounds(thing))
         return stored
 
     def _clamps(self, owner: Deployment, before: Bounds, after: Bounds) -> None:
@@ -84,6 +88,11 @@ class JudgedPort(WorldPort):
             self._oracle.taken(owner, taken, given_away)
         if after > before:
             self._oracle.raised(owner, before, after)
+
+
+def _effect(verb: Verb, ref: Ref, subresource: str = "") -> AbstractContextManager[None]:
+    """As `kube.calls` names it for the real API server."""
+    return effect(name_of(Call(verb, ref.resource, ref.path, subresource)), ref.path)
 
 
 def _bounds(thing: object) -> Bounds:

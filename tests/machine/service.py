@@ -33,6 +33,7 @@ from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
 from rebalancer.obs import journal
+from rebalancer.obs.effects import effect
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
@@ -107,19 +108,22 @@ class Topics:
     def cycle(self, decision: Decision) -> None:
         """A line of every cycle: a start sees by it that none is missing, and the last one whole, as by a keyframe."""
         assert self._begun is not None
-        self._cycles.append((self._now(), decision.plan.cycle, not self.away))
-        self._last = *self._begun, decision
+        with effect("kafka/decisions/cycle", ""):
+            self._cycles.append((self._now(), decision.plan.cycle, not self.away))
+            self._last = *self._begun, decision
 
     def begin_anew(self) -> None:
         """No keyframe is kept."""
 
     async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
-        self._intents.append((intent, not self.away))
+        with effect("kafka/decisions/intent", intent.id):
+            self._intents.append((intent, not self.away))
         return not (self.away and must_be_acknowledged)
 
     async def outcome(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-        self._sent.append(not self.away)
+        with effect("kafka/decisions/outcome", outcome.intent.id):
+            self.outcomes.append(outcome)
+            self._sent.append(not self.away)
 
     def writes(self, *, disk_lost: bool, large: bool) -> Writes:
         """What a start finds: all of it, or only what Kafka has; of `large` cycles that is no line."""
@@ -235,8 +239,9 @@ class Service:
             self._heard_before,
             self.utc.offset_seconds,
         )
-        self._heard_before = len(self.topics.samples)
-        self.checkpoints.append(kept)
+        with effect("kafka/state/memory", ""):
+            self._heard_before = len(self.topics.samples)
+            self.checkpoints.append(kept)
 
     def restart(self, back: int, *, disk_lost: bool = False, large: bool = False) -> Begun:
         """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.

@@ -88,6 +88,17 @@ async def letters(broker: Broker) -> list[Letter]:
     return found
 
 
+async def untold(broker: Broker) -> list[str]:
+    """Intents in the topic `decisions` that have no outcome there."""
+    intents, outcomes = set[str](), set[str]()
+    for record in await _everything_in(broker, "decisions"):
+        if record.key == b"intent":
+            intents.add(json.loads(record.value)["intent"]["id"])
+        elif record.key == b"outcome":
+            outcomes.add(json.loads(record.value)["outcome"]["intent"]["id"])
+    return sorted(intents - outcomes)
+
+
 async def checkpointed(broker: Broker) -> dict[str, ModelPast]:
     """Each model's past as the last checkpoint has it."""
     found = {}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +112,15 @@ class Service:
     async def explain(self, model: str) -> Json:
         """/v1/explain/MODEL."""
         return await self._read(f"/v1/explain/{model}")
+
+    async def ask(self, method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
+        """Any request to its API: the status, and the answer's JSON. Raises aiohttp.ClientError when it is away."""
+        url = f"http://127.0.0.1:{self._port('API')}{path}"
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0)) as session,
+            session.request(method, url, json=body, headers={"Idempotency-Key": secrets.token_hex(8)}) as response,
+        ):
+            return response.status, json.loads(await response.read() or b"{}")
 
     async def metrics(self) -> dict[str, float]:
         """/metrics, by series as it is spelled there (`rebalancer_x_total{reason="y"}`)."""

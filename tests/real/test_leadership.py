@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import aiohttp
@@ -168,8 +169,36 @@ async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_aft
     assert "the lease was not renewed in time" in await pair.first.log()
 
 
-async def _both_up(pair: Pair, traffic: Traffic, ours: dict[str, str]) -> int:
-    """The first one leads and has written once, the second one stands by. The replicas then."""
+@pytest.mark.timeout(150, func_only=True)
+async def test_one_replica_of_before_there_were_leases_becomes_two_that_go_on_where_it_stopped(
+    pair: Pair, traffic: Traffic, ours: dict[str, str]
+) -> None:
+    settings = dict(pair.first.settings)
+    del pair.first.settings["LEASE_NAME"]
+    await _world(pair, traffic, ours)
+    await pair.first.start()
+    traffic.says("chat", running=15)
+    before = await pair.scaled(above=1)
+    assert await pair.first.stop() == 0, "it is stopped first, for it asks nobody"
+
+    pair.first.settings = settings
+    await pair.first.start()
+    await pair.leads("rb-0")
+    await pair.second.start()
+    traffic.says("chat", running=40)
+    await pair.scaled(above=before)
+
+    epoch = await pair.epoch()
+    epochs = [_epoch(write) if "epoch" in write.agent else 0 for write in await pair.writes() if write.succeeded]
+    assert epochs == sorted(epochs)
+    assert set(epochs) == {0, epoch}
+    asked = [write.request["spec"]["replicas"] for write in await pair.writes() if write.succeeded]
+    assert all(later != earlier for earlier, later in pairwise(asked)), "nothing is asked for twice"
+    assert (await pair.second.status())["leader"] == "rb-0"
+
+
+async def _world(pair: Pair, traffic: Traffic, ours: dict[str, str]) -> None:
+    """One model that has been content with its one replica for a minute, and room for it."""
     await pair.kube.create(gpu_node(f"{pair.namespace}-a", gpus=GPUS, labels=ours))
     served = deployment("chat", pair.namespace, 1, node_labels=ours, load_seconds=1, end_seconds=1)
     await pair.kube.apply(served)
@@ -178,6 +207,11 @@ async def _both_up(pair: Pair, traffic: Traffic, ours: dict[str, str]) -> int:
     for each in (pair.first, pair.second):
         await each.policy(rules)
     await traffic.past("chat", running=5)
+
+
+async def _both_up(pair: Pair, traffic: Traffic, ours: dict[str, str]) -> int:
+    """The first one leads and has written once, the second one stands by. The replicas then."""
+    await _world(pair, traffic, ours)
     await pair.first.start()
     await pair.leads("rb-0")
     await pair.second.start()

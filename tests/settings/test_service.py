@@ -55,6 +55,7 @@ def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(envi
     [
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "set REBALANCER_KAFKA_USERNAME and REBALANCER_KAFKA_PASSWORD_FILE"),
         ({"API_PORT": "9000", "PROBE_PORT": "9000"}, "are both 9000"),
+        ({"CRASH_AT": "kube/update/scale:1:before"}, "kills the service; leave it out, or set REBALANCER_DEV=true"),
         ({"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "k:1"}, "say by REBALANCER_DEV=true"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_BOOTSTRAP": "localhost:1,k:1"}, "REBALANCER_DEV=true"),
         ({"KAFKA_CERT_FILE": "/c"}, "KAFKA_KEY_FILE go together"),

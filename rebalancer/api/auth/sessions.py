@@ -1,12 +1,13 @@
-"""Sessions of the console: a cookie that says nothing, and behind it the token its owner logged in with.
+"""Sessions of the console: cookies that carry the token their owner logged in with, so that any replica knows them.
 
-The token is reviewed again each minute as any other; a session ends with it, when its owner says so, or after a day's
-work. Sessions live in this process: after a restart people log in again.
+The token is good for our audience alone, so the cookie is worth no more than a session; no script of a page can read
+it, and no other site's page can send it. Whichever replica is asked has the token reviewed each minute as any other. A
+session ends with its token, after a day's work, or when its owner says so: then the browser forgets it, and the replica
+that was told refuses it from then on. A copy that somebody took before is good at other replicas until the token ends.
 """
 
 import base64
 import hashlib
-import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +22,12 @@ COOKIE: Final = "rebalancer-session"
 SECONDS: Final = 8 * 3600.0
 MOST: Final = 1000
 JWT_PARTS: Final = 3
+PIECE: Final = 3800
+"""Characters of one cookie: browsers keep 4,096 bytes, name and attributes included, and drop what is longer."""
+PIECES: Final = 2
+"""Two of them stay below the 8,190 bytes of one header that aiohttp reads."""
+TOKEN_CHARACTERS: Final = 5600
+"""The longest token that fits: in base64 it has a third more. Tokens of `rebalancer login` have some 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +39,75 @@ class Session:
 
 
 class Sessions:
-    """At most `most`; the oldest goes first."""
+    """Remembers the last `most` sessions that were ended here."""
 
     def __init__(self, clock: Clock, most: int = MOST) -> None:
         self._clock = clock
         self._most = most
-        self._open: OrderedDict[bytes, Session] = OrderedDict()
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
 
-    def open(self, token: str) -> tuple[str, Session]:
-        """A session by `token`, which was found good, and the key to it."""
-        session = Session(min(self._clock.now() + SECONDS, _expiry(token)), token)
-        key = secrets.token_urlsafe(32)
-        self._open[_hash(key)] = session
-        while len(self._open) > self._most:
-            self._open.popitem(last=False)
-        return key, session
+    def open(self, token: str) -> Session:
+        """A session by `token`, which was found good."""
+        return Session(float(int(min(self._clock.now() + SECONDS, _expiry(token)))), token)
 
-    def hand_over(self, response: web.StreamResponse, key: str, session: Session, *, secure: bool) -> None:
-        """Send the session's key as a cookie; `secure`: by TLS alone."""
+    def hand_over(self, response: web.StreamResponse, session: Session, *, secure: bool) -> None:
+        """Send the session as cookies; `secure`: by TLS alone. Pieces of a longer one before it go."""
         age_seconds = max(0, int(session.expires_at - self._clock.now()))
-        response.set_cookie(COOKIE, key, path="/", max_age=age_seconds, httponly=True, samesite="Strict", secure=secure)
+        value = f"{int(session.expires_at)}.{_wrapped(session.token)}"
+        for number in range(PIECES):
+            piece = value[number * PIECE : (number + 1) * PIECE]
+            if piece:
+                response.set_cookie(
+                    _name(number), piece, path="/", max_age=age_seconds, httponly=True, samesite="Strict", secure=secure
+                )
+            else:
+                self._forget(response, number)
 
     def of(self, request: web.Request) -> Session | None:
-        """The session the request's cookie stands for, None without one that lasts."""
-        key = _hash(request.cookies.get(COOKIE, ""))
-        session = self._open.get(key)
-        if session is not None and self._clock.now() >= session.expires_at:
-            del self._open[key]
+        """The session that the request's cookies are, None without one that lasts."""
+        value = "".join(request.cookies.get(_name(number), "") for number in range(PIECES))
+        session = _read(value)
+        if session is None or self._clock.now() >= session.expires_at or _hash(session) in self._ended:
             return None
         return session
 
     def close(self, request: web.Request, response: web.StreamResponse) -> None:
         """End the request's session, if there is one."""
-        self._open.pop(_hash(request.cookies.get(COOKIE, "")), None)
-        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+        if (session := self.of(request)) is not None:
+            self._ended[_hash(session)] = None
+            while len(self._ended) > self._most:
+                self._ended.popitem(last=False)
+        for number in range(PIECES):
+            self._forget(response, number)
+
+    def _forget(self, response: web.StreamResponse, number: int) -> None:
+        response.del_cookie(_name(number), path="/", httponly=True, samesite="Strict")
 
 
-def _hash(key: str) -> bytes:
-    """Found by hash, so that the time a look-up takes tells nothing about the key."""
-    return hashlib.sha256(key.encode(errors="replace")).digest()
+def _name(number: int) -> str:
+    return COOKIE if number == 0 else f"{COOKIE}-{number}"
+
+
+def _read(value: str) -> Session | None:
+    """What a cookie says; None where it is none of ours."""
+    expires_at, dot, wrapped = value.partition(".")
+    if not dot or not expires_at.isascii() or not expires_at.isdigit() or len(expires_at) > len(str(2**53)):
+        return None
+    try:
+        token = base64.urlsafe_b64decode(wrapped + "=" * (-len(wrapped) % 4)).decode("ascii")
+    except ValueError:
+        return None
+    return Session(float(expires_at), token)
+
+
+def _wrapped(token: str) -> str:
+    """In characters that any cookie may have."""
+    return base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode()
+
+
+def _hash(session: Session) -> bytes:
+    """No token is kept in memory; who logs in again by the same token in another second has another session."""
+    return hashlib.sha256(f"{session.expires_at} {session.token}".encode()).digest()
 
 
 class _Claims(msgspec.Struct):

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from rebalancer.api.auth.authentication import AUTHENTICATION
 from rebalancer.api.auth.authority import PRINCIPAL, Principal
+from rebalancer.api.auth.sessions import TOKEN_CHARACTERS as SESSION_CHARACTERS
 from rebalancer.api.auth.token_reviews import TOKEN_CHARACTERS
 from rebalancer.api.handlers.app_keys import STATUS_PORT
 from rebalancer.api.http.responses import ApiError, answer, read_body
@@ -62,10 +63,13 @@ async def login(request: web.Request) -> web.Response:
     may = await _may(request, principal)
     if authentication.authority.trusting:
         return await answer(SessionPage(principal.user, may))
-    key, session = authentication.sessions.open(body.token)
+    if len(body.token) > SESSION_CHARACTERS:
+        what = f"a token of {len(body.token)} characters fits into no cookie"
+        raise ApiError(422, what, f"rebalancer login gets a shorter one; at most {SESSION_CHARACTERS}", "body.token")
+    session = authentication.sessions.open(body.token)
     response = await answer(SessionPage(principal.user, may, session.expires_at))
     secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
-    authentication.sessions.hand_over(response, key, session, secure=secure)
+    authentication.sessions.hand_over(response, session, secure=secure)
     return response
 
 

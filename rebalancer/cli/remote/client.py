@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -29,18 +29,30 @@ GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 
 
 class Api:
-    """One conversation with the service at `address` (what people are told; `base` is what is dialled)."""
+    """One conversation with the service at `address` (what people are told; `base` is what is dialled).
+
+    A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, base: str, address: str, token: Token | None) -> None:
         self.address = address
         self.forward: Forward | None = None
+        self.turn: Callable[[], Awaitable[None]] | None = None  # to another replica; raises Failed where there is none
         self._session = session
         self._base = base
         self._token = token
 
     async def get(self, path: str) -> bytes:
         """The body at `path`. Raises Failed."""
-        return await self._ask("GET", path)
+        try:
+            return await self._ask("GET", path)
+        except NoAnswer as nobody:
+            slow = isinstance(nobody.__cause__, TimeoutError) and self.turn is None  # who waited long enough
+            if nobody.code != UNREACHABLE or slow:
+                raise
+            if self.turn is not None:
+                await self.turn()
+            return await self._ask("GET", path)
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """The answer to a JSON `body`. Raises Failed."""
@@ -105,6 +117,13 @@ async def open_api(where: Where) -> AsyncIterator[Api]:
         session = aiohttp.ClientSession(timeout=timeout, headers=_headers(token), connector=connector)
         api = Api(await open_.enter_async_context(session), "http://localhost", f"{where.namespace}/{pod}", token)
         api.forward = forward
+
+        async def turn() -> None:
+            pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2])
+            forward.turn_to(pod, port)
+            api.address = f"{where.namespace}/{pod}"
+
+        api.turn = turn
         yield api
 
 
@@ -113,11 +132,12 @@ def place_of(server: str, where: Where) -> str:
     return where.address or f"{server} namespace {where.namespace}"
 
 
-async def _find_pod(cluster: Cluster, where: Where) -> tuple[str, int]:
-    """A ready pod of the service and its API's port. Raises Failed when none is."""
+async def _find_pod(cluster: Cluster, where: Where, but: str = "") -> tuple[str, int]:
+    """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
     pods = (await cluster.kube.list(PODS, where.namespace)).items
     ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(APP_LABEL) == APP]
-    ready = sorted(pod["metadata"]["name"] for pod in ours if _is_ready(pod))
+    names = (pod["metadata"]["name"] for pod in ours if _is_ready(pod))
+    ready = sorted(names, key=lambda name: (name == but, name))
     if not ready:
         state = f"{len(ours)} pods, none ready" if ours else f"no pod with {APP_LABEL}={APP}"
         fix = "--service-namespace or --server names another place"

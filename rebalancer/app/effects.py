@@ -1,0 +1,11 @@
+"""Every side effect of the service, from the doors that it has."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from rebalancer.kafka import effects as kafka
+from rebalancer.kube import effects as kube
+from rebalancer.obs import journal_files
+
+EFFECTS: Final[Mapping[str, str]] = {**kube.EFFECTS, **kafka.EFFECTS, **journal_files.EFFECTS}
+"""What each one changes, by its name."""

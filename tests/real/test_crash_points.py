@@ -1,0 +1,204 @@
+"""The service is killed before and after each of its side effects, on the real API server and broker.
+
+Judged by the audit log over all its lives: floors, budget, nothing asked for twice; by `decisions`: each intent has an
+outcome; and by what holds in the end.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rebalancer.app.effects import EFFECTS
+from rebalancer.kafka.broker import Broker
+from tests.real.crashing import (
+    FLOORS,
+    GPUS,
+    REPLICAS,
+    Busy,
+    Point,
+    met,
+    minima_below_floor,
+    taken,
+    twice,
+)
+from tests.real.occupancy import Pods, failed
+from tests.real.oracles import below_floor, over_budget
+from tests.real.records import untold
+from tests.real.service import Service
+from tests.real.succession import Pair, epoch_of, second_replica
+from tests.real.traffic import Traffic
+from tests.testbed.audit import AuditLog, Write
+from tests.testbed.kafka import Kafka
+from tests.testbed.kube import Kube
+from tests.testbed.stack import Stack
+
+LIFE_SECONDS = 90.0
+TAKE_OVER_SECONDS = 12.0
+WHEN = ("before", "after")
+ONCE = {"kafka/topics", "kafka/decisions/policy", "journal/open", "journal/delete", "kafka/state/policy"}
+"""At most once in a life, or in a minute of one."""
+DRAINS = ("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods")
+OF_A_STORM = (*DRAINS, "kube/update/scale", "kube/patch/pods")
+OF_A_LEADER = (
+    "kube/patch/leases",
+    "kube/update/scale",
+    "kube/patch/horizontalpodautoscalers",
+    "kube/patch/pods",
+    "kube/create/events",
+    "kafka/decisions/frame",
+    "kafka/decisions/cycle",
+    "kafka/decisions/intent",
+    "kafka/decisions/outcome",
+    "kafka/state/memory",
+    "journal/append",
+)
+"""What no other replica does meanwhile: the rest is done by any of them."""
+ELSEWHERE = {
+    "kube/patch/scaledobjects": "the bounds of an HPA pass the same driver, and are here",
+    "kube/patch/nodepools": "in virtual time (tests/machine)",
+    "kube/create/leases": "once in the life of an installation: not shown",
+    "kube/patch/leases": "beside a standby",
+    "kube/create/tokenreviews": "nothing is kept",
+    "kube/create/subjectaccessreviews": "nothing is kept",
+    "kafka/metrics": "rebalancer bridge alone",
+    **dict.fromkeys(DRAINS, "in the storm"),
+}
+EXPECTED = ("404", "429", "504")
+"""A pod that has gone, a disruption budget, a call whose client was killed while it was under way."""
+OF_ANY = ("rebalancer.io", "coordination.k8s.io")
+"""Groups that any replica writes to: what people ask of it, and the Lease, which it may want."""
+FEW = [
+    Point("kube/update/scale", 2, "after"),
+    Point("kafka/decisions/intent", 1, "after"),
+    Point("kafka/state/memory", 1, "before"),
+]
+
+
+@pytest.fixture
+def drained_nodes(ours: dict[str, str]) -> dict[str, str] | None:
+    return ours
+
+
+@pytest.fixture
+async def busy(  # what it is made of
+    service: Service,
+    kafka: Kafka,
+    topic_prefix: str,
+    kube: Kube,
+    traffic: Traffic,
+    namespace: str,
+    ours: dict[str, str],
+    request: pytest.FixtureRequest,
+) -> Busy:
+    storm = getattr(request, "param", False)
+    busy = Busy(kube, traffic, namespace, ours, storm, kafka.bootstrap, topic_prefix, doors=[service])
+    service.settings |= {"WRITE_DELETION_COST": "true", "DRAIN_NODES": str(busy.storm).lower(), "JOURNAL_MAX_MIB": "1"}
+    await service.policy(busy.policy())
+    await busy.set_up()
+    return busy
+
+
+@pytest.fixture
+async def standby(service: Service, busy: Busy, cluster: Stack, kafka: Kafka, tmp_path: Path) -> AsyncIterator[Service]:
+    await asyncio.to_thread((tmp_path / "standby").mkdir)
+    async with second_replica(service, cluster, kafka, tmp_path / "standby") as second:
+        yield second
+
+
+async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point]:
+    """One life for each point, while everything happens: the points that were never come to."""
+    missed = []
+    async with busy.going_on():
+        for number, point in enumerate(points, 1):
+            if not await met(service, point, LIFE_SECONDS):
+                missed.append(point)
+            print(f"{number}/{len(points)} {point}{' missed' if point in missed else ''}", flush=True)
+    service.settings.pop("CRASH_AT", None)
+    await service.start()
+    await busy.calm()
+    return missed
+
+
+async def crossed(service: Service) -> set[str]:
+    """The names of the effects that its lives with a crash point have come by."""
+    lines = [json.loads(line) for line in (await service.log()).splitlines() if '"event": "effect"' in line]
+    names = {str(line["name"]) for line in lines}
+    assert names, "they are logged"
+    return names
+
+
+async def judge(service: Service, busy: Busy, audit: AuditLog) -> list[Write]:
+    """What the audit log and `decisions` say of all lives together; what was written."""
+    writes = await service.writes(busy.kube)
+    asked = taken(writes)
+    pods = Pods.of(await asyncio.to_thread(audit.writes, namespace=busy.namespace))
+    print(f"{len(writes)} writes, {len(asked)} of replicas, {sum(step.lost for step in asked)} replicas released")
+    assert below_floor(asked, FLOORS) == []
+    assert minima_below_floor(writes) == []
+    if not busy.storm:
+        assert over_budget(asked, REPLICAS, pods, GPUS) == []
+    assert twice(writes) == []
+    assert [each for each in failed(writes) if not each.startswith(EXPECTED)] == []
+    assert await crossed(service) <= EFFECTS.keys(), "whatever it writes has a name that the page knows"
+    assert await untold(Broker(busy.bootstrap, busy.topic_prefix)) == []
+    return writes
+
+
+async def test_killed_at_a_few_effects_it_breaks_no_promise_and_goes_on(
+    service: Service, busy: Busy, audit: AuditLog
+) -> None:
+    assert await lives(service, busy, FEW) == []
+    await judge(service, busy, audit)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 4])
+async def test_killed_before_and_after_every_effect_it_breaks_no_promise(
+    service: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    names = [name for name in EFFECTS if name not in ELSEWHERE]
+    names.sort(key=lambda name: (name != "kafka/topics", name))  # there are none yet in the first lives alone
+    points = [Point(name, 1 if name in ONCE else nth, when) for name, when in itertools.product(names, WHEN)]
+    missed = await lives(service, busy, points)
+    await judge(service, busy, audit)
+    assert missed == []
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("busy", [True], indirect=True, ids=["storm"])
+async def test_killed_in_a_storm_of_notices_it_breaks_no_promise(
+    service: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    missed = await lives(service, busy, [Point(name, nth, when) for name, when in itertools.product(OF_A_STORM, WHEN)])
+    await judge(service, busy, audit)
+    assert missed == []
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.parametrize("nth", [1, 2, 3])
+async def test_a_leader_killed_before_and_after_every_effect_is_followed_by_its_standby(
+    service: Service, standby: Service, busy: Busy, audit: AuditLog, nth: int
+) -> None:
+    points = [Point(name, 1 if name in ONCE else nth, when) for name, when in itertools.product(OF_A_LEADER, WHEN)]
+    busy.doors.append(standby)
+    pair = Pair(service, standby)
+    async with busy.going_on():
+        await pair.begin()
+        for number, point in enumerate([*points, None]):
+            await pair.next_life(point, LIFE_SECONDS)
+            print(f"{number}/{len(points)} followed after {pair.told()}; missed: {pair.missed}", flush=True)
+    await busy.calm()
+    writes = await judge(service, busy, audit)
+    epochs = [epoch_of(write) for write in writes if write.succeeded and write.group not in OF_ANY]
+    print(f"terms {epochs[0]}-{epochs[-1]}; until another acts: {pair.told()}")
+    assert epochs == sorted(epochs)
+    assert pair.missed == []
+    assert max(pair.seconds) <= TAKE_OVER_SECONDS
