@@ -21,8 +21,8 @@ def command(
     """Read a share of the topic `metrics` and write what it says into the topic `readings`, until SIGTERM or Ctrl-C.
 
     As many as there are divide the partitions among them, as a consumer group. A service reads `readings` in the place
-    of `metrics` where REBALANCER_AGGREGATED is true. Kafka's address and login come from the REBALANCER_KAFKA_... settings;
-    no policy is read and no cluster is asked. Probes and metrics are at REBALANCER_PROBE_PORT.
+    of `metrics` where REBALANCER_AGGREGATED is true. Kafka's address and login come from the REBALANCER_KAFKA_...
+    settings; no policy is read and no cluster is asked. Probes and metrics are at REBALANCER_PROBE_PORT.
     """
     import random
     import socket
