@@ -101,7 +101,7 @@ class Member:
 
 
 class Tier:
-    """`every_seconds`: the producers' interval. `deaf`: what is sent gets no answer; `lost`: and does not arrive, either."""
+    """`every_seconds`: the producers' interval. `deaf`: what is sent gets no answer; `lost`: nor does it arrive."""
 
     def __init__(self, policy: Policy, members: int, every_seconds: int = SAMPLE_SECONDS) -> None:
         self.every_seconds = every_seconds
