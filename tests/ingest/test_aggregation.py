@@ -1,4 +1,4 @@
-"""A service behind an aggregate tier decides as one consumer that reads everything itself, and takes nothing blindly."""
+"""A service behind an aggregate tier decides as one consumer that reads everything, and takes nothing blindly."""
 
 from dataclasses import dataclass, field
 
@@ -12,16 +12,8 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.ingest.completeness import BEHIND_SECONDS
 from rebalancer.planning import plan as decide
-from tests.builders import a_model, a_policy, a_pool
-from tests.ingest.tier import PARTITIONS, PODS, Tier, a_sample_event
+from tests.ingest.tier import PARTITIONS, PODS, POLICY, Tier, a_sample_event
 
-POLICY = a_policy(
-    *(
-        a_model(name, entitlement=PODS, signals={"concurrency": {"per_replica": 4.0}, "queue": {"high": 4.0}})
-        for name in "ab"
-    ),
-    pools=(a_pool(gpus=2 * PODS),),
-)
 CYCLE_SECONDS = 5
 LOOK_AHEAD_SECONDS = 75  # within it each model is looked ahead for anew, from samples that both have by then
 MEMBERS = 4
@@ -195,7 +187,7 @@ def test_whatever_happens_to_the_tier_it_takes_no_more_and_comes_to_the_same(
     judged.same()
 
 
-def befall(judged: Judged, trouble: Trouble) -> None:
+def befall(judged: Judged, trouble: Trouble) -> None:  # noqa: C901  a case for each kind
     tier, partition = judged.tier, trouble.number % PARTITIONS
     owner = tier.owner[partition]
     match trouble.kind:

@@ -23,7 +23,7 @@ from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.state import ClusterState
-from tests.builders import NOW
+from tests.builders import NOW, a_model, a_policy, a_pool
 from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_workload
 
 METRICS, READINGS = "rebalancer.metrics", "rebalancer.readings"
@@ -31,6 +31,8 @@ PARTITIONS = 3
 PODS = 4
 IN_FLIGHT = 4.0  # requests that one replica carries, as the builders say
 SAMPLE_SECONDS = 5
+SIGNALS = {"concurrency": {"per_replica": IN_FLIGHT}, "queue": {"high": IN_FLIGHT}}
+POLICY = a_policy(*(a_model(name, entitlement=PODS, signals=SIGNALS) for name in "ab"), pools=(a_pool(gpus=2 * PODS),))
 
 
 @dataclass
