@@ -19,11 +19,11 @@ from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.group import GroupConsumer, Membership
 from rebalancer.kafka.outbox import Outbox
+from rebalancer.kafka.topic_plan import GROUP
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import AGGREGATE
 
-GROUP = "aggregate"
 SOURCE = "rebalancer-aggregate"
 SILENT_SECONDS = 10.0
 DEAD_SECONDS = 300.0  # a session that is stuck begins anew after a minute; only where that helps nobody a restart may
