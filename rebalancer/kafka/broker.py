@@ -41,7 +41,7 @@ TOPICS: dict[str, Topic] = {
         partitions=3,
         settings={
             "cleanup.policy": "compact",
-            "min.compaction.lag.ms": str(6 * 3_600_000),
+            "min.compaction.lag.ms": str(12 * 3_600_000),
             "segment.bytes": str(64 * 1024 * 1024),
         },
     ),
