@@ -8,7 +8,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -169,10 +169,10 @@ async def spoken(broker: Broker, busy: set[int]) -> AsyncIterator[asyncio.Task[N
     task.cancel()
 
 
-async def until(holds: object, what: str, seconds: float) -> float:
+async def until(holds: Callable[[], object], what: str, seconds: float) -> float:
     """How long it took. Raises TimeoutError."""
     began = time.monotonic()
-    while not holds():  # type: ignore[operator]
+    while not holds():
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"not within {seconds:g} s: {what}")
         await asyncio.sleep(0.05)
