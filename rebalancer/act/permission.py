@@ -5,6 +5,7 @@ import asyncio
 from rebalancer.act.driver import Refused
 from rebalancer.act.port import Port
 from rebalancer.act.recent import Recent
+from rebalancer.domain.cluster import READINGS
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import KubeError, NotFound
 from rebalancer.kube.resources import WRITESTOPS, Object
@@ -46,13 +47,17 @@ class Permission:
 
 
 def sees_the_cluster(snapshot: Snapshot) -> None:
-    """Raise Refused while a source of the snapshot is not listed yet, or silent, or a write stop is seen."""
+    """Raise Refused while a source of the snapshot is not listed yet, or silent, or a write stop is seen.
+
+    Readings are no sight of the cluster: while they may be missing planning takes nothing, and may give.
+    """
     if snapshot.write_stop is not None:
         raise Refused("write-stop", f"{snapshot.write_stop.name} by {snapshot.write_stop.actor or 'somebody'}")
     if snapshot.sync.missing:
         raise Refused("unsynced", f"not listed yet: {', '.join(snapshot.sync.missing)}")
-    if snapshot.sync.stale:
-        raise Refused("unsynced", f"silent: {', '.join(snapshot.sync.stale)}")
+    silent = [source for source in snapshot.sync.stale if source != READINGS]
+    if silent:
+        raise Refused("unsynced", f"silent: {', '.join(silent)}")
 
 
 def _told(stop: Object) -> str:

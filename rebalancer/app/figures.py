@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer import __version__
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import READINGS, SOURCES
 from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
@@ -40,9 +40,10 @@ def policy_figures(file: PolicyFile) -> Iterator[Figure]:
 def sync_figures(sync: Sync) -> Iterator[Figure]:
     """Which sources are listed and fresh."""
     bad = {*sync.missing, *sync.stale}
+    known = {*SOURCES, READINGS}
     yield Figure("rebalancer_synced", not bad)
-    yield from (Figure("rebalancer_source_good", source not in bad, (source,)) for source in SOURCES)
-    yield Figure("rebalancer_source_good", bad <= SOURCES.keys(), (TARGETS,))
+    yield from (Figure("rebalancer_source_good", source not in bad, (source,)) for source in known)
+    yield Figure("rebalancer_source_good", bad <= known, (TARGETS,))
 
 
 def people_figures(snapshot: Snapshot) -> Iterator[Figure]:
@@ -56,9 +57,7 @@ def people_figures(snapshot: Snapshot) -> Iterator[Figure]:
 def input_figures(state: ClusterState, intake: KafkaIntake | None) -> Iterator[Figure]:
     """What came in so far, and whether more is coming; `intake` None: there is no Kafka."""
     counts = {**state.counters(), **(intake.counts if intake is not None else {})}
-    yield from _words("rebalancer_input_total", counts, INPUTS)
-    rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
-    yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
+    yield from record_figures(counts)
     yield from _impossible("kafka", counts)
     yield Figure("rebalancer_unknown_node_signs", len(state.signs.unknown()))
     for model, changes in state.foreign_changes().items():
@@ -69,6 +68,13 @@ def input_figures(state: ClusterState, intake: KafkaIntake | None) -> Iterator[F
         yield Figure("rebalancer_wake_failures_total", count, (model,))
     for topic, seconds in intake.consumer.stuck_by_topic().items() if intake is not None else ():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
+
+
+def record_figures(counts: Mapping[str, int]) -> Iterator[Figure]:
+    """What became of what came in."""
+    yield from _words("rebalancer_input_total", counts, INPUTS)
+    rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
+    yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
 
 
 def watch_figures(watches: Watches) -> Iterator[Figure]:

@@ -195,7 +195,14 @@ class Service:
         sink = sink_of(state, runner, clock)
         writer = SignedOverrideWriter(kube, self._policy.in_force, settings.own_namespace)
         intake = KafkaIntake(
-            self._broker, clock, self._rng, sink, self.outbox, past.offsets, signed=(signatures, writer)
+            self._broker,
+            clock,
+            self._rng,
+            sink,
+            self.outbox,
+            past.offsets,
+            signed=(signatures, writer),
+            aggregated=settings.aggregated,
         )
         intake.follow(policy)
         watches = Watches(kube, clock, self._rng, sink)

@@ -6,6 +6,7 @@ import sys
 import typer
 
 from rebalancer.cli.commands import (
+    aggregate,
     bridge,
     completion,
     config,
@@ -55,6 +56,7 @@ app.command("logout")(login.logout)
 app.command("observe")(observe.command)
 app.command("run")(run_service.command)
 app.command("bridge")(bridge.command)
+app.command("aggregate")(aggregate.command)
 app.command("replay")(replay.command)
 app.command("report")(report.command)
 app.command("simulate")(simulate.command)

@@ -360,6 +360,9 @@ ADVISORY = frozenset(ADVISORY_SOURCES)
 # What people decide: nothing may be written before it is known, and who never writes can do without it.
 OF_PEOPLE = frozenset({"overrides", "writestops"})
 
+# No list: samples that others read for us. While it is not known that they have read all of them, it is silent.
+READINGS = "readings"
+
 # Besides, where a pool of the policy counts the devices of a DeviceClass.
 DEVICE_SOURCES: dict[str, type] = {
     "deviceclasses": DeviceClass,

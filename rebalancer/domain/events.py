@@ -12,6 +12,7 @@ from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.instant import Instant
 
 METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
+METRIC_READINGS_TYPE = "io.rebalancer.metric.readings.v1"
 CAPACITY_NOTICE_TYPE = "io.rebalancer.capacity.notice.v1"
 # What a wire value may be. 1e12 is more than any counter here reaches, so whatever is above it is a fault, not a load;
 # a mean of ones may come out as 1.0000000000000002.

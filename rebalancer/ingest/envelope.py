@@ -37,13 +37,13 @@ _structured = msgspec.json.Decoder(Envelope).decode
 _instant = msgspec.json.Decoder(Instant).decode
 
 
-def unwrap(value: bytes, headers: Headers) -> Envelope | None:
+def unwrap(value: bytes, headers: Headers, most_bytes: int = MAX_VALUE_BYTES) -> Envelope | None:
     """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError.
 
     Without headers that say so, a value that has a `specversion` is a whole event.
     """
-    if len(value) > MAX_VALUE_BYTES:
-        detail = f"{len(value)} bytes, at most {MAX_VALUE_BYTES} are read: send smaller events"
+    if len(value) > most_bytes:
+        detail = f"{len(value)} bytes, at most {most_bytes} are read: send smaller events"
         raise RejectedError(Reason.TOO_LARGE, detail)
     named = dict(headers)
     if "ce_type" not in named and "content-type" not in named:

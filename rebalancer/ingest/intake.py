@@ -11,25 +11,28 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from rebalancer.domain.policy import Policy
+from rebalancer.ingest.completeness import Completeness
 from rebalancer.ingest.override_queue import OverrideQueue, OverrideWriter
 from rebalancer.ingest.reader import DECODERS, Reader, Sink
 from rebalancer.ingest.signed import Signatures
 from rebalancer.kafka.broker import Broker
-from rebalancer.kafka.consumer import Consumer
+from rebalancer.kafka.consumer import SHARE, Consumer
 from rebalancer.kafka.dead_letters import DeadLetters, Keeper
 from rebalancer.obs.clock import Clock
 
 # Without a checkpoint: the rings reach 5.1 h back, a notice or an override an hour old is history.
-SINCE_SECONDS = {"metrics": 5.1 * 3600, "notices": 3600.0, "overrides": 3600.0}
+SINCE_SECONDS = {"metrics": 5.1 * 3600, "readings": 5.1 * 3600, "notices": 3600.0, "overrides": 3600.0}
 # What others send as they are has all their metrics in it, some 100 times as many: an hour of it is read in minutes.
 OTHERS_SINCE_SECONDS = 3600.0
+READINGS_SHARE = 2  # a record of readings holds up to some 3,000 samples: 20 ms of decoding and applying
 
 
 class KafkaIntake:
     """Run `run()` as a task. `sink` is called in the event loop and returns at once.
 
     `read_up_to`: next offset per (topic, partition) from a checkpoint. `signed`: who may override by a record, and
-    who makes the object (None: every such record is rejected).
+    who makes the object (None: every such record is rejected). `aggregated`: others read the topic `metrics`
+    for us, and their `readings` are read in its place, so that no sample counts twice.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it connects
@@ -41,23 +44,30 @@ class KafkaIntake:
         keeper: Keeper,
         read_up_to: Mapping[tuple[str, int], int] | None = None,
         signed: tuple[Signatures, OverrideWriter] | None = None,
+        *,
+        aggregated: bool = False,
     ) -> None:
         self._dead_letters = DeadLetters(keeper, clock, rng)
-        decoders = dict(DECODERS)
+        bulk, unread = ("readings", "metrics") if aggregated else ("metrics", "readings")
+        decoders = {name: decode for name, decode in DECODERS.items() if name != unread}
         self._queue: OverrideQueue | None = None
         if signed is not None:
             signatures, writer = signed
             decoders["overrides"] = signatures.decode
             self._queue = OverrideQueue(writer, self._dead_letters, clock, rng)
         named = {broker.topic(name): decode for name, decode in decoders.items()}
-        self._reader = Reader(named, sink, self._dead_letters, self._queue)
-        self.consumer = Consumer(broker, clock, rng, self._reader, SINCE_SECONDS, "metrics", read_up_to or {})
+        self._completeness = Completeness() if aggregated else None
+        self._reader = Reader(named, sink, self._dead_letters, self._queue, self._completeness)
+        since = {name: SINCE_SECONDS[name] for name in decoders}
+        share = READINGS_SHARE if aggregated else SHARE
+        self.consumer = Consumer(broker, clock, rng, self._reader, since, bulk, read_up_to or {}, share)
 
     @property
     def counts(self) -> Counter[str]:
         """What came in since the start, by what became of it; a closed set of keys."""
         queued = self._queue.counts if self._queue is not None else Counter[str]()
-        return self.consumer.counts + self._reader.counts + self._dead_letters.counts + queued
+        gaps = self._completeness.counts if self._completeness is not None else Counter[str]()
+        return self.consumer.counts + self._reader.counts + self._dead_letters.counts + queued + gaps
 
     def follow(self, policy: Policy) -> None:
         """Read what the policy's producers write, each topic by its rows, from the next look at the topics on."""

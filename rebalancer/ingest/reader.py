@@ -8,6 +8,8 @@ import structlog
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
 from rebalancer.domain.producers import MetricProducer
+from rebalancer.ingest.aggregated import Aggregated, decode_readings
+from rebalancer.ingest.completeness import Completeness
 from rebalancer.ingest.decode import Mended, Several, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.gauges import IMPOSSIBLE
@@ -25,11 +27,14 @@ LETTER_EVERY_SECONDS = 60.0  # one about the same fault of a producer; it may se
 
 Sink = Callable[[list[Event]], None]
 Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
-Decoded = MetricSample | Mended | Several | tuple[CapacityNotice, ...] | Partly | SignedOverride | Rejection
+Decoded = (
+    MetricSample | Mended | Several | Aggregated | tuple[CapacityNotice, ...] | Partly | SignedOverride | Rejection
+)
 Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
 
 DECODERS: dict[str, Decoder] = {
     "metrics": decode_metric,
+    "readings": decode_readings,
     "notices": decode_notice,
     "overrides": decode_override,
 }
@@ -40,7 +45,8 @@ log = structlog.get_logger()
 class Reader:
     """Decodes batches and hands the events to `sink`, overrides to `queue`; the rest goes to `dead_letters`.
 
-    `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
+    `decoders` by full topic name. `completeness` hears how far others read for us, and its word goes to `sink`.
+    `frontiers` has one per partition that is read. `counts`: events, tombstones,
     ignored (records that mean nothing to us), duplicates, unmapped (series of other producers that no row of the policy
     names), rejected.<reason>, and impossible.<gauge>.
     """
@@ -51,6 +57,7 @@ class Reader:
         sink: Sink,
         dead_letters: DeadLetters,
         queue: OverrideQueue | None = None,
+        completeness: Completeness | None = None,
     ) -> None:
         self.frontiers: dict[TopicPartition, Frontier] = {}
         self.counts: Counter[str] = Counter()
@@ -58,6 +65,7 @@ class Reader:
         self._sink = sink
         self._dead_letters = dead_letters
         self._queue = queue
+        self._completeness = completeness
         self._seen: dict[tuple[str, str], None] = {}
         self._mended_at: dict[tuple[str, str], float] = {}
         self._streams: dict[str, ProducerStream] = {}
@@ -86,6 +94,8 @@ class Reader:
                 self._gather(stream, records, now, events)
         for stream in self._streams.values():
             events += stream.settled(now)
+        if self._completeness is not None:
+            events += self._completeness.told(now)
         if events:
             self.counts["events"] += len(events)
             self._apply(events, batch, now)
@@ -106,20 +116,35 @@ class Reader:
             decoded = decode(record.value, record.headers, position, record.timestamp / 1000, now)
             if type(decoded) is MetricSample:
                 events.append(decoded)
-            elif isinstance(decoded, Mended):
-                events.append(decoded.sample)
-                self._mended(record, decoded, now)
-            elif isinstance(decoded, Several):
-                self._several(record, decoded, now, events)
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
-            elif isinstance(decoded, Partly):
-                events += self._fresh(decoded.notices)
-                self._reject(record, decoded.rejection)
-            elif isinstance(decoded, SignedOverride):
-                self._queue_override(record, decoded)
-            elif isinstance(decoded, Rejection):
-                self._reject(record, decoded)
+            else:
+                self._decoded(record, decoded, now, events)
+
+    def _decoded(self, record: ConsumerRecord, decoded: Decoded, now: float, events: list[Event]) -> None:
+        """What is neither one sample nor only notices."""
+        if isinstance(decoded, Mended):
+            events.append(decoded.sample)
+            self._mended(record, decoded, now)
+        elif isinstance(decoded, Aggregated):
+            events += decoded.samples
+            self._aggregated(record, decoded)
+        elif isinstance(decoded, Several):
+            self._several(record, decoded, now, events)
+        elif isinstance(decoded, Partly):
+            events += self._fresh(decoded.notices)
+            self._reject(record, decoded.rejection)
+        elif isinstance(decoded, SignedOverride):
+            self._queue_override(record, decoded)
+        elif isinstance(decoded, Rejection):
+            self._reject(record, decoded)
+
+    def _aggregated(self, record: ConsumerRecord, aggregated: Aggregated) -> None:
+        if self._completeness is not None:
+            self._completeness.note(aggregated.stretch)
+        if aggregated.rejected:
+            self._reject(record, aggregated.rejected[0])
+            self.counts.update(f"rejected.{one.reason}" for one in aggregated.rejected[1:])
 
     def _several(self, record: ConsumerRecord, several: Several, now: float, events: list[Event]) -> None:
         """Each part counts by itself; the record is buried once, with the first fault in it."""

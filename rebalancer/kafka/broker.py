@@ -38,6 +38,15 @@ def _kept(days: int) -> dict[str, str]:
 # A start without a checkpoint reads 5.1 h of metrics and an hour of notices; the rest is for people who look back.
 TOPICS: dict[str, Topic] = {
     "metrics": Topic(partitions=12, settings=_kept(days=1)),
+    # Whoever is away for less than it reads back finds everything; of what is older the last word of each partition.
+    "readings": Topic(
+        partitions=3,
+        settings={
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": str(12 * 3_600_000),
+            "segment.bytes": str(64 * 1024 * 1024),
+        },
+    ),
     "notices": Topic(settings=_kept(days=7)),
     "overrides": Topic(settings=_kept(days=7)),
     "decisions": Topic(settings=_kept(days=30)),

@@ -66,7 +66,8 @@ class Consumer:
     """Run `run()` as a task: batches go to `reader`.
 
     `since_seconds`: the topics by name without prefix, with how far back each is read where no offset is known;
-    `bulk` is the one of them that waits for the others, as do those that `follow` adds. `read_up_to`: next offset per
+    `bulk` is the one of them that waits for the others, as do those that `follow` adds, and `bulk_share` the records
+    that are taken of these at once. `read_up_to`: next offset per
     (topic, partition) from a checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics
     that do not exist.
     `counts`: resyncs (what was to be read next is gone: everything there is was read again) and reconnects.
@@ -81,6 +82,7 @@ class Consumer:
         since_seconds: Mapping[str, float],
         bulk: str,
         read_up_to: Mapping[tuple[str, int], int],
+        bulk_share: int = SHARE,
     ) -> None:
         self.trouble: str | None = "not connected yet"
         self.missing: tuple[str, ...] = ()
@@ -90,6 +92,7 @@ class Consumer:
         self._reader = reader
         self._since_seconds = since_seconds
         self._bulk_topic = broker.topic(bulk)
+        self._bulk_share = bulk_share
         self._others: dict[str, float] = {}
         self._read_up_to = dict(read_up_to)
         self._backoff = Backoff(rng, *BACKOFF_SECONDS)
@@ -223,12 +226,12 @@ class Consumer:
     async def _turn(self, consumer: AIOKafkaConsumer) -> None:
         """One share of each kind, the urgent ones first; without any of them wait a moment for more."""
         try:
-            busy = await self._take(consumer, self._urgent)
-            busy = await self._take(consumer, self._bulk) or busy
+            busy = await self._take(consumer, self._urgent, SHARE)
+            busy = await self._take(consumer, self._bulk, self._bulk_share) or busy
             if busy:
                 await asyncio.sleep(0)  # noqa: TID251  # no wait: the loop's other tasks have their turn
             elif self._there:
-                await self._take(consumer, self._urgent + self._bulk, IDLE_MS)
+                await self._take(consumer, self._urgent + self._bulk, self._bulk_share, IDLE_MS)
             else:
                 await self._clock.sleep(LOOK_SECONDS)
         except OffsetOutOfRangeError as error:
@@ -238,11 +241,13 @@ class Consumer:
             self._troubled(f"records cannot be read: {error!r}")
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def _take(self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], wait_ms: int = 0) -> bool:
+    async def _take(
+        self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], share: int, wait_ms: int = 0
+    ) -> bool:
         """Read a share of these partitions' records; whether there were any."""
         if not partitions:
             return False
-        batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=SHARE)
+        batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=share)
         if batch or wait_ms:  # readers hold what may be half a sample: they are asked when nothing comes, too
             self._reader.read(batch, self._clock.now())
         return bool(batch)

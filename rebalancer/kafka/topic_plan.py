@@ -8,7 +8,8 @@ from aiokafka.errors import KafkaError, for_code
 
 from rebalancer.kafka.broker import TOPICS, Broker, Topic
 
-READ = ("metrics", "notices", "overrides", "decisions", "state")
+READ = ("metrics", "readings", "notices", "overrides", "decisions", "state")
+GROUP = "aggregate"  # of the processes that read `metrics` for a service
 WRITTEN = ("decisions", "state", "dead-letter")
 
 
@@ -33,10 +34,16 @@ class TopicDifference(NamedTuple):
 
 
 class TopicRight(NamedTuple):
-    """What a user may do with topics."""
+    """What a user may do with topics, or with consumer groups.
+
+    operations: Kafka's words.
+    topics: full names.
+    groups: full names; none where the right is one to topics.
+    """
 
     operations: tuple[str, ...]
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 def wanted(prefix: str) -> dict[str, Topic]:
@@ -44,14 +51,16 @@ def wanted(prefix: str) -> dict[str, Topic]:
     return {f"{prefix}{name}": topic for name, topic in TOPICS.items()}
 
 
-def rights(prefix: str, producers: Sequence[str]) -> tuple[TopicRight, ...]:
+def rights(prefix: str, producers: Sequence[str], *, aggregates: bool = False) -> tuple[TopicRight, ...]:
     """What the service's user needs: no group, no commit, nothing on what it does not read or write.
 
-    `producers`: full names of topics that others write and the policy reads.
+    `producers`: full names of topics that others write and the policy reads. `aggregates`: whether `rebalancer
+    aggregate` is the same user, which needs its group and writes what it read.
     """
     read = (*(f"{prefix}{name}" for name in READ), *producers)
-    written = tuple(f"{prefix}{name}" for name in WRITTEN)
-    return TopicRight(("Read", "Describe"), read), TopicRight(("Write", "Describe"), written)
+    written = tuple(f"{prefix}{name}" for name in (*WRITTEN, *(("readings",) if aggregates else ())))
+    topics = TopicRight(("Read", "Describe"), read), TopicRight(("Write", "Describe"), written)
+    return (*topics, TopicRight(("Read", "Describe"), groups=(f"{prefix}{GROUP}",))) if aggregates else topics
 
 
 def create_command(name: str, topic: Topic, replication: int) -> tuple[str, ...]:
@@ -66,7 +75,8 @@ def acl_commands(granted: Sequence[TopicRight], principal: str) -> Iterator[tupl
     for right in granted:
         operations = [part for operation in right.operations for part in ("--operation", operation)]
         topics = [part for topic in right.topics for part in ("--topic", topic)]
-        yield "kafka-acls", "--add", "--allow-principal", principal, *operations, *topics
+        groups = [part for group in right.groups for part in ("--group", group)]
+        yield "kafka-acls", "--add", "--allow-principal", principal, *operations, *topics, *groups
 
 
 def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) -> Iterator[TopicDifference]:

@@ -79,6 +79,12 @@ class ServiceSettings(BaseSettings):
         default=None, description="PEM file with the brokers' CA; without it the system's CAs are trusted."
     )
 
+    aggregated: bool = Field(
+        default=False,
+        description="true: others read the topic `metrics` for us (`rebalancer aggregate`), and their topic `readings` "
+        "is read in its place.",
+    )
+
     override_keys_dir: Path | None = Field(
         default=None,
         description="Folder of keys (file name = key id) whose signed Kafka records may override; none: no record may.",

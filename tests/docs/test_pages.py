@@ -19,7 +19,7 @@ from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.policy import Classes, Guards, OverrideRules, SurgeRules
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.obs.metrics.alerts import rules_text
-from rebalancer.obs.metrics.catalogue import METRICS
+from rebalancer.obs.metrics.catalogue import BY_NAME
 from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
@@ -49,7 +49,7 @@ def test_the_site_builds_without_a_warning(tmp_path_factory: pytest.TempPathFact
 def test_every_setting_metric_and_alert_that_a_page_names_exists() -> None:
     settings = {PREFIX + name.upper() for name in ServiceSettings.model_fields}
     settings |= {"REBALANCER_SERVER", "REBALANCER_TRACES"}  # of the command line
-    series = {metric.name + tail for metric in METRICS for tail in ("", "_bucket", "_count", "_sum")}
+    series = {metric.name + tail for metric in BY_NAME.values() for tail in ("", "_bucket", "_count", "_sum")}
     alerts = set(re.findall(r"alert: (\w+)", rules_text()))
     wrong = []
     for page, text in TEXTS.items():

@@ -1,3 +1,23 @@
+{{/* How Kafka is reached, put into a dict of settings: (list $ $set). */}}
+{{- define "rebalancer.kafkaSettings" -}}
+{{- $set := index . 1 -}}
+{{- with (index . 0).Values.kafka -}}
+{{- $_ := set $set "KAFKA_BOOTSTRAP" .bootstrap -}}
+{{- $_ := set $set "KAFKA_SECURITY_PROTOCOL" .securityProtocol -}}
+{{- $_ := set $set "TOPIC_PREFIX" .topicPrefix -}}
+{{- if hasPrefix "SASL" .securityProtocol -}}
+{{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
+{{- $_ := set $set "KAFKA_USERNAME" .username -}}
+{{- end -}}
+{{- if .passwordSecret.name -}}
+{{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
+{{- end -}}
+{{- if .caConfigMap.name -}}
+{{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "rebalancer.environment" -}}
 {{- $answers := include "rebalancer.answers" . | eq "true" -}}
 {{- $set := dict
@@ -27,21 +47,8 @@
 {{- $_ := set $set "BACKFILL_HOURS" .Values.prometheus.backfillHours -}}
 {{- else -}}
 {{- $_ := set $set "LEASE_NAME" (include "rebalancer.fullname" .) -}}
-{{- with .Values.kafka -}}
-{{- $_ := set $set "KAFKA_BOOTSTRAP" .bootstrap -}}
-{{- $_ := set $set "KAFKA_SECURITY_PROTOCOL" .securityProtocol -}}
-{{- $_ := set $set "TOPIC_PREFIX" .topicPrefix -}}
-{{- if hasPrefix "SASL" .securityProtocol -}}
-{{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
-{{- $_ := set $set "KAFKA_USERNAME" .username -}}
-{{- end -}}
-{{- if .passwordSecret.name -}}
-{{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
-{{- end -}}
-{{- if .caConfigMap.name -}}
-{{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
-{{- end -}}
-{{- end -}}
+{{- include "rebalancer.kafkaSettings" (list . $set) -}}
+{{- $_ := set $set "AGGREGATED" .Values.aggregate.enabled -}}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
 {{- end -}}

@@ -51,16 +51,8 @@ class Status(Struct, frozen=True):
     off: dict[str, str] = {}
 
 
-class StatusPort(Protocol):
-    """The service as its routes see it."""
-
-    def status(self) -> Status:
-        """All of it at one instant."""
-        ...
-
-    def snapshot(self) -> Snapshot:
-        """The world as it is known now."""
-        ...
+class ProbePort(Protocol):
+    """A process as its probes see it."""
 
     def unready(self) -> tuple[Unready, ...]:
         """Why we are not ready; empty when we are."""
@@ -80,4 +72,16 @@ class StatusPort(Protocol):
 
     def metrics(self) -> bytes:
         """Prometheus exposition format."""
+        ...
+
+
+class StatusPort(ProbePort, Protocol):
+    """The service as its routes see it."""
+
+    def status(self) -> Status:
+        """All of it at one instant."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is known now."""
         ...

@@ -3,9 +3,9 @@
 from aiohttp import web
 from msgspec import Struct
 
-from rebalancer.api.handlers.app_keys import STATUS_PORT
+from rebalancer.api.handlers.app_keys import PROBE_PORT
 from rebalancer.api.http.responses import answer
-from rebalancer.api.ports.status import StatusPort, Unready
+from rebalancer.api.ports.status import ProbePort, Unready
 
 
 class Readiness(Struct, frozen=True):
@@ -22,28 +22,28 @@ class Readiness(Struct, frozen=True):
 
 async def livez(request: web.Request) -> web.Response:
     """Fails only when a restart helps."""
-    dead = request.app[STATUS_PORT].dead()
+    dead = request.app[PROBE_PORT].dead()
     return web.Response(text="ok\n") if dead is None else web.Response(text=f"{dead}\n", status=503)
 
 
 async def readyz(request: web.Request) -> web.Response:
     """What is not ready, and since when."""
-    status_port = request.app[STATUS_PORT]
-    unready = status_port.unready()
-    told = Readiness(not unready, unready, status_port.policy_refused(), status_port.leader())
+    port = request.app[PROBE_PORT]
+    unready = port.unready()
+    told = Readiness(not unready, unready, port.policy_refused(), port.leader())
     return await answer(told, 503 if unready else 200)
 
 
 async def metrics(request: web.Request) -> web.Response:
     """Prometheus scrapes this."""
     return web.Response(
-        body=request.app[STATUS_PORT].metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        body=request.app[PROBE_PORT].metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
     )
 
 
-def probe_app(status_port: StatusPort) -> web.Application:
+def probe_app(port: ProbePort) -> web.Application:
     """Probes and metrics."""
     app = web.Application()
-    app[STATUS_PORT] = status_port
+    app[PROBE_PORT] = port
     app.add_routes([web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     return app

@@ -58,8 +58,7 @@ class Servers:
         self._parts = parts
         self._api_host, self.api_port = api
         self._probe_host, self.probe_port = probes
-        self._runners: list[web.AppRunner] = []
-        self._sockets: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
 
     async def start(self) -> None:
         """Listen. Raises OSError when a port is taken."""
@@ -69,12 +68,32 @@ class Servers:
         self.api_port = await self._serve(app, self._api_host, self.api_port)
 
     async def _serve(self, app: web.Application, host: str, port: int) -> int:
-        runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
-        self._runners.append(runner)
-        await runner.setup()
-        manager, loop = runner.server, asyncio.get_running_loop()
+        listener = Listener(app)
+        self._listeners.append(listener)
+        return await listener.start(host, port)
+
+    async def stop(self) -> None:
+        """Close the ports."""
+        for listener in self._listeners:
+            listener.close()
+        for listener in self._listeners:
+            await listener.end()
+        self._listeners.clear()
+
+
+class Listener:
+    """One application on one port."""
+
+    def __init__(self, app: web.Application) -> None:
+        self._runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
+        self._socket: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which is a free one for 0. Raises OSError when it is taken."""
+        await self._runner.setup()
+        manager, loop = self._runner.server, asyncio.get_running_loop()
         assert manager is not None  # noqa: S101  it is there from setup on
-        socket = await loop.create_server(
+        self._socket = await loop.create_server(
             lambda: _Connection(
                 manager,
                 loop=loop,
@@ -87,14 +106,13 @@ class Servers:
             host,
             port,
         )
-        self._sockets.append(socket)
-        return int(socket.sockets[0].getsockname()[1])
+        return int(self._socket.sockets[0].getsockname()[1])
 
-    async def stop(self) -> None:
-        """Close the ports."""
-        for socket in self._sockets:
-            socket.close()
-        self._sockets.clear()
-        for runner in self._runners:
-            await runner.cleanup()
-        self._runners.clear()
+    def close(self) -> None:
+        """Take no more connections."""
+        if self._socket is not None:
+            self._socket.close()
+
+    async def end(self) -> None:
+        """End those there are."""
+        await self._runner.cleanup()

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from rebalancer import __version__
-from rebalancer.domain.events import CAPACITY_NOTICE_TYPE, METRIC_SAMPLE_TYPE
+from rebalancer.domain.events import CAPACITY_NOTICE_TYPE, METRIC_READINGS_TYPE, METRIC_SAMPLE_TYPE
+from rebalancer.ingest.aggregated import ReadingsData
 from rebalancer.ingest.decode import SampleData
 from rebalancer.ingest.envelope import MAX_ATTRIBUTE_CHARACTERS
 from rebalancer.ingest.notices import NoticeData
@@ -15,8 +16,14 @@ from rebalancer.kafka.broker import TOPICS
 # topic -> the event's type, its data, and what the message is
 MESSAGES: dict[str, tuple[str, type, str]] = {
     "metrics": (METRIC_SAMPLE_TYPE, SampleData, "Measurements of a model, or of one of its pods, at one instant."),
+    "readings": (
+        METRIC_READINGS_TYPE,
+        ReadingsData,
+        "Samples that were read from a stretch of a partition of `metrics`.",
+    ),
     "notices": (CAPACITY_NOTICE_TYPE, NoticeData, "Word that a node or instance goes, or that it stays after all."),
 }
+NUMBERS = ("retention.ms", "min.compaction.lag.ms")
 REFERENCES = "#/components/schemas/{name}"
 
 
@@ -60,7 +67,7 @@ def _channel(topic: str) -> dict[str, Any]:
                 "partitions": made.partitions,
                 "topicConfiguration": {
                     "cleanup.policy": [made.settings["cleanup.policy"]],
-                    "retention.ms": int(made.settings["retention.ms"]),
+                    **{name: int(made.settings[name]) for name in NUMBERS if name in made.settings},
                 },
             }
         },

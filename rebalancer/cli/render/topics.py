@@ -62,9 +62,10 @@ def _topic(name: str, topic: Topic, replication: int) -> dict[str, Any]:
 
 def _user(user: str, granted: Sequence[TopicRight]) -> dict[str, Any]:
     acls = [
-        {"resource": {"type": "topic", "name": topic, "patternType": "literal"}, "operations": list(right.operations)}
+        {"resource": {"type": kind, "name": name, "patternType": "literal"}, "operations": list(right.operations)}
         for right in granted
-        for topic in right.topics
+        for kind, names in (("topic", right.topics), ("group", right.groups))
+        for name in names
     ]
     return {
         "apiVersion": "kafka.strimzi.io/v1beta2",

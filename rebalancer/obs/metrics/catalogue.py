@@ -5,22 +5,23 @@ words or from the policy: names that come in from outside never become labels.
 """
 
 from rebalancer.domain.account import DRAINERS
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import READINGS, SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
 from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
 from rebalancer.ledger.states import STATES as LEDGER_STATES
 from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
+from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.settings.entries import FORMS
 
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
 TEAM = Label("team", of="the policy's teams")
-TOPIC = Label("topic", ("metrics", "notices", "overrides"))
+TOPIC = Label("topic", ("metrics", "readings", "notices", "overrides"))
 START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
-SOURCE = Label("source", (*SOURCES, TARGETS))
+SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
 
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
@@ -45,7 +46,7 @@ INPUTS = (
         "older-object",
     ),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
-    *("orders-taken", "orders-put-off", "unmapped"),
+    *("orders-taken", "orders-put-off", "unmapped", "gaps"),
 )
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
@@ -367,4 +368,12 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
-BY_NAME = {metric.name: metric for metric in METRICS}
+BY_NAME = {metric.name: metric for metric in (*METRICS, *AGGREGATE_ONLY)}
+
+# What a process of the aggregate tier shows, and nothing else: of what goes in and out it tells as the service does.
+AGGREGATE: tuple[Metric, ...] = (
+    *AGGREGATE_ONLY,
+    BY_NAME["rebalancer_input_total"],
+    BY_NAME["rebalancer_rejected_records_total"],
+    BY_NAME["rebalancer_kafka_sends_total"],
+)

@@ -2,6 +2,7 @@
 
 from rebalancer.obs.metrics.catalogue import METRICS
 from rebalancer.obs.metrics.metric import Label, Metric
+from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
 
 _HEAD = """\
 # Metrics
@@ -15,7 +16,7 @@ knows never becomes a label.
 
 def metrics_page() -> str:
     """The whole page."""
-    return _HEAD + "\n".join(_entry(metric) for metric in METRICS)
+    return _HEAD + "\n".join(_entry(metric) for metric in (*METRICS, *AGGREGATE_ONLY))
 
 
 def _entry(metric: Metric) -> str:

@@ -4,7 +4,7 @@ Set one by one, a plan's figures would cost every cycle 70 ms at 1,000 models, b
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics, generate_latest
@@ -25,18 +25,18 @@ _Wish = tuple[str, str, tuple[int | None, ...]]
 
 
 class Metrics:
-    """The registry and what is in it: exactly the catalogue."""
+    """The registry and what is in it: exactly the catalogue, or those of it that a process of another kind shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: Sequence[Metric] = METRICS) -> None:
         self.registry = CollectorRegistry()
         self._histograms = {
             metric.name: Histogram(metric.name, metric.help, buckets=metric.buckets, registry=self.registry)
-            for metric in METRICS
+            for metric in shown
             if metric.kind == HISTOGRAM
         }
         self._wishes: frozenset[_Wish] = frozenset()
         self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        self._figures = _Figures()
+        self._figures = _Figures(shown)
         self.registry.register(self._figures)
 
     def count(self, name: str, *labels: str) -> None:
@@ -92,12 +92,13 @@ class Metrics:
 class _Figures(Collector):
     """The figures of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
         self._shown: dict[str, dict[tuple[str, ...], float]] = {}
 
     def take(self, figures: Iterable[Figure]) -> None:
         """These and no others; counters whose labels are all known begin at 0, so that their first step is seen."""
-        self._shown = {metric.name: dict.fromkeys(_beginnings(metric), 0.0) for metric in METRICS}
+        self._shown = {metric.name: dict.fromkeys(_beginnings(metric), 0.0) for metric in self._metrics}
         for name, value, labels in figures:
             if len(labels) != len(BY_NAME[name].labels):
                 raise KeyError(f"{name} has {len(BY_NAME[name].labels)} labels, not {len(labels)}")
@@ -105,7 +106,7 @@ class _Figures(Collector):
 
     def describe(self) -> Iterator[Family]:
         """The names, for the registry to keep apart."""
-        yield from (_family(metric) for metric in METRICS if metric.kind != HISTOGRAM)
+        yield from (_family(metric) for metric in self._metrics if metric.kind != HISTOGRAM)
 
     def collect(self) -> Iterator[Family]:
         """All of them, in the catalogue's order."""

@@ -32,6 +32,9 @@ def command(
         ),
     ] = None,
     user: Annotated[str, typer.Option("--user", help="Kafka user of the service, in what is printed.")] = "rebalancer",
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="Also the rights of `rebalancer aggregate`, in what is printed.")
+    ] = False,
     replication: Annotated[int, typer.Option("--replication", min=1, max=9, help="Copies of each partition.")] = 3,
     kafka_bootstrap: Annotated[
         str | None, typer.Option("--kafka-bootstrap", help="HOST:PORT of brokers.", envvar="REBALANCER_KAFKA_BOOTSTRAP")
@@ -50,7 +53,7 @@ def command(
     from rebalancer.cli.render.topics import render_differences
 
     if print_as is not None:
-        typer.echo(printed(print_as.value, policy, user, replication, kafka_bootstrap), nl=False)
+        typer.echo(printed(print_as.value, policy, user, replication, kafka_bootstrap, aggregates=aggregate), nl=False)
         return DONE
     made, found = compared(kafka_bootstrap, replication, create=create)
     body = msgspec.json.encode({"made": made, "differences": [one._asdict() for one in found]})

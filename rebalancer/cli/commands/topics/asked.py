@@ -15,11 +15,16 @@ from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
 BOOTSTRAP = "$BOOTSTRAP"  # where nobody says which; a shell fills it in
 
 
-def printed(form: str, policy: Path | None, user: str, replication: int, bootstrap: str | None) -> str:
-    """Commands or YAML that make all that the service needs. Raises Failed for a policy that is none."""
+def printed(
+    form: str, policy: Path | None, user: str, replication: int, bootstrap: str | None, *, aggregates: bool
+) -> str:
+    """Commands or YAML that make all that the service needs, and its aggregate tier where `aggregates`.
+
+    Raises Failed for a policy that is none.
+    """
     prefix = os.environ.get(f"{PREFIX}TOPIC_PREFIX", str(ServiceSettings.model_fields["topic_prefix"].default))
     told = policy_in(policy)
-    granted = rights(prefix, [one.topic for one in told.producers] if told else [])
+    granted = rights(prefix, [one.topic for one in told.producers] if told else [], aggregates=aggregates)
     if form == "strimzi":
         return render_strimzi(wanted(prefix), granted, user, replication)
     return render_commands(wanted(prefix), granted, user, replication, bootstrap or BOOTSTRAP)
