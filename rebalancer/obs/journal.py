@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from rebalancer import __version__
 from rebalancer.domain.codec import digest, from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.node_groups import NodeGroupView
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
@@ -42,6 +43,7 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     nodes_gone: names of those that went.
     node_pools: all of its NodePools.
     others: who holds GPUs of it besides the models.
+    node_groups: all of its node groups.
     """
 
     name: str
@@ -49,6 +51,7 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     nodes_gone: tuple[str, ...] = ()
     node_pools: tuple[NodePoolView, ...] | None = None
     others: tuple[Holder, ...] | None = None
+    node_groups: tuple[NodeGroupView, ...] | None = None
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
@@ -187,7 +190,8 @@ def _pool_difference(before: PoolView | None, after: PoolView) -> PoolDelta | No
     nodes, gone = _changed(before.nodes if before else (), after.nodes, "name")
     node_pools = None if before is not None and before.node_pools == after.node_pools else after.node_pools
     others = None if (before.others if before else ()) == after.others else after.others
-    return PoolDelta(after.name, nodes, gone, node_pools, others)
+    node_groups = None if (before.node_groups if before else ()) == after.node_groups else after.node_groups
+    return PoolDelta(after.name, nodes, gone, node_pools, others, node_groups)
 
 
 def _changed(before: tuple[T, ...], after: tuple[T, ...], key: str) -> tuple[tuple[T, ...], tuple[str, ...]]:
@@ -207,7 +211,8 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         node_pools = old.node_pools if change.node_pools is None else change.node_pools
         nodes = _merged(old.nodes, change.nodes, change.nodes_gone, "name")
         others = old.others if change.others is None else change.others
-        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others)
+        node_groups = old.node_groups if change.node_groups is None else change.node_groups
+        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others, node_groups=node_groups)
     return Snapshot(
         cycle=delta.cycle,
         at=delta.at,
@@ -251,7 +256,7 @@ def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
 
 
 def _bare(pool: PoolDelta) -> PoolDelta:
-    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others)
+    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others, node_groups=pool.node_groups)
 
 
 def _chunks(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:

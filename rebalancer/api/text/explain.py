@@ -37,6 +37,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("quota", _quotas(view, snapshot)),
         *_rows("beside", _beside(view, snapshot)),
+        *_rows("nodes", _nodes(view, plan)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
@@ -121,6 +122,14 @@ def _beside(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     for pool in snapshot.pools:
         if pool.name in pools and pool.others:
             yield f"of pool {pool.name} {holding(pool.others)}"
+
+
+def _nodes(view: ModelView, plan: Plan) -> Iterator[str]:
+    """What is known of who brings nodes to the model's pools and removes them, and of the GPUs kept warm there."""
+    pools = {target.pool for target in view.targets}
+    for pool in plan.pools:
+        if pool.pool in pools:
+            yield from (f"of pool {pool.pool}: {said}" for said in pool.nodes)
 
 
 def _pods(view: ModelView) -> list[PodView]:

@@ -277,16 +277,20 @@ class PoolFacts:
 
     @property
     def grows(self) -> bool:
-        """Whether Karpenter can add nodes: then GPU-hours have a price and the budget is not fixed."""
-        return bool(self.pool.node_pools)
+        """Whether nodes can be added: then GPU-hours have a price and the budget is not fixed.
+
+        Not to a NodePool of a fixed number of nodes.
+        """
+        fixed = {view.name for view in self.view.node_pools if view.fixed is not None}
+        return any(name not in fixed for name in self.pool.brings_nodes)
 
     @property
     def growth(self) -> int:
-        """GPUs that Karpenter may still add: the policy's bound less those there are, as the budget counts them.
+        """GPUs that may still be added: the policy's bound less those there are, as the budget counts them.
 
         No cloud offers MIG nodes.
         """
-        if not self.view.node_pools or "/mig-" in self.pool.resource:
+        if not (self.view.node_pools or self.view.node_groups) or "/mig-" in self.pool.resource:
             return 0
         held = ((node, self.taken.get(node.name)) for node in self.view.nodes)
         there = sum(node_gpus(node, 0 if ours is None else ours.gpus) for node, ours in held)
