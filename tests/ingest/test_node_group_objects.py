@@ -45,9 +45,7 @@ def test_without_a_time_of_its_own_it_is_as_old_as_the_last_look_at_all_nodes() 
     assert found.told_at == epoch("2026-10-02T14:29:00Z")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "autoscalerStatus: Initializing\n", "autoscalerStatus: Running\nnodeGroups: null\n"]
-)
+@pytest.mark.parametrize("rest", ["", "nodeGroups: null\n", "nodeGroups: []\n"])
 def test_a_status_without_groups_tells_of_none(rest: str) -> None:
     found = read(f"autoscalerStatus: Initializing\n{rest}")
     assert isinstance(found, AutoscalerStatus)
@@ -63,6 +61,7 @@ def test_a_status_without_groups_tells_of_none(rest: str) -> None:
         "autoscalerStatus: Running\ntime: tomorrow +0000 UTC",
         "&a [*a]",
     ],
+    ids=("prose", "no-number", "too-deep", "no-time", "itself"),
 )
 def test_a_status_that_is_no_such_yaml_is_unusable_and_says_so(text: str) -> None:
     assert isinstance(read(text), Unusable)
