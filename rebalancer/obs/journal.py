@@ -26,7 +26,7 @@ from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
-from rebalancer.domain.quota_view import Holder, QuotaView
+from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot, Sync
 
@@ -55,7 +55,7 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
-    """What differs from the previous snapshot; the small parts are repeated whole. `quotas` None = unchanged."""
+    """What differs from the previous snapshot; small parts are repeated whole. `quotas`, `ranks`: None = unchanged."""
 
     cycle: int
     at: float
@@ -73,6 +73,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     marks_victims: bool = True
     quotas: tuple[QuotaView, ...] | None = None
     drains_nodes: bool = False
+    ranks: tuple[PodRank, ...] | None = None
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -181,6 +182,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         marks_victims=after.marks_victims,
         quotas=None if before.quotas == after.quotas else after.quotas,
         drains_nodes=after.drains_nodes,
+        ranks=None if before.ranks == after.ranks else after.ranks,
     )
 
 
@@ -227,6 +229,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         marks_victims=delta.marks_victims,
         quotas=before.quotas if delta.quotas is None else delta.quotas,
         drains_nodes=delta.drains_nodes,
+        ranks=before.ranks if delta.ranks is None else delta.ranks,
     )
 
 
@@ -241,13 +244,13 @@ def _merged(before: tuple[T, ...], changed: tuple[T, ...], gone: tuple[str, ...]
 def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
     """`snapshot` from nothing, in chunks, with the memory that goes into its cycle."""
     whole = difference(EMPTY, snapshot)
-    small = replace(whole, pools=(), models=(), loads=(), quotas=None)
+    small = replace(whole, pools=(), models=(), loads=(), quotas=None, ranks=None)
     pieces: list[Delta] = [replace(small, pools=(_bare(pool),)) for pool in whole.pools]
     for pool in whole.pools:
         pieces += [replace(small, pools=(PoolDelta(name=pool.name, nodes=chunk),)) for chunk in _chunks(pool.nodes)]
     pieces += [replace(small, models=chunk) for chunk in _chunks(whole.models)]
     pieces += [replace(small, loads=chunk) for chunk in _chunks(whole.loads)]
-    pieces += [replace(small, quotas=whole.quotas)] if whole.quotas else []
+    pieces += [replace(small, quotas=whole.quotas, ranks=whole.ranks)] if whole.quotas or whole.ranks else []
     pieces = pieces or [small]
     for part, delta in enumerate(pieces):
         yield FrameLine(

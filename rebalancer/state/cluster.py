@@ -341,6 +341,7 @@ class ClusterState:
             outcomes=outcomes,
             marks_victims=self._marks_victims,
             quotas=self._quotas.views(),
+            ranks=self._quotas.ranks(),
             drains_nodes=self._drains_nodes,
         )
         return self._last

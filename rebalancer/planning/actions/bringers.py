@@ -20,7 +20,7 @@ Bringer = NodePoolView | NodeGroupView
 
 
 def willing(scene: Scene[ModelShare], state: PoolFacts, asked: dict[str, int]) -> Bringer | None:
-    """Who is to bring the next nodes, None where nobody does now. `asked`: nodes that this plan wants, by name."""
+    """The one that is to bring the next nodes, None where nobody does. `asked`: nodes that this plan wants, by name."""
     node_pool = _node_pool(scene, state)
     if node_pool is not None:
         return node_pool
