@@ -20,10 +20,8 @@ HIGH, LOW = PodRank("chat", "a100", "serving-high", 1000), PodRank("batch", "a10
 
 
 def test_whom_the_scheduler_would_end_for_its_pods() -> None:
-    assert explained("chat", LOW, HIGH) == [
-        "preempt its pods in a100 (serving-high, 1000) take the place of those of batch, code where a node is full, "
-        "whatever their floors"
-    ]
+    below = "preempt its pods in a100 (serving-high, 1000) take the place of those of batch, code where a node is full"
+    assert explained("chat", LOW, HIGH) == [f"{below}, whatever their floors"]
 
 
 def test_for_whom_it_would_end_them() -> None:

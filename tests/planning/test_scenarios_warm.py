@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story, change_of, moves, node_pool_changes
 
@@ -100,6 +101,22 @@ class TestOrder:
         assert change_of(plan, "b").node_pool == "dear"
         assert [change.name for change in plan.node_pools] == ["dear"]
         assert "NodePool cheap has as many nodes as its spec.replicas of 2 says" in plan.pools[0].nodes[0]
+
+
+def test_budgets_of_people_are_told_with_their_schedules_and_without_our_hold() -> None:
+    nights = DisruptionBudget(nodes="0", schedule="0 6 * * mon-fri", duration="12h")
+    drifted = DisruptionBudget(nodes="20%", reasons=("Drifted",))
+    own, hold = (nights, drifted), DisruptionBudget(nodes="0", reasons=("Empty", "Underutilized"))
+    saved = SavedNodePool(limits=None, budgets=own)
+    said = (
+        'NodePool spot: Karpenter may disrupt 0 of its nodes from "0 6 * * mon-fri" (UTC) for 12h'
+        " and 20% of its nodes that are Drifted at once"
+    )
+    for shown in ({"budgets": own}, {"budgets": (*own, hold), "held": True, "saved": saved}):
+        story = a_story(4, warm=0, warm_gpus=0)
+        (view,) = story.view("spot").node_pools
+        story.pool("spot", node_pools=(replace(view, **shown),))
+        assert story.plan().pools[0].nodes == (said,)
 
 
 def test_a_pool_with_nothing_but_a_fixed_number_of_nodes_is_one_of_fixed_gpus_and_is_never_held() -> None:
