@@ -100,9 +100,8 @@ def one_model_per_workload(policy: Part) -> Iterator[Finding]:
 
 def one_pool_per_node_pool(policy: Part) -> Iterator[Finding]:
     """A NodePool or node group stands behind one pool: its nodes come for that pool's need."""
-    pools = policy.parts("pools")
-    named = (entry for pool in pools for key in ("nodePools", "nodeGroups") for entry in pool.texts(key))
-    return unique("NodePool or node group", named, fix="name it in one pool")
+    for kind, key in (("NodePool", "nodePools"), ("node group", "nodeGroups")):
+        yield from unique(kind, (entry for pool in policy.parts("pools") for entry in pool.texts(key)))
 
 
 def warm_where_nodes_come(policy: Part) -> Iterator[Finding]:
