@@ -50,9 +50,7 @@ class Pool(Part):
     node_pools: tuple[Dns1123, ...] = Field(
         default=(), description="Karpenter NodePools behind the pool. None: its budget is fixed, no node can be added."
     )
-    gpus_per_node: int = Field(
-        default=1, ge=1, le=1024, description="GPUs of one node that is added here; limits rise in whole nodes."
-    )
+    gpus_per_node: int = Field(default=1, ge=1, le=1024, description="GPUs of one node that is added here.")
     gpu_limit: int = Field(ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask for.")
     device_class: Dns1123 | None = Field(
         default=None,
@@ -76,15 +74,12 @@ class Pool(Part):
     )
     node_groups: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = Field(
         default=(),
-        description="Node groups of Cluster Autoscaler behind the pool, as its status names them (of a URL the last"
-        " part; * stands for what the cloud adds): pending pods bring their nodes.",
+        description="Node groups of Cluster Autoscaler behind the pool: pending pods bring their nodes. Named as in its"
+        " status, of a URL the last part; * stands for what the cloud adds.",
     )
-    warm_gpus: int = Field(
+    warm_gpus: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0,
-        ge=0,
-        le=1_000_000,
-        description="GPUs that are kept beyond what is used, under placeholder pods that give way to any other. The"
-        " chart makes them where the policy is in its values; they are paid for.",
+        description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
     )
 
     @property
