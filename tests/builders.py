@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from rebalancer.domain.node_groups import NodeGroupView
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView, PoolView
@@ -146,6 +147,11 @@ def a_node_pool(name: str = "spot", gpu_limit: int | None = 0, **overrides: obje
     return replace(pool, **overrides)
 
 
+def a_node_group(name: str = "eks-gpu-*", nodes: int = 0, most: int = 4, **overrides: object) -> NodeGroupView:
+    """A node group of Cluster Autoscaler that has the nodes it asked for, told of within the minute."""
+    return replace(NodeGroupView(name, NOW - 20.0, nodes, nodes, most), **overrides)
+
+
 def a_node_claim(name: str = "spot-x1", gpus: int = GPUS_PER_NODE, **overrides: object) -> NodeClaimView:
     """A node asked for at NOW - 30 s and not there yet."""
     return replace(NodeClaimView(name=name, gpus=gpus, created_at=NOW - 30.0), **overrides)
@@ -271,7 +277,12 @@ def _pool_view(pool: Pool, nodes: tuple[NodeView, ...]) -> PoolView:
         a_node_pool(name, gpu_limit=used if n == 0 else 0, gpus_used=used if n == 0 else 0)
         for n, name in enumerate(pool.node_pools)
     )
-    return PoolView(name=pool.name, nodes=nodes, node_pools=tuple(sorted(node_pools, key=lambda view: view.name)))
+    return PoolView(
+        name=pool.name,
+        nodes=nodes,
+        node_pools=tuple(sorted(node_pools, key=lambda view: view.name)),
+        node_groups=tuple(a_node_group(name, len(nodes), 100) for name in pool.node_groups),
+    )
 
 
 def _holdings(model: Model, replicas: Replicas, free: dict[str, dict[str, int]]) -> ModelView:

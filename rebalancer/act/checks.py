@@ -52,7 +52,7 @@ class Ground:
     def open(self, change: Change, now: float) -> None:
         """Count the node grant that `change` opens: raises past the free GPUs are in the budget by it."""
         pool = self.pools.get(change.target.pool)
-        behind = pool is not None and change.node_pool in pool.node_pools
+        behind = pool is not None and change.node_pool in pool.brings_nodes
         if change.grant is None or change.grant in self._grants or not behind or change.model not in self.models:
             return
         replicas = max(0, change.replicas_to - change.replicas_from)

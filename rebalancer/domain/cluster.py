@@ -1,5 +1,7 @@
 """Kubernetes objects, reduced to the fields that the rebalancer uses; `ingest` makes them, `state` keeps them."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
@@ -8,9 +10,11 @@ from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from rebalancer.domain.node_groups import AutoscalerStatus
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.policy import Pool
 from rebalancer.domain.quotas import LimitRange, PodAsk, PriorityClass, ResourceQuota
 from rebalancer.domain.workload_ref import WorkloadRef
 
@@ -134,6 +138,7 @@ class Pod(Struct, frozen=True):
     priority_class: name of its PriorityClass, "" where it has none.
     ends_at: when its activeDeadlineSeconds end it; None where it has none, or has not started.
     gates: names of the scheduling gates that keep it from the scheduler.
+    placeholder: whether it keeps GPUs warm until another pod wants them: labelled so, and of a priority below 0.
     """
 
     namespace: str
@@ -159,6 +164,7 @@ class Pod(Struct, frozen=True):
     priority_class: str = ""
     ends_at: Instant | None = None
     gates: tuple[str, ...] = ()
+    placeholder: bool = False
 
     @property
     def terminal(self) -> bool:
@@ -265,6 +271,7 @@ class NodePool(Struct, frozen=True):
     budgets: its disruption budgets; None where the key is absent.
     ready: whether its Ready condition is True, or it has none.
     saved: its own limits and budgets, as our annotation saved them; None where it has no such annotation.
+    fixed: nodes that it is to have whatever pods there are (`spec.replicas`), None where pods decide.
     """
 
     name: str
@@ -276,6 +283,7 @@ class NodePool(Struct, frozen=True):
     budgets: tuple[DisruptionBudget, ...] | None = None
     ready: bool = True
     saved: SavedNodePool | None = None
+    fixed: int | None = None
 
 
 class NodeClaim(Struct, frozen=True):
@@ -325,6 +333,7 @@ ClusterObject = (
     | Permission
     | Job
     | DeviceObject
+    | AutoscalerStatus
 )
 
 # Sources that plans are better with and are made without: where nobody gave the right to read them, where the cluster
@@ -356,10 +365,6 @@ SOURCES: dict[str, type] = {
     "writestops": WriteStop,
     **ADVISORY_SOURCES,
 }
-ADVISORY = frozenset(ADVISORY_SOURCES)
-# What people decide: nothing may be written before it is known, and who never writes can do without it.
-OF_PEOPLE = frozenset({"overrides", "writestops"})
-
 # No list: samples that others read for us. While it is not known that they have read all of them, it is silent.
 READINGS = "readings"
 
@@ -370,3 +375,18 @@ DEVICE_SOURCES: dict[str, type] = {
     "resourceclaims": ResourceClaim,
     "resourceclaimtemplates": ClaimTemplate,
 }
+
+# Besides, where a pool of the policy names node groups.
+GROUP_SOURCES: dict[str, type] = {"autoscalerstatus": AutoscalerStatus}
+
+ADVISORY = frozenset({*ADVISORY_SOURCES, *GROUP_SOURCES})
+# What people decide: nothing may be written before it is known, and who never writes can do without it.
+OF_PEOPLE = frozenset({"overrides", "writestops"})
+
+
+def sources_beside(pools: Iterable[Pool]) -> dict[str, type]:
+    """The sources that these pools want followed besides, each with the kind of its objects."""
+    found: dict[str, type] = {}
+    for pool in pools:
+        found |= (DEVICE_SOURCES if pool.device_class else {}) | (GROUP_SOURCES if pool.node_groups else {})
+    return found

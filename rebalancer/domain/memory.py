@@ -235,12 +235,12 @@ class Shift(Struct, frozen=True):
 
 
 class NodeGrant(Struct, frozen=True):
-    """Replicas granted beyond the free GPUs of a pool, into nodes that Karpenter is to bring.
+    """Replicas granted beyond the free GPUs of a pool, into nodes that Karpenter or Cluster Autoscaler is to bring.
 
     id: names the grant in changes and intents.
     model: id of the model.
     pool: name of the pool.
-    node_pool: name of the NodePool that is to bring the nodes.
+    node_pool: name of the NodePool that is to bring the nodes, or of the node group as the policy has it.
     replicas: replicas granted.
     gpus: GPUs that these replicas, or others of the pool in their place, still wait for.
     asked_at: when the raise was written.
@@ -258,12 +258,12 @@ class NodeGrant(Struct, frozen=True):
 
 
 class GrantFailure(Struct, frozen=True):
-    """A node grant that brought nothing, so its NodePool rests; remembered for a while after that.
+    """A node grant that brought nothing, so its NodePool or node group rests; remembered for a while after that.
 
     A rest is twice as long as the one before unless a node has come meanwhile.
 
-    node_pool: name of the NodePool.
-    until: when the rest ends; before it no node is asked of the NodePool.
+    node_pool: name of the NodePool or node group.
+    until: when the rest ends; before it no node is asked of it.
     why: sentence that says why the grant was withdrawn.
     rest_seconds: length of the rest, in seconds.
     """

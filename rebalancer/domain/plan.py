@@ -55,7 +55,7 @@ class Change(Struct, frozen=True):
     replaces: doomed pods, as `memory.Replaced` spells them: a `replace` asks for as many more beside them, any other
         kind takes their number back.
     grant: id of the node grant that it opens or withdraws, None where it does neither.
-    node_pool: name of the NodePool of that grant, None without one.
+    node_pool: name of the NodePool or node group of that grant, None without one.
     floor: the model's floor in this plan, in replicas: the policy's as schedules and overrides leave it.
     """
 
@@ -210,8 +210,9 @@ class Unmet(Struct, frozen=True):
 
     model: id of the model.
     replicas: how many are missing.
-    constraint: what they wait for: `budget`, `fit`, `quota`, `pause`, `freeze`, `override`, `schedule`, `maximum` (its
-        maxReplicas), the name of a guard, or `waiting` (granted or being released, and not there yet).
+    constraint: what they wait for: `budget`, `fit`, `nodes` (nobody brings any now), `quota`, `pause`, `freeze`,
+        `override`, `schedule`, `maximum` (its maxReplicas), the name of a guard, or `waiting` (granted or being
+        released, and not there yet).
     why: sentence that says so with names.
     since: since when the model is short.
     lateness: clause that says how late: its work on what it has, late requests until the horizon, latency over its SLO.
@@ -275,6 +276,8 @@ class PoolDecision(Struct, frozen=True):
     free: GPUs that nobody holds.
     others: who holds those of no model, the most first.
     uncounted: why devices that its nodes offer do not count, a sentence for each reason.
+    warm: GPUs of `free` that placeholders keep warm.
+    nodes: what is known of who brings and removes its nodes, and what warm GPUs cost, a sentence for each thing.
     """
 
     pool: str
@@ -288,6 +291,8 @@ class PoolDecision(Struct, frozen=True):
     free: int
     others: tuple[Holder, ...] = ()
     uncounted: tuple[str, ...] = ()
+    warm: int = 0
+    nodes: tuple[str, ...] = ()
 
 
 class OverrideState(Struct, frozen=True):

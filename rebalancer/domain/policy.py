@@ -50,12 +50,8 @@ class Pool(Part):
     node_pools: tuple[Dns1123, ...] = Field(
         default=(), description="Karpenter NodePools behind the pool. None: its budget is fixed, no node can be added."
     )
-    gpus_per_node: int = Field(
-        default=1, ge=1, le=1024, description="GPUs of one node that Karpenter adds here; limits rise in whole nodes."
-    )
-    gpu_limit: int = Field(
-        ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
-    )
+    gpus_per_node: int = Field(default=1, ge=1, le=1024, description="GPUs of one node that is added here.")
+    gpu_limit: int = Field(ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask for.")
     device_class: Dns1123 | None = Field(
         default=None,
         description="DeviceClass whose devices are the pool's GPUs, where a DRA driver brings them: then ResourceSlices"
@@ -76,6 +72,20 @@ class Pool(Part):
         description="Nodes under notice that Karpenter does not own are cordoned, and replicas evicted from them,"
         " where nobody else does. It needs the chart's drain.enabled.",
     )
+    node_groups: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = Field(
+        default=(),
+        description="Node groups of Cluster Autoscaler behind the pool: pending pods bring their nodes. Named as in its"
+        " status, of a URL the last part; * stands for what the cloud adds.",
+    )
+    warm_gpus: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=0,
+        description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
+    )
+
+    @property
+    def brings_nodes(self) -> tuple[str, ...]:
+        """Names of the NodePools and node groups that bring nodes to it, in order of preference."""
+        return (*self.node_pools, *self.node_groups)
 
 
 class Slo(Part):

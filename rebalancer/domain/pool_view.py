@@ -1,9 +1,10 @@
-"""The pools of a snapshot: their nodes, and the NodePools and NodeClaims behind them."""
+"""The pools of a snapshot: their nodes, and the NodePools, NodeClaims and node groups behind them."""
 
 from msgspec import Struct
 
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool, Taint
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.node_groups import NodeGroupView
 from rebalancer.domain.quota_view import Holder
 
 
@@ -23,6 +24,7 @@ class NodeView(Struct, frozen=True):
     refused: why devices that it offers do not count in `gpus`, as the end of a sentence; "" where all do.
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
     cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
+    warm_gpus: GPUs that placeholders keep warm there; they give way to any pod, so they are free.
     """
 
     name: str
@@ -38,6 +40,7 @@ class NodeView(Struct, frozen=True):
     refused: str = ""
     memory_gib: float | None = None
     cordoned: bool = False
+    warm_gpus: int = 0
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -70,6 +73,9 @@ class NodePoolView(Struct, frozen=True):
     saved: its own limits and budgets from before our first write; None: we have not written to it.
     claims: its nodes still to come, by name.
     other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
+    weight: by which Karpenter prefers it to others, higher first.
+    fixed: nodes that it is to have whatever pods there are (`spec.replicas`), None where pods decide.
+    refused_at: when the cloud last had no capacity for a NodeClaim of it; None where it brought a node since.
     """
 
     name: str
@@ -82,6 +88,9 @@ class NodePoolView(Struct, frozen=True):
     saved: SavedNodePool | None = None
     claims: tuple[NodeClaimView, ...] = ()
     other: str = ""
+    weight: int = 0
+    fixed: int | None = None
+    refused_at: Instant | None = None
 
 
 class PoolView(Struct, frozen=True):
@@ -91,9 +100,11 @@ class PoolView(Struct, frozen=True):
     nodes: its nodes, by name.
     node_pools: the Karpenter NodePools behind it, in the policy's order.
     others: who holds GPUs of it besides the models, the most first.
+    node_groups: the node groups of Cluster Autoscaler behind it, in the policy's order.
     """
 
     name: str
     nodes: tuple[NodeView, ...] = ()
     node_pools: tuple[NodePoolView, ...] = ()
     others: tuple[Holder, ...] = ()
+    node_groups: tuple[NodeGroupView, ...] = ()

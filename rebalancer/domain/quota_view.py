@@ -39,6 +39,23 @@ def holding(holders: Sequence[Holder]) -> str:
     return listed([one.said(str(one.amount)) for one in holders])
 
 
+class PodRank(Struct, frozen=True):
+    """The PriorityClass of a target's pods, by which the scheduler ends some for others.
+
+    model: id of the model.
+    pool: pool of its target.
+    name: name of the PriorityClass.
+    value: the priority, the higher first; 0 is that of pods without a class.
+    preempts: whether the scheduler ends pods of a lower priority for them.
+    """
+
+    model: str
+    pool: str
+    name: str
+    value: int
+    preempts: bool = True
+
+
 class QuotaDraw(Struct, frozen=True):
     """What one replica of a model takes of a quota.
 

@@ -17,7 +17,7 @@ from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.pool_view import PoolView
-from rebalancer.domain.quota_view import QuotaView
+from rebalancer.domain.quota_view import PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.starts import StartView
 
@@ -323,6 +323,7 @@ class Snapshot(Struct, frozen=True):
         likes.
     quotas: what bounds the pods that targets may ask for, beside nodes.
     drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
+    ranks: PriorityClasses of targets' pods by model and pool; without those whose priority is 0.
     """
 
     cycle: int
@@ -338,3 +339,4 @@ class Snapshot(Struct, frozen=True):
     marks_victims: bool = True
     quotas: tuple[QuotaView, ...] = ()
     drains_nodes: bool = False
+    ranks: tuple[PodRank, ...] = ()

@@ -8,12 +8,12 @@ from typing import Any
 
 import structlog
 
-from rebalancer.domain.cluster import ClusterObject
+from rebalancer.domain.cluster import ClusterObject, sources_beside
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable, SourceState
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind
 from rebalancer.ingest.kinds import NoScale, looks
-from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, Shape, Unusable, value_of
+from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, Shape, Unusable, value_of
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.pace import Pace
 from rebalancer.kube.reader import KubeReader
@@ -22,6 +22,7 @@ from rebalancer.kube.resources import (
     CLAIM_TEMPLATES,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
     FLAVORS,
@@ -41,6 +42,7 @@ from rebalancer.kube.resources import (
     RESOURCE_SLICES,
     SCALEDOBJECTS,
     WRITESTOPS,
+    Ref,
     Resource,
 )
 from rebalancer.obs.clock import Clock
@@ -66,11 +68,13 @@ RESOURCES: Mapping[str, Resource] = {
     "resourceflavors": FLAVORS,
 }
 
-DEVICE_RESOURCES: Mapping[str, Resource] = {
+# Keys as in `domain.cluster.sources_beside`. A Ref: of that resource one object alone.
+RESOURCES_BESIDE: Mapping[str, Resource | Ref] = {
     "deviceclasses": DEVICE_CLASSES,
     "resourceslices": RESOURCE_SLICES,
     "resourceclaims": RESOURCE_CLAIMS,
     "resourceclaimtemplates": CLAIM_TEMPLATES,
+    "autoscalerstatus": Ref(CONFIG_MAPS, "kube-system", "cluster-autoscaler-status"),
 }
 
 ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
@@ -176,7 +180,7 @@ class SourceSink:
 class Watches:
     """All sources. Run `run()` as a task; `sources` maps each name to its sink, for counts and troubles.
 
-    `follow` says of which kinds targets are followed, besides Deployments, and whether devices by claims are.
+    `follow` says of which kinds targets are followed, besides Deployments, and what pools want followed.
     """
 
     def __init__(
@@ -184,7 +188,7 @@ class Watches:
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
         self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace
-        self._kinds: dict[str, TargetKind | None] = {}  # None: of DEVICE_RESOURCES
+        self._kinds: dict[str, TargetKind | None] = {}  # None: of RESOURCES_BESIDE
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -194,14 +198,13 @@ class Watches:
         return sum((one.counts for one in self.sources.values()), Counter())
 
     def follow(self, policy: Policy) -> None:
-        """Follow the kinds of targets that the policy names, and devices by claims where a pool counts them.
+        """Follow the kinds of targets that the policy names, and what its pools want followed besides.
 
         From now on, or once it runs.
         """
         specs = (spec.of for model in policy.models for spec in model.targets)
         kinds: dict[str, TargetKind | None] = {kind.source: kind for kind in specs if kind.kind != DEPLOYMENT}
-        if any(pool.device_class for pool in policy.pools):
-            kinds |= dict.fromkeys(DEVICE_RESOURCES)
+        kinds |= dict.fromkeys(sources_beside(policy.pools))
         gone = [source for source, kind in self._kinds.items() if source not in kinds or kinds[source] != kind]
         for source in gone:
             del self._kinds[source], self.sources[source]
@@ -231,7 +234,7 @@ class Watches:
         """Follow the targets of one kind, once the API server has said where it has them."""
         kind, sink = self._kinds[source], self.sources[source]
         if kind is None:
-            await self._reflector(DEVICE_RESOURCES[source], sink, DEVICE_SHAPES[source]).run()
+            await self._reflector(RESOURCES_BESIDE[source], sink, SHAPES_BESIDE[source]).run()
         while True:
             try:
                 resource, sink.shape = await looks(self._kube, kind)
@@ -243,5 +246,16 @@ class Watches:
                 await self._reflector(resource, sink, sink.shape).run()
             await self._clock.sleep(self._pace.absent_seconds)
 
-    def _reflector(self, resource: Resource, sink: SourceSink, shape: Shape) -> Reflector[Any]:
-        return Reflector(self._kube, resource, sink, self._clock, self._rng, into=shape.wire, pace=self._pace)
+    def _reflector(self, what: Resource | Ref, sink: SourceSink, shape: Shape) -> Reflector[Any]:
+        one = Ref(what, None, "") if isinstance(what, Resource) else what
+        return Reflector(
+            self._kube,
+            one.resource,
+            sink,
+            self._clock,
+            self._rng,
+            namespace=one.namespace,
+            name=one.name,
+            into=shape.wire,
+            pace=self._pace,
+        )

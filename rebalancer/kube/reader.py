@@ -100,25 +100,27 @@ class KubeReader:
         resource = Resource(group, version, "", namespaced=False, kind="APIResourceList")
         return await self._caller.read_object(Call("get", resource, f"/apis/{api_version}"))
 
-    async def list(
+    async def list(  # noqa: PLR0913  # what is asked for, and how
         self,
         resource: Resource,
         namespace: str | None = None,
         *,
+        name: str = "",
         limit: int = 500,
         into: type[T] = RAW,
         attempts: int = ATTEMPTS,
     ) -> Listing[T]:
         """Read all objects of a namespace or the cluster, as of now (a consistent read), in pages.
 
-        A page token that expired starts the list afresh, twice at most; then that is Gone. Raises
-        NotFound when the resource is not installed.
+        `name`: the one that is wanted; with a right to that name alone no other may be listed. A page token that
+        expired starts the list afresh, twice at most; then that is Gone. Raises NotFound when the resource is not
+        installed.
         """
         restarts_left = LIST_RESTARTS
         while True:
             pages: list[Page[T]] = []
             try:
-                async for page in self._pages(resource, namespace, limit, into, attempts):
+                async for page in self._pages(resource, namespace, name, limit, into, attempts):
                     pages.append(page)  # noqa: PERF401 - what came before an error is looked at
                 return _joined(pages)
             except Gone:
@@ -126,16 +128,17 @@ class KubeReader:
                     raise
                 restarts_left -= 1
 
-    async def stream(
+    async def stream(  # noqa: PLR0913  # what is asked for, and how
         self,
         resource: Resource,
         resource_version: str,
         *,
         namespace: str | None = None,
+        name: str = "",
         into: type[T] = RAW,
         patience: Patience = DEFAULT_PATIENCE,
     ) -> AsyncGenerator[Changes[T], None]:
-        """One watch: yields what each chunk of bytes completed, ends when the server ends it.
+        """One watch: yields what each chunk of bytes completed, ends when the server ends it; `name` as in `list`.
 
         The first yield is empty: the server has taken the watch up, so that what follows will be told.
         Close it with `contextlib.aclosing`. Raises Gone (list again), Silent (so too) or Temporary (the
@@ -146,6 +149,7 @@ class KubeReader:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(round(patience.watch_seconds)),
+            **_named(name),
         }
         call = Call("watch", resource, resource.path(namespace), query=query)
         lines, decode = LineSplitter(), change_decoder(into)
@@ -155,10 +159,11 @@ class KubeReader:
                 if whole := lines.feed(chunk):
                     yield [decode(line) for line in whole]
 
-    async def _pages(
+    async def _pages(  # noqa: PLR0913  # what is asked for, and how
         self,
         resource: Resource,
         namespace: str | None,
+        name: str,
         limit: int,
         into: type[T],
         attempts: int,
@@ -168,13 +173,17 @@ class KubeReader:
 
         token: dict[str, str] = {}
         while True:
-            query = {"limit": str(limit), **token}
+            query = {"limit": str(limit), **_named(name), **token}
             call = Call("list", resource, resource.path(namespace), query=query)
             page = await self._caller.read(call, decode, attempts, PAGE_SECONDS)
             yield page
             if not page.continue_token:
                 return
             token = {"continue": page.continue_token}
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"fieldSelector": f"metadata.name={name}"} if name else {}
 
 
 def _joined(pages: Sequence[Page[T]]) -> Listing[T]:

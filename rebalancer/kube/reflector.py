@@ -94,7 +94,7 @@ class Sink(Protocol[T_contra]):
 
 @dataclass
 class Reflector(Generic[T]):
-    """Follows one resource, in one namespace or the whole cluster.
+    """Follows one resource, in one namespace or the whole cluster; with a `name` that one object of it.
 
     `pace` bounds how often it asks, `rng` spreads the waits, `into` is the msgspec type of the objects.
     """
@@ -105,6 +105,7 @@ class Reflector(Generic[T]):
     clock: Clock
     rng: random.Random
     namespace: str | None = None
+    name: str = ""
     into: type[T] = RAW
     pace: Pace = field(default_factory=Pace)
 
@@ -131,7 +132,7 @@ class Reflector(Generic[T]):
 
     async def _relist(self) -> None:
         """One try: the waits between tries are ours, not the client's."""
-        listing = await self.client.list(self.resource, self.namespace, into=self.into, attempts=1)
+        listing = await self.client.list(self.resource, self.namespace, name=self.name, into=self.into, attempts=1)
         if listing.malformed:
             names = tuple(name_in(text) for text in listing.malformed)
             self._malformed(Trouble("malformed", _few(listing.malformed), names))
@@ -160,6 +161,7 @@ class Reflector(Generic[T]):
             self.resource,
             self._resource_version,
             namespace=self.namespace,
+            name=self.name,
             into=self.into,
             patience=self._patience(),
         )

@@ -125,6 +125,7 @@ HPAS: Final = Resource(
     kind="HorizontalPodAutoscaler",
 )
 SCALEDOBJECTS: Final = Resource("keda.sh", "v1alpha1", "scaledobjects", namespaced=True, kind="ScaledObject")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", namespaced=True, kind="ConfigMap")
 NODEPOOLS: Final = Resource("karpenter.sh", "v1", "nodepools", namespaced=False, kind="NodePool")
 POD_AUTOSCALERS: Final = Resource(
     "autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", namespaced=True, kind="PodAutoscaler"

@@ -14,7 +14,7 @@ from rebalancer.domain.arithmetic import doomed_nodes, unknown_gpus
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import FRESH_INTERVALS, ModelLoad
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
-from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN
+from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LOOKED_AT = frozenset({"nodes", "pods"})  # the lists without which nobody knows who holds GPUs
@@ -66,6 +66,7 @@ class _Node(NamedTuple):
     gpus: int
     foreign: int
     doomed: bool
+    warm: int
 
 
 _Nodes = dict[tuple[str, str], _Node]  # by resource and name: a node may offer several resources, each to one pool
@@ -124,7 +125,11 @@ def _nodes(snapshot: Snapshot, policy: Policy, doomed: frozenset[str]) -> _Nodes
     resources = {pool.name: pool.resource for pool in policy.pools}
     return {
         (resources[view.name], node.name): _Node(
-            Shelf(view.name, node.labels.get(INSTANCE_TYPE, "")), node.gpus, node.foreign_gpus, node.name in doomed
+            Shelf(view.name, node.labels.get(INSTANCE_TYPE, "")),
+            node.gpus,
+            node.foreign_gpus,
+            node.name in doomed,
+            node.warm_gpus,
         )
         for view in snapshot.pools
         if view.name in resources
@@ -190,8 +195,11 @@ def _rest(nodes: _Nodes, on_node: Mapping[tuple[str, str], int], held: Counter[H
         capacity[node.shelf] += whole
         if node.foreign:
             held[Hold(node.shelf, "", FOREIGN)] += node.foreign
-        if whole > taken:
-            held[Hold(node.shelf, "", DOOMED if node.doomed else FREE)] += whole - taken
+        warm = 0 if node.doomed else min(node.warm, whole - taken)
+        if warm:
+            held[Hold(node.shelf, "", WARM)] += warm
+        if whole > taken + warm:
+            held[Hold(node.shelf, "", DOOMED if node.doomed else FREE)] += whole - taken - warm
     return dict(capacity)
 
 

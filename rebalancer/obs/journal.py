@@ -20,12 +20,13 @@ from msgspec.structs import replace
 from rebalancer import __version__
 from rebalancer.domain.codec import digest, from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.node_groups import NodeGroupView
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
-from rebalancer.domain.quota_view import Holder, QuotaView
+from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot, Sync
 
@@ -42,6 +43,7 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     nodes_gone: names of those that went.
     node_pools: all of its NodePools.
     others: who holds GPUs of it besides the models.
+    node_groups: all of its node groups.
     """
 
     name: str
@@ -49,10 +51,11 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     nodes_gone: tuple[str, ...] = ()
     node_pools: tuple[NodePoolView, ...] | None = None
     others: tuple[Holder, ...] | None = None
+    node_groups: tuple[NodeGroupView, ...] | None = None
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
-    """What differs from the previous snapshot; the small parts are repeated whole. `quotas` None = unchanged."""
+    """What differs from the previous snapshot; small parts are repeated whole. `quotas`, `ranks`: None = unchanged."""
 
     cycle: int
     at: float
@@ -70,6 +73,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     marks_victims: bool = True
     quotas: tuple[QuotaView, ...] | None = None
     drains_nodes: bool = False
+    ranks: tuple[PodRank, ...] | None = None
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -178,6 +182,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         marks_victims=after.marks_victims,
         quotas=None if before.quotas == after.quotas else after.quotas,
         drains_nodes=after.drains_nodes,
+        ranks=None if before.ranks == after.ranks else after.ranks,
     )
 
 
@@ -187,7 +192,8 @@ def _pool_difference(before: PoolView | None, after: PoolView) -> PoolDelta | No
     nodes, gone = _changed(before.nodes if before else (), after.nodes, "name")
     node_pools = None if before is not None and before.node_pools == after.node_pools else after.node_pools
     others = None if (before.others if before else ()) == after.others else after.others
-    return PoolDelta(after.name, nodes, gone, node_pools, others)
+    node_groups = None if (before.node_groups if before else ()) == after.node_groups else after.node_groups
+    return PoolDelta(after.name, nodes, gone, node_pools, others, node_groups)
 
 
 def _changed(before: tuple[T, ...], after: tuple[T, ...], key: str) -> tuple[tuple[T, ...], tuple[str, ...]]:
@@ -207,7 +213,8 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         node_pools = old.node_pools if change.node_pools is None else change.node_pools
         nodes = _merged(old.nodes, change.nodes, change.nodes_gone, "name")
         others = old.others if change.others is None else change.others
-        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others)
+        node_groups = old.node_groups if change.node_groups is None else change.node_groups
+        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others, node_groups=node_groups)
     return Snapshot(
         cycle=delta.cycle,
         at=delta.at,
@@ -222,6 +229,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         marks_victims=delta.marks_victims,
         quotas=before.quotas if delta.quotas is None else delta.quotas,
         drains_nodes=delta.drains_nodes,
+        ranks=before.ranks if delta.ranks is None else delta.ranks,
     )
 
 
@@ -236,13 +244,13 @@ def _merged(before: tuple[T, ...], changed: tuple[T, ...], gone: tuple[str, ...]
 def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
     """`snapshot` from nothing, in chunks, with the memory that goes into its cycle."""
     whole = difference(EMPTY, snapshot)
-    small = replace(whole, pools=(), models=(), loads=(), quotas=None)
+    small = replace(whole, pools=(), models=(), loads=(), quotas=None, ranks=None)
     pieces: list[Delta] = [replace(small, pools=(_bare(pool),)) for pool in whole.pools]
     for pool in whole.pools:
         pieces += [replace(small, pools=(PoolDelta(name=pool.name, nodes=chunk),)) for chunk in _chunks(pool.nodes)]
     pieces += [replace(small, models=chunk) for chunk in _chunks(whole.models)]
     pieces += [replace(small, loads=chunk) for chunk in _chunks(whole.loads)]
-    pieces += [replace(small, quotas=whole.quotas)] if whole.quotas else []
+    pieces += [replace(small, quotas=whole.quotas, ranks=whole.ranks)] if whole.quotas or whole.ranks else []
     pieces = pieces or [small]
     for part, delta in enumerate(pieces):
         yield FrameLine(
@@ -251,7 +259,7 @@ def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
 
 
 def _bare(pool: PoolDelta) -> PoolDelta:
-    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others)
+    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others, node_groups=pool.node_groups)
 
 
 def _chunks(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:

@@ -10,6 +10,7 @@ from rebalancer.domain.plan import Decision, DrainChange, OverrideState, Plan, R
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.actions import changes, drains, evictions, node_grants
+from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation import loans
 from rebalancer.planning.allocation.allocate import Allocation, allocate
@@ -113,12 +114,13 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     drained = evictions.drain_changes(scene, moved)
     refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]
     refusals += [*assess.doubts(scene), *ledger.roles.refusals()]
+    none_come = {one.subject: one.why for one in nodes.refusals if one.guard == NODES}
     stop = guards.stopped(scene)
     if stop is not None:
         refusals += _stopped(scene, written, nodes, drained, stop)
         written, nodes, drained = written.stopped(scene), nodes.stopped(), []
     booked = loans.book(scene)
-    lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop)
+    lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop, none_come)
     told, answered = override_answers.tell(scene, seen.told, written.granted, lacks)
     orders = Plan(
         cycle=snapshot.cycle,

@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     references.one_target_per_pool,
     references.one_model_per_workload,
     references.one_pool_per_node_pool,
+    references.warm_where_nodes_come,
     references.distinct_node_labels,
     references.whole_devices,
     couples.known_roles,

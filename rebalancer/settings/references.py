@@ -99,8 +99,17 @@ def one_model_per_workload(policy: Part) -> Iterator[Finding]:
 
 
 def one_pool_per_node_pool(policy: Part) -> Iterator[Finding]:
-    """A NodePool stands behind one pool: its limit is raised for that pool's need."""
-    return unique("NodePool", (entry for pool in policy.parts("pools") for entry in pool.texts("nodePools")))
+    """A NodePool or node group stands behind one pool: its nodes come for that pool's need."""
+    for kind, key in (("NodePool", "nodePools"), ("node group", "nodeGroups")):
+        yield from unique(kind, (entry for pool in policy.parts("pools") for entry in pool.texts(key)))
+
+
+def warm_where_nodes_come(policy: Part) -> Iterator[Finding]:
+    """GPUs are kept warm where nodes come and go: of a fixed number of nodes all idle GPUs are lent."""
+    for pool in policy.parts("pools"):
+        if pool.number("warmGpus") and not (*pool.texts("nodePools"), *pool.texts("nodeGroups")):
+            what = "no node comes to this pool, so its idle GPUs are lent and none stay warm"
+            yield Finding(pool.at("warmGpus"), what, fix="name its nodePools or nodeGroups, or leave warmGpus out")
 
 
 def distinct_node_labels(policy: Part) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import DEVICE_SOURCES, OF_PEOPLE, Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import OF_PEOPLE, Node, NodeClaim, Pod, Workload, sources_beside
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -114,9 +114,9 @@ class ClusterState:
         """Expect the targets of each kind that the policy names; Deployments are expected in any case."""
         specs = (spec for model in self._policy.models for spec in model.targets if spec.kind != DEPLOYMENT)
         kinds = {spec.of.source: spec.kind for spec in specs}
-        devices = any(pool.device_class for pool in self._policy.pools)
-        self._move(self._objects.follow(kinds, devices=devices), now)
-        self._sources.follow({*kinds, *(DEVICE_SOURCES if devices else ())}, now)
+        others = sources_beside(self._policy.pools)
+        self._move(self._objects.follow(kinds, others), now)
+        self._sources.follow({*kinds, *others}, now)
 
     def _look_for_nodes(self, at: float) -> None:
         """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
@@ -341,6 +341,7 @@ class ClusterState:
             outcomes=outcomes,
             marks_victims=self._marks_victims,
             quotas=self._quotas.views(),
+            ranks=self._quotas.ranks(),
             drains_nodes=self._drains_nodes,
         )
         return self._last

@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
-from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject, Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import (
+    DEVICE_SOURCES,
+    GROUP_SOURCES,
+    SOURCES,
+    ClusterObject,
+    Node,
+    NodeClaim,
+    Pod,
+    Workload,
+)
 from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.claims import Claims
@@ -69,12 +78,12 @@ class Objects:
             )
         }
 
-    def follow(self, sources: Mapping[str, str], *, devices: bool = False) -> Iterator[Change]:
+    def follow(self, sources: Mapping[str, str], others: Mapping[str, type]) -> Iterator[Change]:
         """Take targets of other kinds from `sources` too, each with its kind; what came from others is forgotten.
 
-        `devices`: and what devices there are by claims.
+        `others`: sources of other objects, as of `domain.cluster.sources_beside`.
         """
-        besides: dict[str, type] = dict.fromkeys(sources, Workload) | (DEVICE_SOURCES if devices else {})
+        besides: dict[str, type] = dict.fromkeys(sources, Workload) | {**others}
         for source in [source for source in self._kinds if source not in SOURCES and source not in besides]:
             for key in tuple(self._stores[source]):
                 yield from self._put(source, key, None)
@@ -180,7 +189,7 @@ class Objects:
                 yield from self._put("pods", key_of(pod), self._claims.own(pod))
 
 
-_SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in (SOURCES | DEVICE_SOURCES).items()}
+_SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in (SOURCES | DEVICE_SOURCES | GROUP_SOURCES).items()}
 
 
 def key_of(found: ClusterObject) -> Key:

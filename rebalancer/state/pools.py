@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
+from rebalancer.domain.cluster import ClusterObject, Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.jobs import Job
+from rebalancer.domain.node_groups import AutoscalerStatus, group_view
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -42,6 +43,7 @@ class Pools:
         self._all: tuple[PoolView, ...] = ()
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self._ready_changed: dict[str, float] = {}  # by node, by our clock
+        self._refused: dict[str, float] = {}  # by NodePool, when a claim of it failed last
         self._seen_at = 0.0  # when the last change was seen
         self.set_policy(policy)
 
@@ -82,7 +84,7 @@ class Pools:
 
     def grows(self, node: str) -> bool:
         """Whether a pool of the node can get others."""
-        return any(self._pools[home].node_pools for home in self._pools_of_node.get(node, ()))
+        return any(self._pools[home].brings_nodes for home in self._pools_of_node.get(node, ()))
 
     # --- what comes in
 
@@ -101,25 +103,40 @@ class Pools:
             self._ready_changed.pop(old.name, None)
             self._node_moved(old.name, ())
         for found in change:
-            if isinstance(found, Job):
+            self._touched(found)
+        if isinstance(new, NodeClaim):
+            self._claimed(new, at)
+
+    def _touched(self, found: ClusterObject | None) -> None:
+        """Look again at the nodes and pools that an object is about."""
+        match found:
+            case Job():
                 self._dirty_pools.update(name for name, view in self._views.items() if view.others)
-            elif isinstance(found, Pod):
+            case Pod():
                 if found.node in self._pools_of_node and (
                     self._claims_count or (found.gpus and self._model_of(found.workload) is None)
                 ):
                     self._dirty_nodes.add(found.node)
-            elif isinstance(found, Node):  # a claim may have got its node, or lost it
+            case Node() | NodeClaim():  # a claim may have got its node, or lost it
                 self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
-            elif isinstance(found, NodePool):
+            case NodePool():
                 self._dirty_pools.update(self._pools_of_node_pool(found.name))
-            elif isinstance(found, NodeClaim):
-                self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
+            case AutoscalerStatus():
+                self._dirty_pools.update(name for name, pool in self._pools.items() if pool.node_groups)
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: a node is not Ready, and shows fewer devices, for as long as before."""
         self._ready_changed = {name: at + seconds for name, at in self._ready_changed.items()}
         self._fell = {key: fall._replace(at=fall.at + seconds) for key, fall in self._fell.items()}
+        self._refused = {name: at + seconds for name, at in self._refused.items()}
         self._dirty_nodes.update(self._pools_of_node)
+
+    def _claimed(self, claim: NodeClaim, at: float) -> None:
+        """Note when the cloud last had nothing for a NodePool: Karpenter deletes such a claim within seconds."""
+        if claim.initialized:
+            self._refused.pop(claim.node_pool, None)
+        elif claim.failed is not None:
+            self._refused[claim.node_pool] = at
 
     def _fall(self, old: Node | None, new: Node, at: float) -> None:
         """Note what has become fewer, until it is as many again as it was."""
@@ -208,20 +225,22 @@ class Pools:
             nodes=tuple(nodes[name] for name in sorted(nodes)),
             node_pools=tuple(node_pools),
             others=holders(self._foreign(pool), self._objects),
+            node_groups=tuple(group_view(name, self._objects.all(AutoscalerStatus)) for name in pool.node_groups),
         )
 
     def _foreign(self, pool: Pool) -> Iterator[tuple[Pod, int]]:
         """Pods of no model on the pool's nodes, each with the GPUs that it holds."""
         for name, view in self._nodes[pool.name].items():
             for pod in self._objects.pods_on.get(name) if view.foreign_gpus else ():
-                if self._model_of(pod.workload) is None:
+                if self._model_of(pod.workload) is None and not pod.placeholder:
                     yield pod, pod.gpus.get(pool.resource, 0)
 
     def _node_pool(self, node_pool: NodePool, resource: str) -> NodePoolView:
         claims = (claim for claim in self._objects.claims_of.get(node_pool.name) if self._to_come(claim))
-        return node_pool_view(
+        view = node_pool_view(
             node_pool, resource, [claim_view(claim, resource) for claim in claims], self._installation
         )
+        return replace(view, refused_at=self._refused.get(node_pool.name))
 
     def _to_come(self, claim: NodeClaim) -> bool:
         """Karpenter deletes a claim it could not fulfil: until then it tells why."""

@@ -8,7 +8,7 @@ from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.quota_view import QuotaDraw, QuotaView
+from rebalancer.domain.quota_view import PodRank, QuotaDraw, QuotaView
 from rebalancer.domain.quotas import (
     THOUSAND,
     LimitRange,
@@ -38,6 +38,7 @@ class Quotas:
     def __init__(self, policy: Policy, objects: Objects) -> None:
         self._objects = objects
         self._views: tuple[QuotaView, ...] = ()
+        self._ranks: tuple[PodRank, ...] = ()
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -68,13 +69,28 @@ class Quotas:
 
     def views(self) -> tuple[QuotaView, ...]:
         """All of them that bind a target, by kind and name."""
+        self._look()
+        return self._views
+
+    def ranks(self) -> tuple[PodRank, ...]:
+        """The PriorityClasses of targets' pods, by model and pool."""
+        self._look()
+        return self._ranks
+
+    def _look(self) -> None:
         if self._dirty:
             self._dirty = False
             asking = tuple(self._asking())
             found = [*self._of_namespaces(asking), *queue_views(asking, self._objects)]
             found.sort(key=lambda view: (view.kind, view.namespace, view.name, view.key))
             self._views = tuple(found)
-        return self._views
+            self._ranks = tuple(sorted(self._ranked(asking), key=lambda rank: (rank.model, rank.pool)))
+
+    def _ranked(self, asking: Iterable[Asking]) -> Iterator[PodRank]:
+        for one in asking:
+            found = self._objects.one(PriorityClass, one.pods[0].priority_class)
+            if found is not None and found.value != 0:
+                yield PodRank(one.model, one.pool.name, found.name, found.value, found.preempts)
 
     def _asking(self) -> Iterator[Asking]:
         default = next((one.name for one in self._objects.all(PriorityClass) if one.default), "")

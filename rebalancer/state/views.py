@@ -255,12 +255,15 @@ def node_view(
 ) -> NodeView:
     """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
     offer = offer_of(node, pool)
+    held = {False: 0, True: 0}  # by whether placeholders do
+    for pod in foreign:
+        held[pod.placeholder] += pod.gpus.get(pool.resource, 0) if pod.holds_gpus else 0
     return NodeView(
         name=node.name,
         gpus=offer.devices,
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
-        foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if pod.holds_gpus),
+        foreign_gpus=held[False],
         ready_changed_at=ready_changed_at,
         node_pool=node.node_pool,
         labels=node.labels,
@@ -268,6 +271,7 @@ def node_view(
         fell_at=fell_at,
         refused=offer.refused,
         memory_gib=offer.memory_gib or pool.memory_gib,
+        warm_gpus=held[True],
     )
 
 
@@ -304,6 +308,8 @@ def node_pool_view(
         saved=saved,
         claims=tuple(sorted(claims, key=lambda claim: claim.name)),
         other=other,
+        weight=node_pool.weight,
+        fixed=node_pool.fixed,
     )
 
 

@@ -120,6 +120,18 @@ async def test_a_grant_into_nodes_still_to_come_is_in_the_budget(rig: Rig) -> No
     assert refused(beyond[0], "budget")  # the policy's limit of 8 binds grants too
 
 
+async def test_so_is_one_into_a_node_group_and_nothing_is_written_but_the_replicas(rig: Rig) -> None:
+    pool = an_elastic_pool(gpus=8, node_pools=(), node_groups=("eks-gpu-*",))
+    policy = a_policy(a_model("a", pools=("spot",)), pools=(pool, a_pool()))
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 0}))
+
+    (stranger,) = await rig.apply(a_grant_of(rig.target("a"), 3, "g1", node_pool="aks-gpu-*"))
+    (granted,) = await rig.apply(a_grant_of(rig.target("a"), 3, "g2", node_pool="eks-gpu-*"))
+
+    assert refused(stranger, "budget")
+    assert granted.status == "written"
+
+
 async def test_grants_in_memory_are_in_the_budget(rig: Rig) -> None:
     policy = a_policy(a_model("a", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool()))
     rig.stand(policy, a_snapshot(policy, replicas={"a": 0}))

@@ -19,7 +19,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.decode import decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
-from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, STATEFUL_SETS, Shape, Unusable, shape_of, value_of
+from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Shape, Unusable, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Resource
@@ -99,7 +99,7 @@ def _objects() -> Iterator[tuple[str, Shape, dict[str, Any]]]:
         devices.a_claim_template(),
     ):  # fmt: skip
         source = devices.SOURCE_OF_KIND[manifest["kind"]]
-        yield source, DEVICE_SHAPES[source], manifest
+        yield source, SHAPES_BESIDE[source], manifest
     paths = ScalePaths(("spec", "replicas"), ("status", "hpaPodSelector"))
     yield "leaderworkersets", shape_of(LWS, paths), manifests.deployment() | {"kind": "LeaderWorkerSet"}
     yield "statefulsets", STATEFUL_SETS, manifests.deployment() | {"kind": "StatefulSet"}

@@ -6,7 +6,7 @@ import msgspec
 
 from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject
 from rebalancer.domain.policy import Policy
-from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, Unusable, value_of
+from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, Unusable, value_of
 from rebalancer.state import ClusterState
 from tests.builders import NOW
 from tests.state.objects import a_state, feed, listed
@@ -26,7 +26,7 @@ SOURCE_OF_KIND = {
 def read(manifest: dict[str, Any]) -> ClusterObject:
     """The value of one manifest, which must be readable."""
     source = SOURCE_OF_KIND[manifest["kind"]]
-    shape = SHAPES.get(source) or DEVICE_SHAPES[source]
+    shape = SHAPES.get(source) or SHAPES_BESIDE[source]
     found = value_of(source, msgspec.json.decode(msgspec.json.encode(manifest), type=shape.wire))
     assert not isinstance(found, Unusable), found
     return found

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from rebalancer.domain.cluster import SOURCES, Pod, Workload
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.domain.node_groups import AutoscalerStatus
 from rebalancer.domain.people import Override
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
@@ -20,8 +21,8 @@ from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS, STATEFULSETS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
 from rebalancer.state import ClusterState
-from tests.builders import a_model, a_policy
-from tests.ingest import quota_manifests
+from tests.builders import a_model, a_policy, a_pool
+from tests.ingest import node_groups, quota_manifests
 from tests.ingest.manifests import (
     deployment,
     hpa,
@@ -141,6 +142,29 @@ async def test_the_kinds_of_targets_that_a_policy_names_are_followed_until_it_na
     store.put(node())
     await until(lambda: told.changed("nodes"))
     assert not told.changed("statefulsets")
+
+
+async def test_of_config_maps_the_status_of_cluster_autoscaler_alone_is_asked_for_and_only_where_a_pool_names_groups(
+    store: Store, watches: Watches, told: Told
+) -> None:
+    other = node_groups.status("a secret of somebody else's")
+    store.put(node_groups.status())
+    store.put(other | {"metadata": other["metadata"] | {"name": "coredns"}})
+    grown = a_policy(a_model("llama"), pools=(a_pool(node_groups=("aks-gpu1-*-vmss",)),))
+    watches.follow(grown)
+    await until(lambda: told.listed("autoscalerstatus"))
+    (found,) = told.listed("autoscalerstatus")[-1].objects
+    assert isinstance(found, AutoscalerStatus)
+    assert [group.target for group in found.groups] == [3, 1, 2]
+    store.put(other | {"metadata": other["metadata"] | {"name": "kubeadm"}})
+    store.put(node_groups.status(node_groups.STATUS.replace("cloudProviderTarget: 3", "cloudProviderTarget: 5")))
+    await until(lambda: told.changed("autoscalerstatus"))
+    (now,) = (one.object for one in told.changed("autoscalerstatus"))
+    assert isinstance(now, AutoscalerStatus)
+    assert [group.target for group in now.groups] == [5, 1, 2]
+    assert watches.sources["autoscalerstatus"].counts == {}
+    watches.follow(a_policy(a_model("llama")))
+    assert "autoscalerstatus" not in watches.sources
 
 
 async def test_a_kind_that_the_cluster_does_not_have_is_absent_and_is_looked_for_again(

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, Sync
 from rebalancer.ledger.inventory import INSTANCE_TYPE, OWNED, Hold, Inventory, Shelf, inventory
-from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN
+from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 from tests.builders import (
     NOW,
     a_load,
@@ -80,6 +80,15 @@ def test_pods_of_no_model_are_foreign() -> None:
     pools = (type(snapshot.pools[0])("a100", nodes),)
     seen = inventory(a_snapshot(POLICY, {"a": 2}, pools=pools), POLICY)
     assert held(seen) == {("a", OWNED): 2, ("", FOREIGN): 3, ("", FREE): 3}
+
+
+def test_gpus_that_placeholders_hold_are_warm_until_their_node_goes() -> None:
+    snapshot = a_snapshot(POLICY, {"a": 2})
+    pools = (type(snapshot.pools[0])("a100", (a_node("a100-1", warm_gpus=4),)),)
+    seen = a_snapshot(POLICY, {"a": 2}, pools=pools)
+    assert held(inventory(seen, POLICY)) == {("a", OWNED): 2, ("", WARM): 4, ("", FREE): 2}
+    gone = inventory(replace(seen, notices=(a_notice("a100-1"),)), POLICY)
+    assert held(gone) == {("a", DOOMED): 2, ("", DOOMED): 6}
 
 
 def test_a_node_that_offers_nothing_under_pods_that_hold_gpus_has_as_many_and_their_use_is_unknown() -> None:

@@ -280,7 +280,7 @@ class TestEnd:
         story.turn()
         plan = story.plan()
         assert plan.empty
-        refusal = refusal_of(plan, "budget", "b")
+        refusal = refusal_of(plan, "nodes", "b")
         assert (
             "no NodePool of pool spot brings nodes now (the last grant there: takes back 3 "
             "replicas that waited for a node"

@@ -26,7 +26,7 @@ def rights_in(namespace: str, kinds: Iterable[str] = (), drained: Mapping[str, s
     """
     drain = {"enabled": drained is not None, "nodeLabels": [dict(drained or {})] if drained else []}
     given = {"namespaces": [namespace], "writeMode": "act", "targetKinds": [*kinds], "drain": drain}
-    return render({**EVERY_ACTUATION, **given}, namespace)
+    return render({**EVERY_ACTUATION, **given, "clusterAutoscaler": True}, namespace)
 
 
 def to_apply(rendered: Rendered) -> list[Json]:

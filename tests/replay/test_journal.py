@@ -13,14 +13,14 @@ from msgspec.structs import replace
 import rebalancer
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
-from rebalancer.domain.quota_view import Holder, QuotaView
+from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.replay import replay
 from rebalancer.obs import journal
 from rebalancer.obs.journal_files import SHARE_PER_FILE, JournalFiles
 from rebalancer.obs.recorder import Recorder
 from rebalancer.planning import plan
-from tests.builders import a_model, a_node, a_policy, a_pool, a_snapshot
+from tests.builders import a_model, a_node, a_node_group, a_policy, a_pool, a_snapshot
 from tests.planning.cluster import become_ready, execute, later, reconcile, vanish
 
 SIGNALS = {"concurrency": {"per_replica": 4.0}}
@@ -123,8 +123,9 @@ def test_what_went_is_told_too_nodes_and_pools_included() -> None:
 def test_quotas_and_who_holds_gpus_besides_the_models_are_told_when_they_change_and_when_they_go() -> None:
     before = a_world(2, 2, 1.0, 1.0)
     quota = QuotaView("ResourceQuota", "serving", "gpus", "requests.nvidia.com/gpu", 8000, 6000)
-    pool = replace(before.pools[0], others=(Holder("Job", "ml", "train", 2),))
-    after = replace(before, pools=(pool, *before.pools[1:]), quotas=(quota,))
+    pool = replace(before.pools[0], others=(Holder("Job", "ml", "train", 2),), node_groups=(a_node_group(),))
+    ranks = (PodRank("a", "a100", "serving-high", 1000),)
+    after = replace(before, pools=(pool, *before.pools[1:]), quotas=(quota,), ranks=ranks)
     for old, new in ((before, after), (after, before), (after, after)):
         assert journal.apply(old, journal.difference(old, new)) == new
     seen = journal.EMPTY

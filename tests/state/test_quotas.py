@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, FlavorQuota, LocalQueue, ResourceFlavor, Used
-from rebalancer.domain.quota_view import Holder, QuotaDraw, QuotaView
+from rebalancer.domain.quota_view import Holder, PodRank, QuotaDraw, QuotaView
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PodAsk, PriorityClass, ResourceQuota, Scope
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import ClusterState
@@ -72,6 +72,16 @@ def test_pods_without_a_class_are_of_the_default_one() -> None:
     assert quotas(state) == []
     feed(state, changed(PriorityClass("usual", "uid-usual", "1", default=True)))
     assert len(quotas(state)) == 1
+
+
+def test_the_priority_class_of_a_target_s_pods_is_known_and_follows_the_class() -> None:
+    high = PriorityClass("high", "uid-high", "1", 1000, preempts=False)
+    state = a_state(POLICY, a_target(priority_class="high"), high)
+    assert state.peek(NOW).ranks == (PodRank("b", "a100", "high", 1000, preempts=False),)
+    feed(state, changed(replace(high, resource_version="2", value=0)))
+    assert state.peek(NOW).ranks == ()
+    feed(state, changed(replace(high, name="low", value=-7, default=True)), changed(a_target()))
+    assert state.peek(NOW).ranks == (PodRank("b", "a100", "low", -7, preempts=False),)
 
 
 def test_what_a_namespace_gives_containers_that_say_nothing_is_counted() -> None:

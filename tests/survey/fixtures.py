@@ -30,6 +30,18 @@ ON_SPOT = {"nodeSelector": {"karpenter.sh/capacity-type": "spot"}}
 NEVER = {"karpenter.sh/do-not-disrupt": "true"}
 
 
+def static(name: str) -> Manifest:
+    """A NodePool of two nodes, whatever pods there are."""
+    pool = a_node_pool()
+    return pool | {"metadata": pool["metadata"] | {"name": name}, "spec": pool["spec"] | {"replicas": 2}}
+
+
+def an_overlay(**spec: object) -> Manifest:
+    """A NodeOverlay of all nodes of a type."""
+    requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p5.48xlarge"]}]
+    return a_manifest("karpenter.sh/v1alpha1", "NodeOverlay", "p5", {"requirements": requirements, **spec})
+
+
 class Fixture(NamedTuple):
     """Objects that are in a trap, others that are not, and what is known beside them."""
 
@@ -269,6 +281,19 @@ FIXTURES = {
     "no-gpus-offered": Fixture(
         [a_gpu_node(allocatable=0)],
         [a_manifest("v1", "Node", "unknown"), a_gpu_node({"nvidia.com/gpu.present": "false"}, 0), a_gpu_node()],
+    ),
+    "static-capacity": Fixture(
+        [static("spot")],
+        [static("other"), a_node_pool()],
+        POLICY,
+    ),
+    "overlay-capacity": Fixture(
+        [an_overlay(capacity={"nvidia.com/gpu": "8"})],
+        [an_overlay(price="1.5"), an_overlay(capacity={"smarter-devices/fuse": "1"})],
+    ),
+    "never-removed": Fixture(
+        [a_deployment(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})],
+        [a_deployment(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}), a_deployment()],
     ),
     "unfilled": Fixture(
         [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": {"model": None}}}],

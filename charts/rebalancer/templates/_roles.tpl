@@ -17,6 +17,16 @@ roles:
         resourceNames: [{{ $full }}]
         verbs: [get, patch]
 {{- end }}
+{{- if .Values.clusterAutoscaler }}
+  # What Cluster Autoscaler says of its node groups: one ConfigMap, and no other.
+  - name: {{ $full }}.{{ .Release.Namespace }}.node-groups
+    namespace: kube-system
+    rules:
+      - apiGroups: [""]
+        resources: [configmaps]
+        resourceNames: [cluster-autoscaler-status]
+        verbs: [list, watch]
+{{- end }}
 {{- if and .Values.namespaces $managed }}
 {{- range .Values.namespaces | uniq }}
   - name: {{ $full }}.{{ $.Release.Namespace }}

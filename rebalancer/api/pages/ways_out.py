@@ -45,7 +45,7 @@ def of_short(row: Unmet, gate: Refusal | None, donor: tuple[str, int] | None) ->
     if gate is not None and gate.guard in YIELDING:
         kind = "cap" if gate.replicas_to < gate.replicas_from else "floor"
         return of_model(f"{kind} {gate.subject} at {gate.replicas_to} now", kind, gate.subject, gate.replicas_to)
-    if row.constraint in {"budget", "fit"}:
+    if row.constraint in {"budget", "fit", "nodes"}:
         if donor is None:
             return explained(row.model)
         name, left = donor

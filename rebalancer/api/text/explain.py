@@ -7,7 +7,7 @@ from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, prin
 from rebalancer.domain.arithmetic import ready_by
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
-from rebalancer.domain.quota_view import holding
+from rebalancer.domain.quota_view import PodRank, holding
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 from rebalancer.domain.starts import ENOUGH, SAID
 from rebalancer.domain.target_kinds import UNSAID
@@ -37,6 +37,8 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("quota", _quotas(view, snapshot)),
         *_rows("beside", _beside(view, snapshot)),
+        *_rows("nodes", _nodes(view, plan)),
+        *_rows("preempt", _preemption(view, snapshot)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
@@ -121,6 +123,30 @@ def _beside(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     for pool in snapshot.pools:
         if pool.name in pools and pool.others:
             yield f"of pool {pool.name} {holding(pool.others)}"
+
+
+def _nodes(view: ModelView, plan: Plan) -> Iterator[str]:
+    """What is known of who brings nodes to the model's pools and removes them, and of the GPUs kept warm there."""
+    pools = {target.pool for target in view.targets}
+    for pool in plan.pools:
+        if pool.pool in pools:
+            yield from (f"of pool {pool.pool}: {said}" for said in pool.nodes)
+
+
+def _preemption(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
+    """Whom the scheduler would end for the model's pods, and for whom it would end those, where a node is full."""
+    ranks = {(rank.model, rank.pool): rank for rank in snapshot.ranks}
+    for pool in [target.pool for target in view.targets] if ranks else ():
+        here = [each.id for each in snapshot.models if any(target.pool == pool for target in each.targets)]
+        there = {name: ranks.get((name, pool), PodRank(name, pool, "", 0)) for name in here}
+        own = there[view.id]
+        below = [rank.model for rank in there.values() if own.preempts and rank.value < own.value]
+        above = [rank.model for rank in there.values() if rank.preempts and rank.value > own.value]
+        pods = f"its pods in {pool} ({own.name or 'no PriorityClass'}, {own.value})"
+        if below:
+            yield f"{pods} take the place of those of {some(below)} where a node is full, whatever their floors"
+        if above:
+            yield f"{pods} give way to those of {some(above)} where a node is full, whatever its floor"
 
 
 def _pods(view: ModelView) -> list[PodView]:

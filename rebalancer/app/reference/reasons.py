@@ -66,6 +66,10 @@ _GUARDS = {
         "No single node has, or would have, the GPUs that one replica needs together.",
         "Smaller replicas, or larger nodes.",
     ),
+    "nodes": (
+        "Nobody brings nodes to the pool now: what it asked for failed lately, or a node group has all it may have.",
+        "Wait until the instant that the refusal names; raise the group's maximum; name another NodePool or group.",
+    ),
     "foreign": (
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
         "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
@@ -93,6 +97,7 @@ _CONSTRAINTS = {
     "waiting": "It was granted, or GPUs are being released for it; pods are on their way.",
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
+    "nodes": "No GPU of its pools is free, and nobody brings nodes: neither a NodePool nor a node group, for now.",
     "cap": "It has what `elasticReplicas`, `spotReplicas`, `placeReplicas` or its team's `elasticGpus` allow.",
     "maximum": "It has all that its `maxReplicas` allows, and its requests are late all the same.",
     "ratio": "The other role of its couple has too few replicas for more of this one, or cannot follow yet.",

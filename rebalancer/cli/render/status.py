@@ -110,10 +110,13 @@ def _pool(pool: PoolDecision) -> tuple[str, str]:
         "other": pool.foreign,
         "free": pool.free,
     }
-    others = f" ({holding(pool.others)})" if pool.others else ""
+    besides = {
+        "other": f" ({holding(pool.others)})" if pool.others else "",
+        "free": f" ({pool.warm} kept warm)" if pool.warm else "",
+    }
     total = f"{sum(parts.values())} GPUs" if pool.budget is not None else f"{UNKNOWN} GPUs"
     return pool.pool, "  ".join(
-        [total, *(f"{name} {count}{others if name == 'other' else ''}" for name, count in parts.items() if count)]
+        [total, *(f"{name} {count}{besides.get(name, '')}" for name, count in parts.items() if count)]
     )
 
 

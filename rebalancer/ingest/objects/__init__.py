@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.cluster import ClusterObject
-from rebalancer.ingest.objects import autoscalers, devices, jobs, kueue, nodes, people, pods, quotas, targets
+from rebalancer.ingest.objects import (
+    autoscalers,
+    devices,
+    jobs,
+    kueue,
+    node_groups,
+    nodes,
+    people,
+    pods,
+    quotas,
+    targets,
+)
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.resources import Resource
 
@@ -51,12 +62,13 @@ SHAPES: dict[str, Shape] = {
     "cohorts": Shape(kueue.CohortWire, kueue.cohort),
     "resourceflavors": Shape(kueue.ResourceFlavorWire, kueue.resource_flavor),
 }
-# Keys as in `domain.cluster.DEVICE_SOURCES`.
-DEVICE_SHAPES: dict[str, Shape] = {
+# Keys as in `domain.cluster.sources_beside`.
+SHAPES_BESIDE: dict[str, Shape] = {
     "deviceclasses": Shape(devices.DeviceClassWire, devices.device_class),
     "resourceslices": Shape(devices.ResourceSliceWire, devices.resource_slice),
     "resourceclaims": Shape(devices.ResourceClaimWire, devices.resource_claim),
     "resourceclaimtemplates": Shape(devices.ClaimTemplateWire, devices.claim_template),
+    "autoscalerstatus": Shape(node_groups.StatusWire, node_groups.autoscaler_status),
 }
 
 
@@ -72,7 +84,7 @@ def shape_of(resource: Resource, paths: ScalePaths) -> Shape:
 def value_of(source: str, wire: Any, shape: Shape | None = None) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
     """The value of one decoded object of `source`, which looks as `shape` says."""
     try:
-        return (shape or SHAPES.get(source) or DEVICE_SHAPES[source]).value(wire)
+        return (shape or SHAPES.get(source) or SHAPES_BESIDE[source]).value(wire)
     except ValueError as error:
         meta = wire.metadata
         return Unusable(source, "/".join(filter(None, (meta.namespace, meta.name))), str(error))

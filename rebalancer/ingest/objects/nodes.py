@@ -80,6 +80,7 @@ class _Disruption(Struct, frozen=True, gc=False):
 class _NodePoolSpec(Struct, frozen=True, gc=False):
     limits: Quantities | None = None
     weight: int | None = None
+    replicas: int | None = None
     disruption: _Disruption = _Disruption()
 
 
@@ -186,6 +187,7 @@ def node_pool(wire: NodePoolWire) -> NodePool:
         budgets=spec.disruption.budgets,
         ready=ready is None or ready.status == "True",
         saved=_saved(meta),
+        fixed=spec.replicas,
     )
 
 

@@ -23,6 +23,7 @@ GROUP_MEMBER = "leaderworkerset.sigs.k8s.io/worker-index"  # label: place in the
 EACH_POD_ITS_OWN = frozenset(  # labels that say nothing of whose a pod is; without them a target's pods share theirs
     {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", GROUP_INDEX, GROUP_MEMBER}
 )
+PLACEHOLDER = "rebalancer.io/placeholder"  # label: the pod only keeps GPUs warm, for the pool that it names
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -76,6 +77,7 @@ class _Gate(Struct, frozen=True, gc=False):
 
 class _BoundSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     scheduling_gates: tuple[_Gate, ...] | None = None
+    priority: int | None = None  # what admission made of the class
 
 
 class _Annotations(Struct, frozen=True, gc=False):
@@ -169,6 +171,8 @@ def pod(wire: PodWire) -> Pod:
         priority_class=spec.priority_class_name or "",
         ends_at=_ends_at(wire),
         gates=tuple(one.name for one in spec.scheduling_gates or ()),
+        # Without a priority below 0 no replica would take its place, whatever its label says.
+        placeholder=PLACEHOLDER in labels and (spec.priority or 0) < 0,
         labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
         image=_image(spec) if gpus else "",
         placed_at=None if placed is None else instant(placed.last_transition_time),

@@ -26,7 +26,7 @@ SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
 GUARDS = (
-    *("floor", "budget", "fit", "step", "fleet", "shift", "blind"),
+    *("floor", "budget", "fit", "nodes", "step", "fleet", "shift", "blind"),
     *("agree", "plausible", "sudden", "loss", "start", "foreign", "owner", "empty", "stop"),
 )
 CHANGES = (

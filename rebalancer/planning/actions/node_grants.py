@@ -1,8 +1,9 @@
-"""Node grants: a model that no shift can serve gets replicas on nodes that Karpenter is to bring; stage 7 of a plan.
+"""Node grants: a model that no shift can serve gets replicas on nodes that are to come; stage 7 of a plan.
 
-Karpenter launches nodes only for pending pods. So a grant raises the NodePool's limit first (never under use, within
-the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay short. Grants that
-brought nothing are withdrawn, limits return, and consolidation rests while GPUs are between owners.
+Karpenter and Cluster Autoscaler launch nodes only for pending pods. So a grant raises a NodePool's limit first (never
+under use, within the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay
+short; of node groups nothing is written. Grants that brought nothing are withdrawn, limits return, and consolidation
+rests while GPUs are between owners.
 """
 
 import dataclasses
@@ -12,15 +13,15 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import GrantFailure, NodeGrant
+from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
+from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Ledger, needs_words
 from rebalancer.planning.allocation.unit import Unit
-from rebalancer.planning.facts.alike import kind_of, risky
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
@@ -34,8 +35,8 @@ class NodePlan:
     caps: caps on elastic pools, with all units of the allocation counted.
     quotas: replicas that the cluster lets in, with all units of the allocation counted.
     changes: writes to NodePools, in the order in which they go out.
-    nodes: nodes that this plan wants to come, by NodePool.
-    units: replicas granted onto nodes to come, each with its grant's id and its NodePool.
+    nodes: nodes that this plan wants to come, by NodePool or node group.
+    units: replicas granted onto nodes to come, each with its grant's id and the NodePool or node group.
     withdrawn: for each grant that ended the grant, its target, how many replicas go, and why.
     refusals: why no node may come for a model.
     ended: ids of grants of which nothing is left.
@@ -133,22 +134,26 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
             return  # one grant at a time; the next is asked when it has ended
-        node_pool = _willing(scene, state)
+        bringer = willing(scene, state, plan.nodes)
         per_node = state.pool.gpus_per_node // target.pod_gpus
-        pods = _growth(scene, state, plan) // state.pool.gpus_per_node * per_node
+        nodes = _growth(scene, state, plan) // state.pool.gpus_per_node
+        told = None if bringer is None else room(bringer, scene, state, plan.nodes)
+        pods = (nodes if told is None else min(nodes, told)) * per_node
         replicas = min(wanted, most, pods // target.pods)
         while replicas > 0 and not ledger.roles.borne(model.entry.id, replicas):
             replicas -= 1
             wanted -= 1
         if wanted <= 0:
             return
-        if node_pool is None or replicas <= 0 or _lacks_memory(model, state):
-            plan.refusals.append(_no_growth(scene, model, target, state, node_pool, wanted))
+        if bringer is None or replicas <= 0 or _lacks_memory(model, state):
+            plan.refusals.append(_no_growth(scene, model, target, state, plan, wanted))
             continue
         grant_id = f"g{scene.snapshot.cycle}-{model.entry.id}"
-        plan.nodes[node_pool.name] += -(-replicas * target.pods // per_node)
-        _raise(scene, state, node_pool, f"{model.entry.id} is short of {counted(replicas, 'replica')}", grant_id, plan)
-        plan.units += [(Unit(target, "demand", "node"), grant_id, node_pool.name)] * replicas
+        plan.nodes[bringer.name] += -(-replicas * target.pods // per_node)
+        if isinstance(bringer, NodePoolView):
+            short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
+            _raise(scene, state, bringer, short_of, grant_id, plan)
+        plan.units += [(Unit(target, "demand", "node"), grant_id, bringer.name)] * replicas
         for _ in range(replicas):
             plan.caps.take(target)
             plan.quotas.take(target)
@@ -159,7 +164,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
 def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
     """Whether nodes may come at all: not into a pool over its budget, nor for a model that may not land there."""
     return (
-        bool(state.view.node_pools)
+        bool(state.view.node_pools or state.view.node_groups)
         and state.budget is not None
         and state.promised <= state.budget
         and target.pool not in model.ruling.excluded_pools
@@ -172,27 +177,12 @@ def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
     return sum(1 for target in model.targets for pod in target.doomed if pod.on(voluntary))
 
 
-def _willing(scene: Scene[ModelShare], state: PoolFacts) -> NodePoolView | None:
-    """The first NodePool that exists and has not just failed; if it can be, one whose nodes are not likely to go."""
-    failing = {failure.node_pool for failure in _resting(scene)}
-    views = {view.name: view for view in state.view.node_pools}
-    willing = [views[name] for name in state.pool.node_pools if name in views and name not in failing]
-    kinds = risky(state.view, scene.snapshot.notices)
-    bring = {view.name: {kind_of(node) for node in state.view.nodes if node.node_pool == view.name} for view in willing}
-    safe = [view for view in willing if not bring[view.name] or bring[view.name] - kinds] if kinds else willing
-    return next(iter(safe or willing), None)
-
-
-def _resting(scene: Scene[ModelShare]) -> list[GrantFailure]:
-    return [failure for failure in scene.memory.grant_failures if failure.until > scene.now]
-
-
 def _growth(scene: Scene[ModelShare], state: PoolFacts, plan: NodePlan) -> int:
     """GPUs that may still be added when all nodes asked for have come."""
     per_node = state.pool.gpus_per_node
     open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
     coming = sum(whole_nodes(grant.gpus, per_node) for grant in open_grants)
-    asked = sum(plan.nodes[view.name] for view in state.view.node_pools) * per_node
+    asked = sum(plan.nodes[name] for name in state.pool.brings_nodes) * per_node
     return max(0, state.growth - coming - asked)
 
 
@@ -201,7 +191,7 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     model: ModelShare,
     target: TargetFacts,
     state: PoolFacts,
-    node_pool: NodePoolView | None,
+    plan: NodePlan,
     wanted: int,
 ) -> Refusal:
     """The refusal of a node grant, with the reason why no node may come."""
@@ -215,10 +205,8 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
         )
     elif _lacks_memory(model, state):
         guard, why = "fit", f"nodes that come to pool {pool.name} have too little {_lacks_memory(model, state)}"
-    elif node_pool is None:
-        failures = [failure for failure in _resting(scene) if failure.node_pool in pool.node_pools]
-        until = min(failure.until for failure in failures)
-        why = f"no NodePool of pool {pool.name} brings nodes now (the last grant there: {failures[-1].why})"
+    elif willing(scene, state, plan.nodes) is None:
+        guard, (why, until) = NODES, none_words(scene, state, plan.nodes)
     else:
         why = f"pool {pool.name} has all the GPUs that its gpuLimit of {pool.gpu_limit} allows, so no node is asked for"
     return Refusal(

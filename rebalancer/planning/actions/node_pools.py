@@ -74,7 +74,7 @@ def holds(scene: Scene[ModelShare], releasing: Iterable[str]) -> Iterator[NodePo
     for state in scene.pools.values():
         for view in state.view.node_pools:
             wanted = state.pool.name in moving
-            if wanted == view.held or view.other:
+            if wanted == view.held or view.other or (wanted and view.fixed is not None):
                 continue
             yield NodePoolChange(
                 id=f"{scene.snapshot.cycle}-{view.name}-{'hold' if wanted else 'end-hold'}",

@@ -50,24 +50,24 @@ def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     found = Allocation()
     ledger.lacking = {name for name, each in scene.models.items() if not _content(each)}
     _shrink(ledger, found, waiting=False)
-    priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
+    precedences = sorted({model.precedence for model in scene.models.values()}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
         ledger.reseating = tier != WANTED
         _keep_for_the_confined(tier, ledger)
-        for priority in priorities:
-            _serve_in_turn(priority, tier, ledger, found)
+        for precedence in precedences:
+            _serve_in_turn(precedence, tier, ledger, found)
     _give_way(ledger, found)
     found.units += fill(ledger)
     _let_go(ledger, found)
     return found
 
 
-def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) -> None:
-    """Places replicas of models of one priority in turns, by id: one each, until each has its aim or finds no place."""
+def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, found: Allocation) -> None:
+    """Places replicas of models of one precedence in turns, by id: one each, until each has its aim or no place."""
     wanting = [
         (model, missing)
         for model, missing in _lacking(tier, ledger)
-        if model.entry.priority == priority and model.ruling.paused is None
+        if model.precedence == precedence and model.ruling.paused is None
     ]
     while wanting:
         left = []

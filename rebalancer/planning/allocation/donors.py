@@ -61,7 +61,7 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
     if tier == FLOOR:
         return donor.floor
     own = max(donor.entry.entitlement, ruling.raised_floor)
-    if tier == ENTITLED or (donor.entry.priority < recipient.entry.priority and _outranks(recipient, ledger)):
+    if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, ledger)):
         return max(donor.floor, min(donor.demand.owed, own))
     return max(donor.floor, donor.aim)
 
@@ -101,14 +101,14 @@ class _Donor(NamedTuple):
     model: the donor.
     target: its target in the recipient's pool.
     spare: replicas that it could give.
-    rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, priority, spare (most
-        first), id.
+    rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, precedence, spare
+        (most first), id.
     """
 
     model: ModelShare
     target: TargetFacts
     spare: int
-    rank: tuple[bool, bool, bool, int, int, str]
+    rank: tuple[bool, bool, bool, tuple[int, int], int, str]
 
 
 def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
@@ -135,7 +135,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
                 needed = left <= donor.aim
-                rank = (refusal is not None, needed, own.unseen_pods == 0, donor.entry.priority, -spare, donor.entry.id)
+                rank = (refusal is not None, needed, own.unseen_pods == 0, donor.precedence, -spare, donor.entry.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
 
@@ -160,7 +160,7 @@ def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> lis
     The list is made once per pool, tier and property of the recipient that `_reserve` reads: at 1,000 models in a surge
     of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
-    key = (pool, tier, (recipient.entry.priority, _outranks(recipient, ledger)) if tier == WANTED else None)
+    key = (pool, tier, (recipient.precedence, _outranks(recipient, ledger)) if tier == WANTED else None)
     found = ledger.askable.get(key)
     if found is None:
         found = ledger.askable[key] = [

@@ -73,7 +73,7 @@ class Ledger:
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
-    askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelShare]] = field(default_factory=dict)
+    askable: dict[tuple[str, str, tuple[tuple[int, int], bool] | None], list[ModelShare]] = field(default_factory=dict)
     awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.demand.at_work import at_work
 from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, lends_words
 from rebalancer.planning.explanation.lateness import in_time
+from rebalancer.planning.explanation.node_words import node_words
 from rebalancer.planning.explanation.steps import Told, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.overrides.rulings import NO_RULING
@@ -159,4 +160,6 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         free=max(0, total - foreign - ready - loading - doomed),
         others=state.view.others,
         uncounted=uncounted(state.view),
+        warm=sum(node.warm_gpus for node in state.view.nodes),
+        nodes=node_words(state, scene.now),
     )

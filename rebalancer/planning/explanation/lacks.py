@@ -1,6 +1,7 @@
 """Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
 from rebalancer.domain.quota_view import holding
 from rebalancer.domain.words import counted, gpus, listed, replicas, sentences
+from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
@@ -20,7 +22,7 @@ from rebalancer.planning.guards.guards import stopped_by
 from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
 
-_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
+_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", NODES, STANDS_DOWN})
 BY_PERSON = frozenset({"pause", "freeze", "override"})  # constraints: a person keeps the number where it is
 MAXIMUM = "maximum"  # constraint: it has all that its maxReplicas allows
 
@@ -68,8 +70,12 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     loans: tuple[Loan, ...],
     granted: dict[str, int],
     stop: str | None,
+    none_come: Mapping[str, str],
 ) -> tuple[dict[str, Lack], dict[str, ModelMemory]]:
-    """The models that lack replicas, each with its constraint, and memory of since when. `stop`: nothing is written."""
+    """The models that lack replicas, each with its constraint, and memory of since when.
+
+    stop: why nothing is written, None where it is. none_come: why no nodes come, by model for which some were wanted.
+    """
     lacks = {}
     memories = {name: model.remembered for name, model in scene.models.items()}
     wanted = allocated(scene, allocation)
@@ -91,8 +97,10 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         couple = coupled.get(name)
         if couple and constraint in {"budget", "waiting"} and (said := _unborne(couple, model, scene, at=wanted[name])):
             constraint, why = RATIO, said
-        if beside and constraint in {"budget", "fit"}:
-            why = sentences(why, *(beside[pool] for pool in sorted({t.pool for t in model.targets} & beside.keys())))
+        if constraint in {"budget", "fit"}:
+            holders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
+            none = none_come.get(name, "")
+            constraint, why = NODES if none else constraint, sentences(none, why, *holders)
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others

@@ -31,6 +31,8 @@ from rebalancer.planning.facts.scene import (
     Scene,
     TargetFacts,
     by_id_and_pool,
+    highest,
+    precedence,
 )
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
@@ -180,6 +182,7 @@ def _models(
     holdings: Mapping[str, Holding],
 ) -> Iterator[ModelFacts]:
     loads = {load.model: load for load in snapshot.loads}
+    ranks = highest(snapshot.ranks)
     for model in policy.models:
         name = model.id
         ruling = rulings.get(name, NO_RULING)
@@ -191,6 +194,7 @@ def _models(
             ruling=ruling,
             floor=ruling.floor_of(model),
             most_replicas=ruling.wanted(model, model.max_replicas),
+            precedence=precedence(model, ranks),
         )
 
 

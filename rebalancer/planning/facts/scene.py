@@ -18,6 +18,7 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.placement import NodeTerm
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
+from rebalancer.domain.quota_view import PodRank
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, PodView, Snapshot, TargetView
 from rebalancer.planning.memo import Memo
@@ -219,6 +220,7 @@ class ModelFacts(Holding, frozen=True):
     ruling: what people and schedules say about it.
     floor: replicas below which it is never taken.
     most_replicas: the most that policy, schedules and people let it have.
+    precedence: the policy's priority, and the highest of its pods' PriorityClasses, which decides among equals.
     """
 
     entry: Model
@@ -227,6 +229,7 @@ class ModelFacts(Holding, frozen=True):
     ruling: Ruling
     floor: int
     most_replicas: int
+    precedence: tuple[int, int]
 
     @property
     def gpus(self) -> int:
@@ -277,16 +280,20 @@ class PoolFacts:
 
     @property
     def grows(self) -> bool:
-        """Whether Karpenter can add nodes: then GPU-hours have a price and the budget is not fixed."""
-        return bool(self.pool.node_pools)
+        """Whether nodes can be added: then GPU-hours have a price and the budget is not fixed.
+
+        Not to a NodePool of a fixed number of nodes.
+        """
+        fixed = {view.name for view in self.view.node_pools if view.fixed is not None}
+        return any(name not in fixed for name in self.pool.brings_nodes)
 
     @property
     def growth(self) -> int:
-        """GPUs that Karpenter may still add: the policy's bound less those there are, as the budget counts them.
+        """GPUs that may still be added: the policy's bound less those there are, as the budget counts them.
 
         No cloud offers MIG nodes.
         """
-        if not self.view.node_pools or "/mig-" in self.pool.resource:
+        if not (self.view.node_pools or self.view.node_groups) or "/mig-" in self.pool.resource:
             return 0
         held = ((node, self.taken.get(node.name)) for node in self.view.nodes)
         there = sum(node_gpus(node, 0 if ours is None else ours.gpus) for node, ours in held)
@@ -326,8 +333,8 @@ class Scene(Generic[Model_co]):
         )
 
     def models_by_priority(self) -> list[Model_co]:
-        """Highest priority first, ties by id."""
-        return [self.models[name] for name in self.memo.of("", _by_priority, self.policy)]
+        """Highest precedence first, ties by id."""
+        return [self.models[name] for name in self.memo.of("", _by_precedence, self.policy, self.snapshot.ranks)]
 
 
 def by_id_and_pool(models: Iterable[NextModel]) -> tuple[dict[str, NextModel], dict[str, list[NextModel]]]:
@@ -340,8 +347,23 @@ def by_id_and_pool(models: Iterable[NextModel]) -> tuple[dict[str, NextModel], d
     return found, of_pool
 
 
-def _by_priority(policy: Policy) -> tuple[str, ...]:
-    return tuple(model.id for model in sorted(policy.models, key=lambda model: (-model.priority, model.id)))
+def precedence(model: Model, ranks: Mapping[str, int]) -> tuple[int, int]:
+    """What decides who comes first. `ranks`: of the PriorityClasses of a model's pods the highest, by its id."""
+    return model.priority, ranks.get(model.id, 0)
+
+
+def highest(ranks: Iterable[PodRank]) -> dict[str, int]:
+    """The highest priority of each model's pods; who is missing has 0."""
+    found: dict[str, int] = {}
+    for rank in ranks:
+        found[rank.model] = max(found.get(rank.model, rank.value), rank.value)
+    return found
+
+
+def _by_precedence(policy: Policy, ranks: tuple[PodRank, ...]) -> tuple[str, ...]:
+    values = highest(ranks)
+    first = sorted(policy.models, key=lambda model: model.id)
+    return tuple(model.id for model in sorted(first, key=lambda model: precedence(model, values), reverse=True))
 
 
 def owner_of(target: TargetView) -> AutoscalerView | None:

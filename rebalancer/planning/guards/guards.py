@@ -242,7 +242,7 @@ GUARDS: dict[str, Callable[[Release], Refusal | None]] = {
 
 
 # All that may stand in a refusal: those above judge one replica's release, the others a raise, an object or a plan.
-EVERY_GUARD = (*GUARDS, "plausible", "budget", "fit", "foreign", "owner", "gpus", "ratio", "marks", "stop")
+EVERY_GUARD = (*GUARDS, "plausible", "budget", "fit", "nodes", "foreign", "owner", "gpus", "ratio", "marks", "stop")
 
 
 def judge(release: Release) -> Refusal | None:

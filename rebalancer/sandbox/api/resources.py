@@ -47,6 +47,7 @@ class Resource:
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False, short="no")
 PODS = Resource("", "v1", "pods", "Pod", short="po")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", status=False, short="cm")
 CORE_EVENTS = Resource("", "v1", "events", "Event", status=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", status=False)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", scale=True, short="deploy")
@@ -79,7 +80,7 @@ FLAVORS = Resource(
 
 RESOURCES = (
     *(NAMESPACES, NODES, PODS, CORE_EVENTS, EVENTS, DEPLOYMENTS, STATEFULSETS, REPLICASETS, HPAS, DISRUPTION_BUDGETS),
-    *(LEASES, SCALEDOBJECTS, POD_AUTOSCALERS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
+    *(CONFIG_MAPS, LEASES, SCALEDOBJECTS, POD_AUTOSCALERS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
     *(QUOTAS, LIMIT_RANGES, PRIORITY_CLASSES, JOBS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS),
 )
 

@@ -20,6 +20,7 @@ KINDS: Final = (
     Resource("nvidia.com", "v1beta1", "dynamographdeployments", namespaced=True, kind="DynamoGraphDeployment"),
     Resource("ray.io", "v1", "rayservices", namespaced=True, kind="RayService"),
     Resource("ray.io", "v1", "rayclusters", namespaced=True, kind="RayCluster"),
+    Resource("karpenter.sh", "v1alpha1", "nodeoverlays", namespaced=False, kind="NodeOverlay"),
     Resource("autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", namespaced=True, kind="PodAutoscaler"),
 )
 """The kinds that a trap can be in, in the versions of their newest CRDs; an older CRD reads as not installed."""

@@ -6,7 +6,7 @@ from typing import Final
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import OK, SKIP, Finding
 from rebalancer.survey.objects import address
-from rebalancer.survey.traps import apis, budgets, nodes, pods, scaling, telemetry, triggers
+from rebalancer.survey.traps import apis, budgets, growth, nodes, pods, scaling, telemetry, triggers
 
 PAGE: Final = "docs/reference/traps.md"
 
@@ -16,6 +16,7 @@ CHAPTERS: Final = (
     ("Workloads and their pods", pods.TRAPS),
     ("Disruption budgets and quotas", budgets.TRAPS),
     ("Karpenter and nodes", nodes.TRAPS),
+    ("What adds and removes nodes", growth.TRAPS),
     ("Versions and fields", apis.TRAPS),
     ("Alerts and exporters", telemetry.TRAPS),
 )

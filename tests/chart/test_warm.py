@@ -1,0 +1,67 @@
+"""Placeholders of pools that keep GPUs warm, and the one ConfigMap that tells of node groups."""
+
+import json
+
+import pytest
+import yaml
+
+from tests.chart.helm import EVERY_ACTUATION, Json, Refused, Right, render
+
+SPOT: Json = {"name": "spot", "nodeLabels": {"pool": "spot"}, "nodePools": ["spot"], "gpusPerNode": 8, "warmGpus": 8}
+
+
+def policy(*pools: Json) -> Json:
+    return {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Policy", "pools": list(pools), "models": []}
+
+
+def test_a_pool_with_warm_gpus_gets_placeholders_that_hold_as_many_and_give_way_to_everybody() -> None:
+    pools = policy(SPOT, {"name": "a100", "nodeLabels": {"pool": "a100"}})
+    rendered = render({"policy": pools, "warm.gpusPerPod": 2})
+    lowest = rendered.one("PriorityClass")
+    assert (lowest["value"], lowest["preemptionPolicy"]) == (-10, "Never")
+    made = rendered.one("Deployment", "rebalancer-warm-spot")
+    pod = made["spec"]["template"]
+    assert made["spec"]["replicas"] == 4
+    assert pod["metadata"]["labels"]["rebalancer.io/placeholder"] == "spot"
+    assert pod["spec"]["priorityClassName"] == lowest["metadata"]["name"]
+    assert pod["spec"]["nodeSelector"] == {"pool": "spot"}
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 0
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 2
+    assert made["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    service = rendered.one("Deployment", "rebalancer")["spec"]["selector"]["matchLabels"]
+    assert not service.items() <= pod["metadata"]["labels"].items(), "none is taken for the service"
+
+
+def test_the_service_gets_no_right_for_them() -> None:
+    warm, cold = (render(EVERY_ACTUATION | {"policy": policy(SPOT | {"warmGpus": gpus})}) for gpus in (8, 0))
+    assert warm.rights == cold.rights
+    assert set(warm.kinds) - set(cold.kinds) == {"PriorityClass"}
+
+
+def test_a_policy_given_as_text_is_read_too_and_one_in_a_config_map_of_yours_is_not() -> None:
+    text = yaml.safe_dump(policy(SPOT))
+    assert [each["metadata"]["name"] for each in render({"policy": text}).of("Deployment")] == [
+        "rebalancer",
+        "rebalancer-warm-spot",
+    ]
+    assert len(render({"policyConfigMap": "ours"}).of("Deployment", "PriorityClass")) == 1
+
+
+@pytest.mark.parametrize(
+    ("pool", "more", "why"),
+    [
+        ({"warmGpus": 7}, {"warm.gpusPerPod": 2}, "is 7, no multiple of warm.gpusPerPod, 2"),
+        ({"deviceClass": "gpu.nvidia.com"}, {}, "placeholders ask for GPUs by resource"),
+        ({}, {"warm.priority": 0}, "/warm/priority"),
+    ],
+)
+def test_what_would_hold_other_gpus_than_wanted_is_refused(pool: Json, more: Json, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        render({"policy": policy(SPOT | pool)} | more)
+
+
+def test_of_kube_system_one_config_map_may_be_read_and_only_where_that_is_wanted() -> None:
+    off, on = render(), render({"clusterAutoscaler": True})
+    assert on.rights - off.rights == {Right("kube-system", "", "configmaps", verb) for verb in ("list", "watch")}
+    (rule,) = on.one("Role", "rebalancer.gpu.node-groups")["rules"]
+    assert rule["resourceNames"] == ["cluster-autoscaler-status"], json.dumps(rule)
