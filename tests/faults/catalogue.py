@@ -1,0 +1,14 @@
+"""All rows, by group and by id."""
+
+from tests.faults.row import Group, Row
+from tests.faults.rows.actors import ACTORS
+from tests.faults.rows.api_server import API_SERVER
+from tests.faults.rows.kafka import KAFKA
+from tests.faults.rows.leadership import LEADERSHIP
+from tests.faults.rows.metrics import METRICS
+from tests.faults.rows.nodes import NODES
+from tests.faults.rows.people import PEOPLE
+
+GROUPS: tuple[Group, ...] = (KAFKA, API_SERVER, LEADERSHIP, METRICS, ACTORS, NODES, PEOPLE)
+ROWS: dict[str, Row] = {row.id: row for group in GROUPS for row in group.rows}
+GROUP_OF: dict[str, Group] = {row.id: group for group in GROUPS for row in group.rows}
