@@ -50,7 +50,7 @@ class Vitals(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """A notice about a node that the service was sent, and the pods on it that are ours to end."""
+    """A notice about a node on which something is to be done, and when the service was sent it."""
 
     at: float
     node: str
@@ -60,6 +60,7 @@ class Notice(NamedTuple):
 class Evidence:
     """`ours` is the account that is judged; `writes` are everybody's in the namespace and on nodes, by the audit log.
 
+    pods: who held GPUs when, those who came before the row included.
     calls: requests of the service to the API server, as the link saw them: (when, method, path).
     connections: when it opened a connection to the broker.
     journal: lines of its journal, restarts included.
@@ -80,6 +81,7 @@ class Evidence:
     rules: Rules
     span: Span
     writes: list[Write] = field(default_factory=list)
+    pods: Pods = field(default_factory=Pods)
     leases: list[Write] = field(default_factory=list)
     calls: list[tuple[float, str, str]] = field(default_factory=list)
     connections: list[float] = field(default_factory=list)
@@ -97,11 +99,6 @@ class Evidence:
     gone: list[Span] = field(default_factory=list)
     work: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     ended_by_itself: int = 0
-
-    @property
-    def pods(self) -> Pods:
-        """Who held GPUs when."""
-        return Pods.of(self.writes)
 
     @property
     def own(self) -> list[Write]:

@@ -79,17 +79,12 @@ async def standby(scene: Scene, name: str = "rb-1") -> AsyncIterator[Service]:
     try:
         yield other
     finally:
-        if await _ended(scene.service):
+        if scene.service.pid is None:  # it lost the lease, and ended itself
             scene.now.kills += 1
             await scene.service.kill()
             await scene.service.start()
         await other.stop()
         await other.close()
-
-
-async def _ended(service: Service) -> bool:
-    pid = service.pid
-    return pid is None
 
 
 def _second(scene: Scene, folder: Path, name: str) -> Service:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN
 from rebalancer.leader.lease import EPOCH
-from tests.faults.evidence import Evidence
+from tests.faults.evidence import Evidence, Json
 from tests.real.oracles import Step, below_floor, over_budget, over_share, steps
 from tests.testbed.audit import Write
 
@@ -25,12 +25,11 @@ _LINE_BYTES = 200.0  # shorter than any line of JSON that it logs
 RESIDENT_MIB = 512.0
 DESCRIPTORS = 256
 UNREADY_SECONDS = 60.0
-TOLD_SECONDS = 30.0
 DRAIN_SECONDS = 5.0
 BLIND_AFTER_SECONDS = 2.0  # a decision that was made just before its readings went stale is on its way
+UNDER_WAY = 8  # writes that the gate has under way at a time, of which a kill may leave no outcome
 STABLE_SECONDS = 0.5  # a write that was under way when state was seen as desired
 _CLOCK_SECONDS = 1.0  # between an instant of ours and the audit log's for the same thing
-_ENDS = ("applied", "expired", "superseded", "refused", "active", "done")
 
 
 def i1(evidence: Evidence) -> Broken:
@@ -83,29 +82,37 @@ def i7(evidence: Evidence) -> Broken:
 
 
 def i8(evidence: Evidence) -> Broken:
-    """Audit complete: what the API server stored of ours and what our records say was written are one to one."""
-    outcomes = [line["outcome"] for line in evidence.journal if line.get("line") == "outcome"]
-    intents = {_key(line["intent"]) for line in evidence.journal if line.get("line") == "intent"}
-    ended = {_key(outcome["intent"]) for outcome in outcomes}
-    mine = [each for each in outcomes if evidence.span.since <= _instant(each["at"])]
-    written = [each for each in mine if each["status"] == WRITTEN]
-    maybe = [each for each in mine if each["status"] == UNKNOWN]
-    stored = [write for write in evidence.own if write.subresource == "scale" and write.succeeded and not write.dry_run]
+    """Audit complete: what the API server stored of ours and what our records say was written are one to one.
+
+    An outcome that is unknown stands for one write or for none; so does an intent that a kill left without an outcome.
+    """
+    intents = [line["intent"] for line in evidence.journal if line["line"] == "intent"]
+    outcomes = [line["outcome"] for line in evidence.journal if line["line"] == "outcome"]
+    mine = [each for each in outcomes if each["at"] >= evidence.span.since]
+    written = [each["intent"] for each in mine if each["status"] == WRITTEN]
+    unknown = [each["intent"] for each in mine if each["status"] == UNKNOWN]
+    ended = {_key(each["intent"]) for each in outcomes}
+    open_ends = [each for each in intents if _key(each) not in ended]
+    cut_off = open_ends.copy()
     broken = []
-    for write in stored:
-        place = next((each for each in (*written, *maybe) if _same(each["intent"], write)), None)
-        if place is not None:
-            (written if place in written else maybe).remove(place)
-        elif not any(_same(line["intent"], write) for line in evidence.journal if line.get("line") == "intent"):
+    for write in evidence.own:
+        if write.subresource != "scale" or not write.succeeded or write.dry_run:
+            continue
+        for records in (written, unknown, cut_off):
+            if record := next((each for each in records if _same(each, write)), None):
+                records.remove(record)
+                break
+        else:
             broken.append(f"{write.what} at {write.received:.3f} stands in no record of ours")
-    broken += [f"{_key(each['intent'])} is recorded as written, and the API server knows nothing" for each in written]
     broken += [
-        f"{_key(each['intent'])} has an outcome and no intent"
-        for each in mine
-        if _key(each["intent"]) not in intents and each["status"] in {WRITTEN, UNKNOWN}
+        f"{_key(each)} is recorded as written, and the API server knows nothing"
+        for each in written
+        if each["object"].startswith("deployment/")
     ]
-    open_ends = intents - ended
-    if len(open_ends) > 8 * evidence.kills:  # the gate has at most 8 writes under way
+    known = {_key(each) for each in intents}
+    happened = [each["intent"] for each in mine if each["status"] in {WRITTEN, UNKNOWN}]
+    broken += [f"{_key(each)} has an outcome and no intent" for each in happened if _key(each) not in known]
+    if len(open_ends) > UNDER_WAY * evidence.kills:
         broken.append(f"{len(open_ends)} intents without an outcome after {evidence.kills} kills")
     return broken
 
@@ -231,21 +238,17 @@ def _granted(lease: Write) -> int | None:
     return int(epoch) if epoch.isdigit() else None
 
 
-def _key(intent: dict[str, object]) -> tuple[object, object]:
+def _key(intent: Json) -> tuple[object, object]:
     return intent["cycle"], intent["id"]
 
 
-def _instant(at: object) -> float:
-    return float(at)  # type: ignore[arg-type]  # a number in the journal
-
-
-def _same(intent: dict[str, object], write: Write) -> bool:
+def _same(intent: Json, write: Write) -> bool:
     """Whether this is the write that the intent is about."""
-    return (
+    return bool(
         intent["object"] == f"deployment/{write.namespace}/{write.name}"
         and intent["replicas_to"] == write.request["spec"]["replicas"]
-        and _instant(intent["at"]) <= write.received + _CLOCK_SECONDS
-        and write.received <= _instant(intent["at"]) + 60.0
+        and intent["at"] <= write.received + _CLOCK_SECONDS
+        and write.received <= intent["at"] + 60.0
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.catalogue import GROUPS
+from tests.faults.catalogue import CATALOGUE, GROUPS
 from tests.faults.row import Group, Row
 
 FOLDER = Path(__file__).parent / "results"
@@ -59,8 +59,9 @@ def shown_by(row: Row, group: Group, seeds: Iterable[int]) -> list[str]:
 def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
     """The whole catalogue with what became of each row, as Markdown."""
     seeds = list(seeds)
-    states = Counter(row.state for group in GROUPS for row in group.rows)
-    results = Counter(_result(row, group, plays, seeds).partition(" ")[0] for group in GROUPS for row in group.rows)
+    rows = [(row, group) for group in CATALOGUE for row in group.rows]
+    states = Counter(row.state for row, _ in rows)
+    results = Counter(_in_a_word(_result(row, group, plays, seeds)) for row, group in rows)
     lines = [
         "# The fault catalogue",
         "",
@@ -90,6 +91,11 @@ def _line(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> s
     said = "; ".join(filter(None, (row.as_played, where and f"elsewhere: {where}", row.cannot)))
     cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, commit, said)
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def _in_a_word(result: str) -> str:
+    word = result.partition(" ")[0]
+    return word if word in {"held", "broke"} else result
 
 
 def _result(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> str:

@@ -5,11 +5,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.faults.evidence import Evidence, Span
+from tests.faults.gathering import begin, gather, looked_at
 from tests.faults.invariants import Broken, judged
-from tests.faults.scene import QUIET_SECONDS, Scene, Unfit, begin, gather, looked_at
+from tests.faults.scene import Scene
 from tests.testbed.kube import NotYet
 
 Deed = Callable[[Scene], Awaitable[None]]
+
+QUIET_SECONDS = 5.0
+
+
+class Unfit(AssertionError):
+    """The scene did not come to rest: whatever is played on it next would say nothing."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ async def _come_to_rest(scene: Scene, evidence: Evidence) -> None:
         evidence.quiet_since = await scene.rests()
         await scene.service.wait_ready(30.0)
     except NotYet as late:
-        raise Unfit(f"{late}\n{scene.service.log_tail()}") from late
+        raise Unfit(str(late)) from late
     await scene.silent(QUIET_SECONDS)
     if await scene.replicas() != scene.desired:
         raise Unfit(f"it did not stay: {await scene.replicas()}, desired is {scene.desired}")

@@ -7,21 +7,20 @@ while the fault is there. So what one row leaves behind is where the next one be
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from rebalancer.kafka.broker import Broker
-from tests.faults.accounts import Voices, unaccounted
+from tests.faults.accounts import Voices
 from tests.faults.door import Door
-from tests.faults.evidence import Evidence, Rules, Span, watched
+from tests.faults.evidence import Evidence, Span
 from tests.faults.wire import Wire
 from tests.real.fixtures import CRD_OBJECTS
 from tests.real.people import People
 from tests.real.policies import Json, model, policy, pool
-from tests.real.readiness import Readiness
 from tests.real.rights import rights_in, take_away, to_apply
 from tests.real.service import ACCOUNT, Service
 from tests.testbed.kafka import Kafka
@@ -39,12 +38,6 @@ SHARE, WINDOW_SECONDS = 0.5, 2.0
 STALE_SECONDS = 10.0
 LEASE = "rebalancer"
 CONVERGED_SECONDS = 60.0
-QUIET_SECONDS = 5.0
-KNOWN_SECONDS = 20.0  # each model's past is checkpointed every 4 s
-
-
-class Unfit(AssertionError):
-    """The scene did not come to rest: whatever is played on it next would say nothing."""
 
 
 @dataclass
@@ -66,6 +59,7 @@ class Scene:
     chance: Random = field(default_factory=lambda: Random(1))
     evidence: Evidence | None = None
     others: list[Service] = field(default_factory=list)
+    began: float = field(default_factory=time.time)
 
     @property
     def policy(self) -> Json:
@@ -117,9 +111,9 @@ class Scene:
         await self.until(as_desired, f"state is {self.desired}", seconds)
         return time.time()
 
-    async def until(self, condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str, seconds: float = 30.0) -> None:
         """Wait for a condition. Raises NotYet."""
-        await self.kube.wait_for(condition, what, seconds)  # type: ignore[arg-type]  # any awaitable truth
+        await self.kube.wait_for(condition, what, seconds)
 
     # --- what rows ask for
 
@@ -185,10 +179,6 @@ class Scene:
         """So many copies of a record, acknowledged."""
         await asyncio.gather(*(self.traffic.send(topic, value, key=b"chat") for _ in range(copies)))
 
-    async def metric(self, series: str) -> float:
-        """One of its own figures now; 0 where there is none yet."""
-        return (await self.service.metrics()).get(series, 0.0)
-
 
 @asynccontextmanager
 async def running(stack: Stack, kafka: Kafka, folder: Path, name: str) -> AsyncIterator[Scene]:
@@ -232,7 +222,7 @@ def _service(stack: Stack, kafka: Kafka, door: Door, token: str, name: str, fold
 def rules_of_play(namespace: str, labels: dict[str, str]) -> Json:
     """The policy."""
     models = [model(name, namespace, FLOORS[name], OWN[name], GPUS) for name in FLOORS]
-    made = policy([pool("gpus", labels, GPUS)], models)
+    made = policy([pool("gpus", labels, GPUS, drain=True)], models)
     made["guards"]["shift"] = {"share": SHARE, "windowSeconds": WINDOW_SECONDS}
     made["guards"]["blind"]["staleSeconds"] = STALE_SECONDS
     return made
@@ -261,61 +251,3 @@ async def _gone(kube: Kube, name: str, objects: list[Json]) -> None:
     await kube.delete("Namespace", name)
     await kube.delete_all("Node", f"{TEST_LABEL}={name}")
     await take_away(kube, objects, name)
-
-
-async def begin(scene: Scene, seed: str) -> Evidence:
-    """A clean sheet for the row with this seed."""
-    scene.chance = Random(seed)
-    rules = Rules(FLOORS, OWN, GPUS, SHARE, WINDOW_SECONDS, await scene.replicas())
-    scene.door.calls.clear()
-    scene.wire.opened.clear()
-    scene.evidence = Evidence(scene.service.account, scene.namespace, rules, Span(time.time(), float("inf")))
-    return scene.evidence
-
-
-@asynccontextmanager
-async def looked_at(scene: Scene) -> AsyncIterator[Evidence]:
-    """Everything that goes on is written down until the context ends."""
-    evidence = scene.now
-    async with Readiness.of(scene.service) as readiness, watched(scene.service, evidence.vitals):
-        evidence.readiness = readiness
-        yield evidence
-
-
-async def gather(scene: Scene) -> Evidence:
-    """What others wrote down of the row that is over."""
-    evidence, audit = scene.now, scene.stack.audit
-    await audit.settle(scene.kube)
-    since = evidence.span.since
-    everything = await asyncio.to_thread(audit.writes, since=since)
-    evidence.writes = [
-        each for each in everything if each.namespace == scene.namespace or each.user == scene.service.account
-    ]
-    evidence.leases = [each for each in evidence.writes if (each.resource, each.name) == ("leases", LEASE)]
-    for each in scene.traffic.taken:
-        evidence.work.setdefault(each.model, []).append((each.at, each.running / PER_REPLICA))
-    evidence.unaccounted = await _settled_accounts(scene)
-    evidence.calls, evidence.connections = scene.door.calls.copy(), scene.wire.opened.copy()
-    evidence.journal = [line for each in (scene.service, *scene.others) for line in await each.journal()]
-    evidence.overrides = await scene.kube.items("Override", scene.namespace)
-    return evidence
-
-
-async def _settled_accounts(scene: Scene) -> list[str]:
-    """What is missing of this row's samples, once the checkpoint has had time to come round."""
-    since = scene.now.span.since
-    samples = [
-        each
-        for each in scene.traffic.taken
-        if each.acknowledged_at >= since and not any(gone.since <= each.at <= gone.until for gone in scene.now.gone)
-    ]
-    scene.now.acknowledged = len(samples)
-    missing: list[str] = ["nothing was looked at"]
-
-    async def all_there() -> bool:
-        missing[:] = await unaccounted(scene.broker, samples)
-        return not missing
-
-    with suppress(NotYet):
-        await scene.until(all_there, "every sample is in the checkpoint", KNOWN_SECONDS)
-    return missing

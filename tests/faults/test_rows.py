@@ -3,6 +3,8 @@
 A seed chooses the moment of the injection, and whatever else the row leaves to chance. `make faults` plays all.
 """
 
+import asyncio
+
 import pytest
 
 from tests.faults.catalogue import GROUP_OF, ROWS
@@ -40,7 +42,7 @@ async def test_whatever_fails_while_gpus_change_hands_every_invariant_holds(
     try:
         broken = await play(ROWS[identity], scene, seed)
     except BaseException:
-        print(scene.service.log_tail())
+        print(await asyncio.to_thread(scene.service.log_tail))
         await stage.struck()
         raise
     if broken:

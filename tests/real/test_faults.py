@@ -17,7 +17,7 @@ from rebalancer.kafka.broker import Broker
 from rebalancer.state.checkpoint import ModelPast
 from tests.faults.evidence import Evidence, Rules, Span
 from tests.faults.invariants import INVARIANTS
-from tests.real.occupancy import scaled
+from tests.real.occupancy import Pods, scaled
 from tests.real.oracles import steps
 from tests.real.people import People
 from tests.real.poison import KINDS, Poison
@@ -251,6 +251,7 @@ async def _judge_writes(scene: Scene, audit: AuditLog, without_kafka: Outage) ->
     rules = Rules(FLOORS, OWN, GPUS, SHARE, WINDOW_SECONDS, FIRST)
     evidence = Evidence(scene.service.account, scene.namespace, rules, Span(0.0, time.time()), kills=1)
     evidence.writes = await asyncio.to_thread(audit.writes, namespace=scene.namespace)
+    evidence.pods = Pods.of(evidence.writes)
     evidence.journal = await scene.service.journal()
     broken = {name: INVARIANTS[name](evidence) for name in ("I1", "I2", "I5", "I8", "I10", "I16")}
     assert not any(broken.values()), broken

@@ -194,26 +194,16 @@ async def _changed_by_a_webhook(scene: Scene) -> None:
 
 async def _big_objects(scene: Scene) -> None:
     """Ten pods of 900 KiB each beside ours, which every list and watch brings."""
-    pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"big-{number}",
-                "namespace": scene.namespace,
-                "labels": {"app": "big"},
-                "annotations": {"test/big": "x" * 250_000},
-            },
-            "spec": {"containers": [{"name": "c", "image": "x:1", "env": [{"name": "A", "value": "y" * 650_000}]}],
-                     "nodeSelector": {"no": "where"}},
-        }
-        for number in range(10)
-    ]  # fmt: skip
-    for pod in pods:
-        await scene.kube.create(pod)
+    names = [f"big-{number}" for number in range(10)]
+    container = {"name": "c", "image": "x:1", "env": [{"name": "A", "value": "y" * 650_000}]}
+    for name in names:
+        marks = {"labels": {"app": "big"}, "annotations": {"test/big": "x" * 250_000}}
+        metadata = {"name": name, "namespace": scene.namespace, **marks}
+        spec = {"containers": [container], "nodeSelector": {"no": "where"}}
+        await scene.kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     await scene.silent(3.0)
-    for pod in pods:
-        await scene.kube.delete("Pod", str(pod["metadata"]["name"]), scene.namespace, gracePeriodSeconds=0)  # type: ignore[index]  # a dict
+    for name in names:
+        await scene.kube.delete("Pod", name, scene.namespace, gracePeriodSeconds=0)
 
 
 async def _server_away(scene: Scene) -> None:

@@ -117,14 +117,16 @@ async def _out_of_range(scene: Scene) -> None:
 async def _topic_anew(scene: Scene) -> None:
     """Deleted, made anew by whoever speaks first, and then of two partitions."""
     topic, since = scene.broker.topic("metrics"), time.time()
-    async with scene.broker.admin() as admin, scene.blinded():
+    async with scene.broker.admin() as admin:
         await admin.delete_topics([topic])
 
-        async def there() -> bool:
-            return await scene.broker.partitions("metrics") == 1
+    async def there() -> bool:
+        return await scene.broker.partitions(topic) == 1
 
+    async with scene.blinded():
         await scene.until(there, "the topic is there again", 30.0)
-        await admin.create_partitions({topic: NewPartitions(total_count=2)})
+        async with scene.broker.admin() as admin:
+            await admin.create_partitions({topic: NewPartitions(total_count=2)})
         await scene.silent(12.0)
     scene.now.gone.append(Span(since - 2.0, time.time()))
 

@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime
 
+from tests.faults.evidence import Notice
 from tests.faults.injections import NOTICE
 from tests.faults.row import Group, Row
 from tests.faults.scene import GPUS, Scene
@@ -16,11 +17,17 @@ async def _notice(scene: Scene, node: str, in_seconds: float, *, cancelled: bool
 
 
 async def _taken_back(scene: Scene) -> None:
-    """A notice about the node that is being filled, and its end three seconds later."""
+    """A notice about the node that is being filled, which is cordoned at once, and its end six seconds later."""
     node = f"{scene.namespace}-b"
+    scene.now.notices.append(Notice(time.time(), node))
     await _notice(scene, node, 120.0)
-    await scene.silent(3.0)
+    await scene.silent(6.0)
     await _notice(scene, node, 120.0, cancelled=True)
+
+    async def uncordoned() -> bool:
+        return not (await scene.kube.get("Node", node))["spec"].get("unschedulable")
+
+    await scene.until(uncordoned, "it is uncordoned again", 15.0)
 
 
 async def _vanished(scene: Scene) -> None:
@@ -68,7 +75,7 @@ NODES = Group(
     (
         Row("N01", "a budget blocks evictions", "asked again, then told", elsewhere=(_DRAIN,)),
         Row("N02", "two budgets on one pod", "asked once, told", elsewhere=(_DRAIN,)),
-        Row("N03", "notice of the node that is being filled", "I2", _taken_back, "taken back after 3 s"),
+        Row("N03", "notice of the node that is being filled", "I2 I15", _taken_back, "taken back after 6 s"),
         Row("N04", "node vanishes before its deadline", "accounted for once", _vanished),
         Row("N05", "doubled notices", "one replacement", elsewhere=(_TWICE,)),
         Row("N06", "notice of an unknown node", "ignored", _of_nobodys_node, fast=True),
