@@ -98,7 +98,8 @@ async def _come_to_rest(scene: Scene, evidence: Evidence) -> None:
         evidence.quiet_since = await scene.rests()
         await scene.service.wait_ready(30.0)
     except NotYet as late:
-        raise Unfit(str(late)) from late
+        await gather(scene)
+        raise Unfit(f"{late}; now {await scene.replicas()}\n{told(evidence)}") from late
     await scene.silent(QUIET_SECONDS)
     if await scene.replicas() != scene.desired:
         raise Unfit(f"it did not stay: {await scene.replicas()}, desired is {scene.desired}")

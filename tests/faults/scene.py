@@ -224,6 +224,7 @@ def rules_of_play(namespace: str, labels: dict[str, str]) -> Json:
     models = [model(name, namespace, FLOORS[name], OWN[name], GPUS) for name in FLOORS]
     made = policy([pool("gpus", labels, GPUS, drain=True)], models)
     made["guards"]["shift"] = {"share": SHARE, "windowSeconds": WINDOW_SECONDS}
+    made["nodes"]["lossHoldSeconds"] = 5
     made["guards"]["blind"]["staleSeconds"] = STALE_SECONDS
     return made
 
