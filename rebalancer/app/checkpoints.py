@@ -17,7 +17,7 @@ from rebalancer.obs.metrics import Metrics
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState, checkpoint, chunks
 
-LAST_SECONDS = 5.0  # a Kafka that hangs costs an ordered end this, and 5 s more until its connections are closed
+LAST_SECONDS = 10.0
 
 log = structlog.get_logger()
 

@@ -72,6 +72,7 @@ class Evidence:
     acknowledged: how many samples Kafka took that the service may not forget.
     unaccounted: those of them that no checkpoint has.
     gone: spans whose records the row took away before anybody read them.
+    altered: what the row changed on the way: (target, replicas that arrived) -> replicas that were asked for.
     work: what each model said: (when, replicas that its requests keep busy); empty: that it needs all it has.
     ended_by_itself: how often the process ended though nobody ended it.
     """
@@ -97,6 +98,7 @@ class Evidence:
     acknowledged: int = 0
     unaccounted: list[str] = field(default_factory=list)
     gone: list[Span] = field(default_factory=list)
+    altered: dict[tuple[str, int], int] = field(default_factory=dict)
     work: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     ended_by_itself: int = 0
 

@@ -99,7 +99,7 @@ def i8(evidence: Evidence) -> Broken:
         if write.subresource != "scale" or not write.succeeded or write.dry_run:
             continue
         for records in (written, unknown, cut_off):
-            if record := next((each for each in records if _same(each, write)), None):
+            if record := next((each for each in records if _same(each, write, evidence)), None):
                 records.remove(record)
                 break
         else:
@@ -242,11 +242,12 @@ def _key(intent: Json) -> tuple[object, object]:
     return intent["cycle"], intent["id"]
 
 
-def _same(intent: Json, write: Write) -> bool:
+def _same(intent: Json, write: Write, evidence: Evidence) -> bool:
     """Whether this is the write that the intent is about."""
+    arrived = write.request["spec"]["replicas"]
     return bool(
         intent["object"] == f"deployment/{write.namespace}/{write.name}"
-        and intent["replicas_to"] == write.request["spec"]["replicas"]
+        and intent["replicas_to"] == evidence.altered.get((write.name, arrived), arrived)
         and intent["at"] <= write.received + _CLOCK_SECONDS
         and write.received <= intent["at"] + 60.0
     )

@@ -185,7 +185,9 @@ async def _changed_by_a_webhook(scene: Scene) -> None:
         if not lessened(request):
             return None
         body = json.loads(await request.read())
-        body["spec"]["replicas"] += 1 if body["spec"]["replicas"] < 3 else -1
+        asked = body["spec"]["replicas"]
+        body["spec"]["replicas"] += 1 if asked < 3 else -1
+        scene.now.altered[body["metadata"]["name"], body["spec"]["replicas"]] = asked
         return await scene.door.forward(request, json.dumps(body).encode())
 
     async with scene.door.meddling(meddle):
