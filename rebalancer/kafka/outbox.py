@@ -146,7 +146,7 @@ class Outbox:
     async def close(self, deadline_seconds: float = 5.0) -> None:
         """Wait for what is under way, at most until the deadline. Cancel `run()` first; sends are False from now on.
 
-        A broker that has been silent for a whole send is given `SILENT_SECONDS`: an ordered end has waited for it already.
+        A broker that was silent for a whole send is given `SILENT_SECONDS`: an ordered end has waited for it already.
         """
         await self._disconnect(deadline_seconds if self.trouble is None else min(SILENT_SECONDS, deadline_seconds))
         self._connected.set()  # who waits for a connection finds that there is no producer

@@ -41,7 +41,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("-k", metavar="WORD", action="append", help="rows whose group, id or fault has this word")
     parser.add_argument("--seeds", type=int, default=3, help="plays of each row (default: %(default)s)")
-    parser.add_argument("--here", action="store_true", help="leave out what tests elsewhere show")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--here", action="store_true", help="leave out what tests elsewhere show")
+    where.add_argument("--elsewhere", action="store_true", help="only what tests elsewhere show")
     parser.add_argument("--soak", metavar="SECONDS", help="play faults on one process for so long instead")
     parser.add_argument("--page", action="store_true", help="play nothing, write the page of what was played")
     args = parser.parse_args()
@@ -53,13 +55,14 @@ def main() -> int:
         test
         for group in GROUPS
         for row in group.rows
-        if _asked(f"{group.name} {row.id} {row.fault}", args.k) and (row.deed is not None or not args.here)
+        if _asked(f"{group.name} {row.id} {row.fault}", args.k)
+        and not (args.here if row.deed is None else args.elsewhere)
         for test in shown_by(row, group, seeds)
     ]
     code = 0
     if tests and not args.page:
-        where = [f"tests/{test}" for test in dict.fromkeys(tests)]
-        code = int(pytest.main(["-p", "no:randomly", "-v", "--tb=short", *where], plugins=[Reports(commit_now())]))
+        files = [f"tests/{test}" for test in dict.fromkeys(tests)]
+        code = int(pytest.main(["-p", "no:randomly", "-v", "--tb=short", *files], plugins=[Reports(commit_now())]))
     PAGE.write_text(page(kept(), " ".join(["python -m tests.faults", *sys.argv[1:]]), range(1, 4)))
     sys.stdout.write(f"{PAGE}\n")
     return code
