@@ -11,6 +11,7 @@ from tests.faults.results import PAGE, Play, kept, page, shown_by
 from tests.faults.row import Row
 
 TESTS = Path(__file__).parents[1]
+_DEFINED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Rows of each table of the catalogue.
 SIZES = {"kafka": 21, "api": 19, "leadership": 14, "metrics": 11, "actors": 10, "nodes": 12, "people": 14}
 
@@ -27,10 +28,11 @@ def test_each_group_has_one_row_for_every_day() -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS.values() if row.elsewhere], ids=lambda row: row.id)
 def test_what_shows_a_row_elsewhere_is_there(row: Row) -> None:
     for test in row.elsewhere:
-        file, _, name = test.partition("::")
-        tree = ast.parse((TESTS / file).read_text())
-        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert name.partition("[")[0] in defined, test
+        file, *names = test.partition("[")[0].split("::")
+        body = ast.parse((TESTS / file).read_text()).body
+        for name in names:
+            body = next((node.body for node in body if isinstance(node, _DEFINED) and node.name == name), [])
+        assert body, test
 
 
 def test_the_page_that_is_kept_has_every_row_as_it_was_last_played() -> None:
