@@ -71,7 +71,8 @@ def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
         "are judged by audit log, journal, checkpoint, /readyz, /proc and the links. A seed chooses the moment.",
         "A row that is shown *elsewhere* is injected by the tests that it names, on the parts that those run on.",
         "",
-        f"`{command}`, last {now()} UTC; each line has the commit of its last play.",
+        f"`{command}`, last {now()} UTC; each line has the commit of its last play:",
+        "with + files differed from it, with < it was played on the work that became it.",
         "",
         f"{sum(states.values())} rows: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         + ". Results: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + ".",
