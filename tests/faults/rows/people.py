@@ -14,6 +14,7 @@ async def _two_pins(scene: Scene) -> None:
     """The later one counts, and the earlier one's author can read that."""
     await scene.people.pin("first", "side", 1, seconds=60)
     await scene.people.phase("first", "InForce")
+    await scene.silent(1.1)  # objects are as old as the second in which they were made: of one second neither is later
     await scene.people.pin("second", "side", 2, seconds=60)
     await scene.people.phase("first", "Superseded")
     await scene.people.phase("second", "InForce")
