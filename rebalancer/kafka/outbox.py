@@ -29,6 +29,7 @@ from rebalancer.obs.effects import effect
 
 MAX_PENDING_BYTES = 32 * 1024 * 1024
 BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
+SILENT_SECONDS = 1.0  # that closing waits for a broker which acknowledges nothing
 LOOK_SECONDS = 2.0  # between looks at the files with credentials
 RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
 
@@ -146,8 +147,11 @@ class Outbox:
         return await self.send("dead-letter", key, value, [*theirs, *named], deadline_seconds)
 
     async def close(self, deadline_seconds: float = 5.0) -> None:
-        """Wait for what is under way, at most until the deadline. Cancel `run()` first; sends are False from now on."""
-        await self._disconnect(deadline_seconds)
+        """Wait for what is under way, at most until the deadline. Cancel `run()` first; sends are False from now on.
+
+        A broker that was silent for a whole send is given `SILENT_SECONDS`: an ordered end has waited for it already.
+        """
+        await self._disconnect(deadline_seconds if self.trouble is None else min(SILENT_SECONDS, deadline_seconds))
         self._connected.set()  # who waits for a connection finds that there is no producer
 
     async def _until_broken(self) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
 async def _serve(models: int, spare: int, kubeconfig: Path) -> None:
     clock = RealClock()
     store = Store(clock)
-    _fill(store, models, spare)
+    fill(store, models, spare)
     async with EmbeddedKubernetes(clock, store) as api:
         api.write_kubeconfig(kubeconfig)
         say("ready")
@@ -43,7 +43,7 @@ async def _serve(models: int, spare: int, kubeconfig: Path) -> None:
         telling.cancel()
 
 
-def _fill(store: Store, models: int, spare: int) -> None:
+def fill(store: Store, models: int, spare: int) -> None:
     store.put(namespace(NAMESPACE))
     for number in range(busy_nodes(models) + spare):
         store.put({"apiVersion": "v1", "kind": "Node", **node(number)})

@@ -83,6 +83,21 @@ async def test_closing_ends_although_the_broker_is_away(
     assert outbox.pending_bytes == 0
 
 
+async def test_closing_waits_no_second_time_for_a_broker_that_was_silent_for_a_whole_send(
+    embedded: EmbeddedBroker, broker: Broker, clock: RealClock, rng: random.Random
+) -> None:
+    """K20 of the fault catalogue: an ordered end waits for its last checkpoint, and not as long again."""
+    outbox = Outbox(broker, clock, rng)
+    running = asyncio.create_task(outbox.run())
+    assert await outbox.send("decisions", None, b"before", deadline_seconds=15.0)
+    embedded.cut()
+    assert not await outbox.send("state", None, b"checkpoint", deadline_seconds=0.3)
+    running.cancel()
+    began = asyncio.get_running_loop().time()
+    await outbox.close(deadline_seconds=30.0)
+    assert asyncio.get_running_loop().time() - began < 10.0
+
+
 async def test_memory_is_bounded_and_what_finds_no_room_is_counted(
     embedded: EmbeddedBroker, broker: Broker, clock: RealClock, rng: random.Random
 ) -> None:

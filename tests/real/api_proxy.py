@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 import aiohttp
 from aiohttp import web
@@ -42,7 +43,7 @@ class ApiProxy:
 
     @classmethod
     @asynccontextmanager
-    async def before(cls, access: Access) -> AsyncIterator["ApiProxy"]:
+    async def before(cls, access: Access) -> AsyncIterator[Self]:
         """Listens on loopback until the context ends."""
         context = ssl.create_default_context(cadata=access.ca)
         timeout = aiohttp.ClientTimeout(total=None, connect=10)
@@ -63,15 +64,28 @@ class ApiProxy:
         if self.refuses_writes and request.method != "GET":
             self.refused.append(request.path)
             return web.json_response(_UNAVAILABLE, status=503)
+        return await self.forward(request)
+
+    async def answered(self, request: web.Request, answer: aiohttp.ClientResponse) -> None:
+        """The server has answered, and nobody knows yet."""
+
+    async def chunk(self, request: web.Request, chunk: bytes) -> bytes:
+        """What is passed on of a piece of an answer."""
+        return chunk
+
+    async def forward(self, request: web.Request, body: bytes | None = None) -> web.StreamResponse:
+        """Pass one request on, with another `body` where one is given, and its answer back."""
+        data = await request.read() if body is None else body
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers["Accept-Encoding"] = "identity"  # a list beyond 128 KiB would come as gzip, and lose its label here
         url = f"{self.access.server}{request.raw_path}"
-        async with self.session.request(request.method, url, headers=headers, data=await request.read()) as answer:
+        async with self.session.request(request.method, url, headers=headers, data=data) as answer:
+            await self.answered(request, answer)
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 await self._passes()
-                await response.write(chunk)
+                await response.write(await self.chunk(request, chunk))
             await response.write_eof()
             return response

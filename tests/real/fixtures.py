@@ -18,7 +18,7 @@ from tests.testbed.stack import Stack
 __all__ = ["account", "crds", "drained_nodes", "ledger", "people", "service", "target_kinds", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
-_CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
+CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def crds(kube: Kube) -> AsyncIterator[None]:
 
     What a test decided ends with it: its namespace may need half a minute to go, and a service answers every override.
     """
-    await kube.install_crds(_CRD_OBJECTS)
+    await kube.install_crds(CRD_OBJECTS)
     yield
     for kind in ("Override", "WriteStop"):
         for obj in await kube.items(kind):

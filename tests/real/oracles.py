@@ -1,7 +1,7 @@
 """Promises judged by the audit log alone: floors, budget and a guard's window, over everything the service wrote."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tests.real.occupancy import Pods, scaled
@@ -56,18 +56,18 @@ def over_budget(taken: Iterable[Step], replicas: Mapping[str, int], pods: Pods, 
 
 
 def over_share(
-    taken: Iterable[Step], model: str, kept: int, floor: int, share: float, window_seconds: float
+    taken: Iterable[Step], model: str, kept: Callable[[Step], int], floor: int, share: float, window_seconds: float
 ) -> list[str]:
     """Losses below `kept` replicas beyond max(1, share of what was held above the floor) in any window.
 
-    Above `kept` (the entitlement) replicas are borrowed, and go home without asking this guard.
+    Above `kept` replicas go without asking this guard: they are borrowed, or more than the model needs now.
     """
     mine = [step for step in taken if step.model == model and step.lost]
     found = []
     for number, step in enumerate(mine):
         since = step.at - window_seconds + WRITTEN_WITHIN_SECONDS
         window = [each for each in mine[: number + 1] if each.at > since]
-        lost = [max(0, min(each.before, kept) - each.after) for each in window]
+        lost = [max(0, min(each.before, kept(each)) - each.after) for each in window]
         most = max(1, math.floor(share * (sum(lost[:-1]) + step.before - floor)))
         if sum(lost) > most:
             found.append(f"{step}: {sum(lost)} lost in {window_seconds:g} s, {most} may be")

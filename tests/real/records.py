@@ -51,13 +51,16 @@ class Letter:
     value: bytes
 
 
-async def _everything_in(broker: Broker, name: str) -> list[ConsumerRecord]:
-    """All records of a topic of ours, by partition and offset."""
+async def everything_in(broker: Broker, name: str, last: int | None = None) -> list[ConsumerRecord]:
+    """All records of a topic of ours, or the `last` so many of each partition, by partition and offset."""
     topic = broker.topic(name)
     partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
         ends = await consumer.end_offsets(partitions)
         consumer.assign(partitions)
+        begins = await consumer.beginning_offsets(partitions)
+        for each in partitions:
+            consumer.seek(each, begins[each] if last is None else max(begins[each], ends[each] - last))
         found: list[ConsumerRecord] = []
         while any([await consumer.position(one) < ends[one] for one in partitions]):
             batches = await consumer.getmany(timeout_ms=500)
@@ -68,7 +71,7 @@ async def _everything_in(broker: Broker, name: str) -> list[ConsumerRecord]:
 async def said(broker: Broker, poison: Iterable[Place], per_replica: float) -> list[Said]:
     """All samples in the topic `metrics` but the poisoned ones; `per_replica` requests are one replica's work."""
     bad = set(poison)
-    records = await _everything_in(broker, "metrics")
+    records = await everything_in(broker, "metrics")
     return [_said(record, per_replica) for record in records if Place.of(record) not in bad]
 
 
@@ -78,10 +81,10 @@ def _said(record: ConsumerRecord, per_replica: float) -> Said:
     return Said(event["id"], event["data"]["model"], at, event["data"]["gauges"]["running"] / per_replica)
 
 
-async def letters(broker: Broker) -> list[Letter]:
-    """All dead letters."""
+async def letters(broker: Broker, last: int | None = None) -> list[Letter]:
+    """All dead letters, or the `last` so many."""
     found = []
-    for record in await _everything_in(broker, "dead-letter"):
+    for record in await everything_in(broker, "dead-letter", last):
         told = {name.removeprefix("rebalancer-"): text.decode() for name, text in record.headers if text is not None}
         place = Place(told["topic"], int(told["partition"]), int(told["offset"]))
         found.append(Letter(place, told["reason"], record.value))
@@ -91,7 +94,7 @@ async def letters(broker: Broker) -> list[Letter]:
 async def untold(broker: Broker) -> list[str]:
     """Intents in the topic `decisions` that have no outcome there."""
     intents, outcomes = set[str](), set[str]()
-    for record in await _everything_in(broker, "decisions"):
+    for record in await everything_in(broker, "decisions"):
         if record.key == b"intent":
             intents.add(json.loads(record.value)["intent"]["id"])
         elif record.key == b"outcome":
@@ -99,10 +102,10 @@ async def untold(broker: Broker) -> list[str]:
     return sorted(intents - outcomes)
 
 
-async def checkpointed(broker: Broker) -> dict[str, ModelPast]:
-    """Each model's past as the last checkpoint has it."""
+async def checkpointed(broker: Broker, last: int | None = None) -> dict[str, ModelPast]:
+    """Each model's past as the last checkpoint has it; looked for in the `last` so many records alone."""
     found = {}
-    for record in await _everything_in(broker, "state"):
+    for record in await everything_in(broker, "state", last):
         if record.key.startswith(RINGS_PREFIX):
             found[record.key.removeprefix(RINGS_PREFIX).decode()] = ModelPast.from_bytes(record.value)
     return found

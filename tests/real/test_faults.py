@@ -15,8 +15,10 @@ import pytest
 from rebalancer.api.http.json_codec import instant_of
 from rebalancer.kafka.broker import Broker
 from rebalancer.state.checkpoint import ModelPast
+from tests.faults.evidence import Evidence, Rules, Span
+from tests.faults.invariants import INVARIANTS
 from tests.real.occupancy import Pods, scaled
-from tests.real.oracles import below_floor, over_budget, over_share, steps
+from tests.real.oracles import steps
 from tests.real.people import People
 from tests.real.poison import KINDS, Poison
 from tests.real.policies import Json, model, policy, pool
@@ -244,12 +246,15 @@ def _wrong(samples: list[Said], pasts: dict[str, ModelPast]) -> list[str]:
 
 
 async def _judge_writes(scene: Scene, audit: AuditLog, without_kafka: Outage) -> None:
-    """Floors, budget and the window of `shift` over the whole day, restarts included."""
+    """Floors, budget, the window of `shift`, scope, and records one to one, over the whole day, restarts included."""
     taken = steps(await scene.service.writes(scene.kube), FIRST)
-    pods = Pods.of(await asyncio.to_thread(audit.writes, namespace=scene.namespace))
-    assert below_floor(taken, FLOORS) == []
-    assert over_budget(taken, FIRST, pods, GPUS) == []
-    assert over_share(taken, "code", OWN["code"], FLOORS["code"], SHARE, WINDOW_SECONDS) == []
+    rules = Rules(FLOORS, OWN, GPUS, SHARE, WINDOW_SECONDS, FIRST)
+    evidence = Evidence(scene.service.account, scene.namespace, rules, Span(0.0, time.time()), kills=1)
+    evidence.writes = await asyncio.to_thread(audit.writes, namespace=scene.namespace)
+    evidence.pods = Pods.of(evidence.writes)
+    evidence.journal = await scene.service.journal()
+    broken = {name: INVARIANTS[name](evidence) for name in ("I1", "I2", "I5", "I8", "I10", "I16")}
+    assert not any(broken.values()), broken
     lost = [step.model for step in taken if step.lost and without_kafka.down <= step.at < without_kafka.up]
     assert lost == ["side"], "without Kafka nobody loses anything but by a person's decision"
 

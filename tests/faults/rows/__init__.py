@@ -1,0 +1,1 @@
+"""The 101 rows, by the tables of the catalogue."""

@@ -1,0 +1,49 @@
+"""7.5 Other actors."""
+
+from tests.faults.row import Group, Row
+from tests.faults.scene import Scene
+from tests.testbed.objects import deployment
+
+
+async def _scaled_by_hand(scene: Scene) -> None:
+    """A person takes a replica of side; it is wanted back."""
+    await scene.kube.patch("Deployment", "side", {"spec": {"replicas": 1}}, scene.namespace, "scale")
+
+
+async def _made_again(scene: Scene) -> None:
+    """Who gives is deleted and made anew under its name in the middle of the shift."""
+    name = scene.needs_little
+    replicas = (await scene.replicas())[name]
+    await scene.kube.delete("Deployment", name, scene.namespace)
+    served = deployment(
+        name, scene.namespace, replicas, node_labels=scene.labels, load_seconds=1, end_seconds=1, grace_seconds=5
+    )
+    await scene.kube.apply(served)
+
+
+_HPA = "act/test_bounds.py::"
+_KEDA = "act/test_bounds.py::test_a_paused_scaled_object_is_not_written"
+_QUOTA = (
+    "real/test_quotas.py::test_a_full_quota_is_named_with_who_holds_it_nothing_pends_and_what_it_frees_is_asked_for"
+)
+_FIGHT = "real/test_true_picture.py::test_a_writer_that_reapplies_bounds_every_few_seconds_moves_only_its_own_model"
+_HOLDS = "real/test_node_grant.py::test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes"
+
+ACTORS = Group(
+    "actors",
+    "7.5 Other actors",
+    (
+        Row("X01", "ScaledObject patched by GitOps", "at most two fights", elsewhere=(_FIGHT,)),
+        Row("X02", "kubectl scale by a person", "corrected, and told", _scaled_by_hand, fast=True),
+        Row("X03", "HPA with a minimum above its maximum", "refused",
+            elsewhere=(f"{_HPA}test_a_minimum_above_the_maximum_is_refused",)),
+        Row("X04", "paused annotation appears", "the target's replicas are looked at", elsewhere=(_KEDA,)),
+        Row("X05", "KEDA gone, its HPA orphaned", "I9, alarm"),
+        Row("X06", "Deployment deleted and made anew mid-shift", "shift aborted", _made_again),
+        Row("X07", "NodePool limit lowered under use", "I2",
+            elsewhere=("act/test_node_pool.py::test_a_limit_is_never_set_under_use",)),
+        Row("X08", "Karpenter consolidates the node that is filled", "I7", elsewhere=(_HOLDS,)),
+        Row("X09", "descheduler, HPA and we", "stable"),
+        Row("X10", "a quota forbids the raise", "what was taken for it goes back", elsewhere=(_QUOTA,)),
+    ),
+)  # fmt: skip

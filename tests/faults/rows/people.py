@@ -1,0 +1,94 @@
+"""7.7 Overrides, policy, host."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from tests.faults import door
+from tests.faults.injections import few_descriptors, starved
+from tests.faults.row import Group, Row
+from tests.faults.scene import Scene
+
+
+async def _two_pins(scene: Scene) -> None:
+    """The later one counts, and the earlier one's author can read that."""
+    await scene.people.pin("first", "side", 1, seconds=60)
+    await scene.people.phase("first", "InForce")
+    await scene.silent(1.1)  # objects are as old as the second in which they were made: of one second neither is later
+    await scene.people.pin("second", "side", 2, seconds=60)
+    await scene.people.phase("first", "Superseded")
+    await scene.people.phase("second", "InForce")
+    for name in ("first", "second"):
+        await scene.people.unpin(name)
+
+
+async def _bad_policies(scene: Scene) -> None:
+    """Half a file, a floor above its maximum, no YAML at all: the last good policy stays, and it is told."""
+    good = Path(scene.service.settings["POLICY_PATH"])
+    text = await asyncio.to_thread(good.read_text)
+    for bad in (text[: len(text) // 2], text.replace('"minReplicas": 1', '"minReplicas": 99'), "\x00{{{"):
+        await asyncio.to_thread(good.write_text, bad)
+        await scene.silent(2.5)
+        assert "policy" not in await scene.service.unready(), "readiness stays"
+    await asyncio.to_thread(good.write_text, text)
+
+
+async def _empty_fleet(scene: Scene) -> None:
+    """A valid policy without most of the models."""
+    policy = scene.policy
+    policy["models"] = policy["models"][:1]
+    await scene.service.policy(policy)
+    await scene.silent(4.0)
+    await scene.service.policy(scene.policy)
+
+
+async def _few_descriptors(scene: Scene) -> None:
+    """No new connection can be opened for eight seconds, and the ones there are are cut."""
+    async with few_descriptors(scene):
+        scene.wire.cut()
+        await scene.silent(8.0)
+
+
+async def _starved(scene: Scene) -> None:
+    await starved(scene, 12.0, 0.2)
+
+
+async def _ends_unseen(scene: Scene) -> None:
+    """A pin whose end comes while the API server cannot be reached has no late effect."""
+    await scene.people.pin("short", "side", 1, seconds=4)
+    async with scene.door.meddling(door.reset):
+        await scene.silent(5.0)
+    began = time.time()
+    await scene.people.phase("short", "Expired")
+    assert time.time() - began < 15.0
+
+
+_REFUSED = "real/test_doors.py::test_what_the_api_server_refuses_is_refused_over_http_with_its_field"
+_FORGED = "app/test_signed_overrides.py::test_a_forged_one_a_late_one_and_one_that_cannot_be_make_nothing"
+_DISK = (
+    "runbooks/test_runbooks.py::"
+    "test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_ends_the_alert[RebalancerJournalFailing]"
+)
+_DST = "settings/test_schedules.py::test_a_window_that_clocks_skip_on_its_only_day_never_happens"
+
+PEOPLE = Group(
+    "people",
+    "7.7 Overrides, policy, host",
+    (
+        Row("O01", "override ends during an outage", "no late effect, I6", _ends_unseen),
+        Row("O02", "two overrides that conflict", "the loser is told", _two_pins, fast=True),
+        Row("O03", "below a floor, above the budget, of nobody", "refused with a reason", elsewhere=(_REFUSED,)),
+        Row("O04", "forged, replayed, expired signature", "refused", elsewhere=(_FORGED,)),
+        Row("O05", "accepted, then a crash", "accepted is stored"),
+        Row("O06", "invalid policy, half a file", "the last good one stays", _bad_policies),
+        Row("O07", "a policy that would empty the fleet", "guard `empty`", _empty_fleet),
+        Row("O08", "schedule in a DST gap", "no window twice or never", elsewhere=(_DST,)),
+        Row("H01", "disk of the journal full", "alarm, never a crash", elsewhere=(_DISK,)),
+        Row("H02", "stdout blocked", "the loop goes on"),
+        Row("H03", "no descriptors left", "I12, recovers", _few_descriptors, "as many as it has, not 64"),
+        Row("H04", "CPU starved", "lease kept or given up", _starved, "a fifth of its time for 12 s"),
+        Row("H05", "DNS fails", "back-off"),
+        Row("H06", "read-only root, non-root", "works",
+            elsewhere=("image/test_image.py::test_the_service_starts_from_it_and_becomes_ready",)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,57 @@
+"""The catalogue is whole, what it says is shown elsewhere is there, and its page has every row."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults.catalogue import CATALOGUE, GROUPS, ROWS
+from tests.faults.results import PAGE, Play, kept, page, shown_by
+from tests.faults.row import Row
+
+TESTS = Path(__file__).parents[1]
+_DEFINED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# Rows of each table of the catalogue.
+SIZES = {"kafka": 21, "api": 19, "leadership": 14, "metrics": 11, "actors": 10, "nodes": 12, "people": 14}
+
+
+def test_it_has_the_101_rows() -> None:
+    assert {group.name: len(group.rows) for group in CATALOGUE} == SIZES
+    assert len({row.id for group in CATALOGUE for row in group.rows}) == sum(SIZES.values()) == 101
+
+
+def test_each_group_has_one_row_for_every_day() -> None:
+    assert Counter(group.name for group in GROUPS for row in group.rows if row.fast) == dict.fromkeys(SIZES, 1)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.elsewhere], ids=lambda row: row.id)
+def test_what_shows_a_row_elsewhere_is_there(row: Row) -> None:
+    for test in row.elsewhere:
+        file, *names = test.partition("[")[0].split("::")
+        body = ast.parse((TESTS / file).read_text()).body
+        for name in names:
+            body = next((node.body for node in body if isinstance(node, _DEFINED) and node.name == name), [])
+        assert body, test
+
+
+def test_the_page_that_is_kept_has_every_row_as_it_was_last_played() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    fresh = [line for line in page(kept(), "", range(1, 4)).splitlines() if line.startswith("| ")]
+    assert rows == fresh
+
+
+def test_a_row_that_broke_with_one_seed_says_so_on_the_page() -> None:
+    group = GROUPS[0]
+    row = group.rows[0]
+    one, two, _ = shown_by(row, group, range(1, 4))
+    plays = {
+        one: Play(one, "passed", 10.0, "", "abc", "2026-01-01 10:00"),
+        two: Play(two, "failed", 20.0, "I5: twice", "def", "2026-01-02 10:00"),
+    }
+    line = next(line for line in page(plays, "", range(1, 4)).splitlines() if line.startswith(f"| {row.id} "))
+    assert "broke 1 of 2" in line
+    assert "I5: twice" in line
+    assert "| def |" in line
+    del plays[two]
+    assert "held 1 of 3 seeds" in page(plays, "", range(1, 4))

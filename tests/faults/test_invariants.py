@@ -1,0 +1,160 @@
+"""Every invariant I1 to I16 notices what breaks it, and nothing where all is well."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.faults.evidence import Evidence, Notice, Rules, Span, Vitals
+from tests.faults.invariants import INVARIANTS, judged
+from tests.real.readiness import Readiness
+from tests.testbed.audit import Write
+
+OURS, NAMESPACE = "system:serviceaccount:ns:rebalancer", "ns"
+RULES = Rules({"chat": 1, "code": 1}, {"chat": 4, "code": 4}, 8, 0.5, 5.0, {"chat": 4, "code": 4})
+AGENT = "rebalancer/1 epoch 7 rb-0"
+Json = dict[str, Any]
+
+
+def write(at: float, name: str, replicas: int, **more: object) -> Write:
+    """A scale write of ours that succeeded."""
+    scale = Write(
+        audit_id=f"{at}",
+        received=at,
+        answered=at + 0.01,
+        user=OURS,
+        verb="update",
+        group="apps",
+        resource="deployments",
+        subresource="scale",
+        namespace=NAMESPACE,
+        name=name,
+        code=200,
+        dry_run=False,
+        request={"spec": {"replicas": replicas}},
+        response={},
+        agent=AGENT,
+    )
+    return replace(scale, **more)  # type: ignore[arg-type]  # fields of a Write
+
+
+def lease(at: float, epoch: int) -> Write:
+    """The Lease as a leader of that term wrote it."""
+    response = {"metadata": {"annotations": {"rebalancer.io/epoch": str(epoch)}}, "spec": {"holderIdentity": "x"}}
+    return write(at, "rebalancer", 0, resource="leases", subresource="", request={}, response=response)
+
+
+def lines(at: float, name: str, replicas: int, status: str = "written") -> list[Json]:
+    """Our records of a write: intent and outcome."""
+    intent = {"cycle": int(at), "id": name, "at": at - 0.1, "object": f"deployment/{NAMESPACE}/{name}",
+              "replicas_to": replicas}  # fmt: skip
+    outcome = {"intent": intent, "at": at + 0.1, "status": status}
+    return [{"line": "intent", "intent": intent}, {"line": "outcome", "outcome": outcome}]
+
+
+def sound() -> Evidence:
+    """A replica changes hands, all is recorded, and nothing else happens."""
+    return Evidence(
+        OURS,
+        NAMESPACE,
+        RULES,
+        Span(100.0, 200.0),
+        writes=[write(110.0, "code", 3), write(115.0, "chat", 5)],
+        leases=[lease(101.0, 7)],
+        journal=[*lines(110.0, "code", 3), *lines(115.0, "chat", 5)],
+        vitals=[Vitals(101.0 + second, 100.0, 40, 0.1, 100 * second) for second in range(20)],
+        quiet_since=130.0,
+    )
+
+
+def test_where_all_is_well_nothing_is_broken() -> None:
+    assert judged(sound()) == {}
+
+
+def _add(*writes: Write) -> Callable[[Evidence], None]:
+    def spoil(evidence: Evidence) -> None:
+        evidence.writes += writes
+        for each in writes:
+            if each.subresource == "scale" and each.user == OURS:
+                evidence.journal += lines(each.received, each.name, each.request["spec"]["replicas"])
+
+    return spoil
+
+
+def _set(**fields: object) -> Callable[[Evidence], None]:
+    def spoil(evidence: Evidence) -> None:
+        for name, value in fields.items():
+            setattr(evidence, name, value)
+
+    return spoil
+
+
+BREAKS: dict[str, Callable[[Evidence], None]] = {
+    "I1": _add(write(120.0, "code", 0)),
+    "I2": _add(write(120.0, "chat", 6)),
+    "I3": _set(leases=[lease(101.0, 7), lease(112.0, 8)]),
+    "I4": _set(unaccounted=["a sample"]),
+    "I5": _add(write(120.0, "chat", 5)),
+    "I6": _set(overrides=[{"metadata": {"name": "pin"}}]),
+    "I7": _add(write(140.0, "chat", 4)),
+    "I8": _set(journal=lines(110.0, "code", 3)),
+    "I9": _set(blind=[("code", Span(100.0, 120.0))]),
+    "I10": _add(write(111.0, "code", 2), write(112.0, "code", 1)),
+    "I11": _set(calls=[(100.0 + call / 30, "GET", "/") for call in range(600)]),
+    "I12": _set(blamed=[("kafka-in", 100.0)], readiness=Readiness([(120.0, {}), (161.0, {"kafka-in": "away"})])),
+    "I13": _set(vitals=[Vitals(101.0, 600.0, 40, 0.1, 0)]),
+    "I14": _set(ended_by_itself=1),
+    "I15": _set(notices=[Notice(150.0, "node")]),
+    "I16": _add(write(120.0, "secret", 0, resource="secrets", subresource="")),
+}
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_what_breaks_an_invariant_is_noticed_under_its_name(name: str) -> None:
+    evidence = sound()
+    BREAKS[name](evidence)
+    assert name in judged(evidence)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (lambda e: e.writes.append(write(118.0, "chat", 6)), "stands in no record"),
+        (lambda e: e.journal.extend(lines(118.0, "chat", 6)), "the API server knows nothing"),
+        (lambda e: e.journal.pop(0), "has an outcome and no intent"),
+        (lambda e: e.journal.extend(lines(118.0, "chat", 6)[:1]), "intents without an outcome"),
+    ],
+    ids=["unrecorded", "unwritten", "unintended", "unended"],
+)
+def test_i8_is_a_bijection_of_audit_log_and_records(broken: Callable[[Evidence], None], words: str) -> None:
+    evidence = sound()
+    broken(evidence)
+    assert any(words in each for each in INVARIANTS["I8"](evidence))
+
+
+def test_i8_an_outcome_that_is_unknown_may_stand_for_a_write_or_for_none() -> None:
+    evidence = sound()
+    evidence.journal[-1]["outcome"]["status"] = "unknown"
+    assert INVARIANTS["I8"](evidence) == []
+    evidence.writes.pop()
+    assert INVARIANTS["I8"](evidence) == []
+
+
+def test_i8_after_a_kill_writes_under_way_may_lack_an_outcome() -> None:
+    evidence = sound()
+    evidence.journal.pop()
+    evidence.kills = 1
+    assert INVARIANTS["I8"](evidence) == []
+
+
+def test_there_are_sixteen() -> None:
+    assert list(INVARIANTS) == [f"I{number}" for number in range(1, 17)] == list(BREAKS)
+
+
+@pytest.mark.parametrize(("running", "broken"), [(55.0, True), (5.0, False)])
+def test_i10_binds_below_what_a_donor_needs_now_and_lets_surplus_go(running: float, *, broken: bool) -> None:
+    evidence = sound()
+    BREAKS["I10"](evidence)
+    evidence.work["code"] = [(50.0 + second, running / 10) for second in range(60)]
+    assert bool(INVARIANTS["I10"](evidence)) is broken
