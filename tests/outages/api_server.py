@@ -52,7 +52,7 @@ class CutPort(WorldPort):
         self.reach()
         return await super().patch(ref, body, resource_version=resource_version)
 
-    async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:  # noqa: ARG002  # as the port has it
+    async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:
         self.reach()
         if ref.resource != OVERRIDES:
             raise KubeError(f"{ref.path} has no status here")

@@ -74,7 +74,9 @@ class MemoryBroker:
     def _share(self, reader: Reader, topics: Sequence[str]) -> dict[TopicPartition, list[ConsumerRecord]]:
         there = {TopicPartition(topic, 0): self._topics[topic] for topic in topics}
         first = {one: reader.frontiers[one].next_offset for one in there}
-        return {one: records[first[one] : first[one] + SHARE] for one, records in there.items() if records[first[one] :]}
+        return {
+            one: records[first[one] : first[one] + SHARE] for one, records in there.items() if records[first[one] :]
+        }
 
     def unread(self, reader: Reader) -> int:
         """Records that wait."""

@@ -6,7 +6,9 @@ from functools import cache
 
 from msgspec import Struct
 
+from rebalancer.domain.policy import Policy
 from rebalancer.kube.errors import KubeError
+from rebalancer.sandbox.demo_cluster import demo_policy
 from tests.outages.stage import Stage
 
 HOUR = 3600
@@ -17,7 +19,6 @@ PATIENT = 5  # seconds at a step where nothing is to happen; a leader renews wit
 class Play(Struct):
     """What is left of it. Instants: of the cut, of its end, and of the play's end.
 
-    process_gone: from when on no process ran, None where one ran all the time.
     refused_people: what kubectl answered to whoever wanted to decide while the API server was away.
     """
 
@@ -34,15 +35,17 @@ async def _lend(stage: Stage) -> float:
     await stage.live(60)
     stage.users("chat", 0.2)  # and from now on it is code that needs them
     stage.users("code", 4)
+    await stage.live(6)  # which is hardly seen
     return stage.clock.now()
 
 
-async def _kafka() -> Play:
-    async with Stage() as stage:
+async def _kafka(policy: Policy) -> Play:
+    async with Stage(policy) as stage:
         cut = await _lend(stage)
         async with stage.without_kafka():
             await stage.live(300, step=2)
             stage.door.kubectl("cap", "chat", 5, seconds=1200)
+            stage.door.kubectl("floor", "code", 5, seconds=900)
             await stage.live(300, step=2)
             stage.sign("pin", "code", 5, seconds=3600)
             stage.tell("a100-2", 120)
@@ -55,8 +58,8 @@ async def _kafka() -> Play:
         return Play(stage, cut, back, stage.clock.now())
 
 
-async def _api_server() -> Play:
-    async with Stage() as stage:
+async def _api_server(policy: Policy) -> Play:
+    async with Stage(policy) as stage:
         cut = await _lend(stage)
         async with stage.without_api_server():
             await stage.live(60)
@@ -69,8 +72,8 @@ async def _api_server() -> Play:
         return Play(stage, cut, back, stage.clock.now(), said)
 
 
-async def _both() -> Play:
-    async with Stage() as stage:
+async def _both(policy: Policy) -> Play:
+    async with Stage(policy) as stage:
         cut = await _lend(stage)
         async with stage.without_kafka():
             await stage.live(300, step=2)
@@ -92,14 +95,15 @@ def _kubectl(stage: Stage) -> str:
     return ""
 
 
-PLAYS: dict[str, Callable[[], Awaitable[Play]]] = {"kafka": _kafka, "api": _api_server, "both": _both}
+PLAYS: dict[str, Callable[[Policy], Awaitable[Play]]] = {"kafka": _kafka, "api": _api_server, "both": _both}
 
 
 @cache
 def played(name: str) -> Play:
     """The outage of that name."""
+    policy = demo_policy()  # a file, which the event loop does not wait for
 
     async def play() -> Play:
-        return await PLAYS[name]()
+        return await PLAYS[name](policy)
 
     return asyncio.run(play())

@@ -63,7 +63,7 @@ class Kept:
 class Process:
     """It begins as `app.service` does: from the checkpoint and the writes since. `decision`: its last one."""
 
-    def __init__(  # noqa: PLR0913  # all that outlives a process
+    def __init__(  # all that outlives a process
         self,
         world: World,
         policy: Policy,

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
 from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
 from rebalancer.ingest.signed import signed_record
-from rebalancer.sandbox.demo_cluster import IDLE_RATES, build, demo_policy
+from rebalancer.sandbox.demo_cluster import IDLE_RATES, build
 from tests.ingest.wire import STRUCTURED, notice
 from tests.machine.service import Topics
 from tests.outages.api_server import CutPort
@@ -38,10 +39,10 @@ class Turn(NamedTuple):
 class Stage:
     """`async with`: when it is entered the service leads, and knows an hour of the past."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.clock = HandClock()
-        self.policy = demo_policy()
-        demo = build(self.policy, self.clock.now())
+        self.policy = policy
+        demo = build(policy, self.clock.now())
         self.world, self._dials = demo.world, demo.dials
         self.broker, self.port = MemoryBroker(), CutPort(demo.world)
         self.topics = Topics(self.clock.now)
