@@ -28,8 +28,8 @@ class Deed(NamedTuple):
 def deeds(ns: str, node: str, other_node: str, uid: str) -> Sequence[Deed]:
     """Everything in namespace `ns`, which the release manages and lives in; on `node`, which it may drain, and another.
 
-    There are: Deployment, ScaledObject and HorizontalPodAutoscaler `chat`, pods `marked` and `chat` (with that uid), NodePool
-    `ns` and the Lease.
+    There are: Deployment and HorizontalPodAutoscaler `chat`, pods `marked` and `chat` (of that uid), NodePool `ns`
+    and the Lease.
     """
     return (
         *_workloads(ns),
@@ -41,9 +41,21 @@ def deeds(ns: str, node: str, other_node: str, uid: str) -> Sequence[Deed]:
     )
 
 
+def with_keda(ns: str) -> Sequence[Deed]:
+    """The same of ScaledObject `chat`."""
+    keda = f"/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects"
+    return (
+        Deed("give a ScaledObject other bounds", ALLOWED, "PATCH", f"{keda}/chat", {"spec": {"maxReplicaCount": 0}}),
+        Deed(
+            "pause a ScaledObject", ALLOWED, "PATCH", f"{keda}/chat", _annotated("autoscaling.keda.sh/paused", "true")
+        ),
+        Deed("change a ScaledObject's triggers", BY_POLICY, "PATCH", f"{keda}/chat", {"spec": {"triggers": []}}),
+        Deed("delete a ScaledObject", BY_RBAC, "DELETE", f"{keda}/chat"),
+    )
+
+
 def _workloads(ns: str) -> Sequence[Deed]:
     apps, hpas = f"/apis/apps/v1/namespaces/{ns}/deployments", f"/apis/autoscaling/v2/namespaces/{ns}"
-    keda = f"/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects"
     image = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "evil"}]}}}}
     scaled = f"{hpas}/horizontalpodautoscalers/chat"
     return (
@@ -61,12 +73,6 @@ def _workloads(ns: str) -> Sequence[Deed]:
         ),
         Deed("give an HPA other bounds", ALLOWED, "PATCH", scaled, {"spec": {"minReplicas": 1, "maxReplicas": 99}}),
         Deed("give an HPA another target", BY_POLICY, "PATCH", scaled, {"spec": {"scaleTargetRef": {"name": "x"}}}),
-        Deed("give a ScaledObject other bounds", ALLOWED, "PATCH", f"{keda}/chat", {"spec": {"maxReplicaCount": 0}}),
-        Deed(
-            "pause a ScaledObject", ALLOWED, "PATCH", f"{keda}/chat", _annotated("autoscaling.keda.sh/paused", "true")
-        ),
-        Deed("change a ScaledObject's triggers", BY_POLICY, "PATCH", f"{keda}/chat", {"spec": {"triggers": []}}),
-        Deed("delete a ScaledObject", BY_RBAC, "DELETE", f"{keda}/chat"),
     )
 
 
