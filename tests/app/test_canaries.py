@@ -17,7 +17,7 @@ import pytest
 import structlog
 from aiohttp import web
 from aiokafka import AIOKafkaProducer
-from prometheus_api_client import PrometheusApiClientException
+from prometheus_api_client.exceptions import PrometheusApiClientException
 
 from rebalancer.api.serving.routes import ROUTES
 from rebalancer.app import Service
