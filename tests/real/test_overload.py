@@ -88,11 +88,16 @@ class Scene:
         await self.kube.wait_ready(notices + 2, self.namespace, seconds=120)
         models = [
             model("chat", self.namespace, notices, notices, notices),
-            model("side", self.namespace, 1, 2, 4),
+            model("side", self.namespace, 1, 2, 4, targets=[{"pool": "side", "name": "side"}]),
             *(model(name, self.namespace, floor=0, entitlement=0, most=6) for name in OTHERS),
         ]
         self.service.settings |= {"WRITE_DELETION_COST": "true", "DRAIN_NODES": "true", "JOURNAL_MAX_MIB": "64"}
-        await self.service.policy(policy([pool("gpus", self.ours, notices + 4, drain=True)], models))
+        # Pools of their own: chat's replicas that lose their nodes would take what side is pinned to.
+        pools = [
+            pool("gpus", self.ours | {"of": "chat"}, notices, drain=True),
+            pool("side", self.ours | {"of": "side"}, 4),
+        ]
+        await self.service.policy(policy(pools, models))
         await asyncio.gather(self.traffic.past("chat", running=10.0 * notices), self.traffic.past("side", running=15.0))
         await self.service.start()
 
