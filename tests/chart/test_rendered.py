@@ -86,8 +86,8 @@ def test_as_it_stands_it_watches_and_can_be_asked() -> None:
         "RoleBinding": 1,
         "Service": 1,
         "ServiceAccount": 3,
-        "ValidatingAdmissionPolicy": 2,
-        "ValidatingAdmissionPolicyBinding": 2,
+        "ValidatingAdmissionPolicy": 3,
+        "ValidatingAdmissionPolicyBinding": 3,
     }
     deployment = rendered.one("Deployment")["spec"]
     assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "RollingUpdate")
@@ -110,8 +110,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 7,
-        "ValidatingAdmissionPolicyBinding": 7,
+        "ValidatingAdmissionPolicy": 8,
+        "ValidatingAdmissionPolicyBinding": 8,
     }
 
 
