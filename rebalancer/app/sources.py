@@ -36,7 +36,7 @@ async def read_when_pods_are_known(intake: KafkaIntake, state: ClusterState, clo
 
 async def await_pods(state: ClusterState, clock: Clock) -> None:
     """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""
-    while {"pods", "deployments"} & set(state.sync(clock.now()).missing):
+    while not state.sync(clock.now()).sees_replicas:
         await clock.sleep(PODS_LOOK_SECONDS)
 
 

@@ -273,4 +273,5 @@ class StatusReporter:
             yield from ledger_figures(self._cycle_ports.books, self._cycle_ports.policy)
             yield from prediction_figures(self.predictions.known, self._cycle_ports.policy)
         if self.plan is not None:
-            yield from plan_figures(self.plan, now)
+            sees_replicas = self._state is not None and self._state.sync(now).sees_replicas
+            yield from plan_figures(self.plan, now, sees_replicas=sees_replicas)

@@ -305,6 +305,11 @@ class Sync(Struct, frozen=True):
     stale: tuple[str, ...] = ()
     synced_at: Instant | None = None
 
+    @property
+    def sees_replicas(self) -> bool:
+        """Whether pods and targets were ever listed: before that, having seen no replica is not having none."""
+        return not {"pods", "deployments"} & {*self.missing}
+
 
 class Snapshot(Struct, frozen=True):
     """The input of one cycle.

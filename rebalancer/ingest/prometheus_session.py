@@ -6,6 +6,7 @@ Files with secrets are read anew at each visit: they rotate.
 import io
 import ipaddress
 import socket
+from base64 import b64encode
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -86,13 +87,17 @@ class _Body(Struct, frozen=True):
 
 
 class Session(requests.Session):
-    """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline."""
+    """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline.
+
+    `secrets`: what we log in with. A refusal that repeats it is shown to people without it.
+    """
 
     def __init__(self, clock: Clock, until_monotonic: float) -> None:
         super().__init__()
         self.trust_env = False
         self.headers["Accept-Encoding"] = "identity"
         self.cost = QueryCost()
+        self.secrets: tuple[str, ...] = ()
         self._clock = clock
         self._until_monotonic = until_monotonic
 
@@ -113,6 +118,9 @@ class Session(requests.Session):
             raise LateError from error
         finally:
             self.cost += QueryCost(1, self._clock.monotonic() - began, samples)
+        if not response.ok:
+            for secret in self.secrets:
+                body = body.replace(secret.encode(), b"(our login)")
         response.raw = io.BytesIO(body)
         return response
 
@@ -195,9 +203,13 @@ def _identified(session: Session, server: Server) -> None:
     if server.ca_file is not None:
         session.verify = str(server.ca_file)
     if server.token_file is not None:
-        session.headers["Authorization"] = f"Bearer {server.token_file.read_text().strip()}"
+        token = server.token_file.read_text().strip()
+        session.headers["Authorization"] = f"Bearer {token}"
+        session.secrets = (token,)
     if server.username and server.password_file is not None:
-        session.auth = (server.username, server.password_file.read_text().rstrip("\r\n"))
+        password = server.password_file.read_text().rstrip("\r\n")
+        session.auth = (server.username, password)
+        session.secrets = (password, b64encode(f"{server.username}:{password}".encode()).decode())
     if server.certificate_file is not None:
         key = server.key_file or server.certificate_file
         session.cert = (str(server.certificate_file), str(key))

@@ -37,6 +37,7 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
 
     def __init__(self, url: str, client: str, secret: Callable[[], str]) -> None:
         self._url = url
+        self._said = url.partition("?")[0]  # to people: some providers want secrets in the rest
         self._client = client
         self._secret = secret
 
@@ -52,10 +53,10 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
             ):
                 body = await answer.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise NoToken(f"{self._url} gave no token: {error!r}") from error
+            raise NoToken(f"{self._said} gave no token: {type(error).__name__}") from error
         token = body.get("access_token") if isinstance(body, dict) else None
         if not isinstance(token, str):
-            raise NoToken(f"{self._url} gave no token: status {answer.status}")
+            raise NoToken(f"{self._said} gave no token: status {answer.status}")
         return token
 
 

@@ -1,6 +1,7 @@
 """What the settings that reach Kafka must say together: who we are, and that nobody else can write in our name."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from rebalancer.settings.service import ServiceSettings
@@ -17,6 +18,11 @@ def kafka_problem(settings: "ServiceSettings", prefix: str) -> str | None:
         return (
             f"{asked}: whoever is on the way could write events and read passwords; use SSL or SASL_SSL, or say by "
             f"{prefix}DEV=true that this is no production"
+        )
+    if settings.kafka_token_url and not _fit(settings.kafka_token_url):
+        return (
+            f"{prefix}KAFKA_TOKEN_URL: give https://HOST/PATH, without user or password: the client's secret stands in "
+            f"{prefix}KAFKA_PASSWORD_FILE"
         )
     if (settings.kafka_cert_file is None) != (settings.kafka_key_file is None):
         return f"{prefix}KAFKA_CERT_FILE and {prefix}KAFKA_KEY_FILE go together: set both, or none"
@@ -37,6 +43,12 @@ def _login_problem(settings: "ServiceSettings", prefix: str) -> str | None:
     if mechanism not in {MSK, OAUTH} and not password:
         return f"{asked}: set {prefix}KAFKA_USERNAME and {prefix}KAFKA_PASSWORD_FILE"
     return None
+
+
+def _fit(url: str) -> bool:
+    """Whether it is an address that may be told to people."""
+    parts = urlsplit(url)
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
 
 
 def _here(bootstrap: str) -> bool:

@@ -67,7 +67,6 @@ class ServiceSettings(BaseSettings):
     )
     kafka_token_url: str = Field(
         default="",
-        pattern=r"^(https?://.+)?$",
         description="Where OAUTHBEARER's tokens come from (client credentials), without a token file.",
     )
     kafka_aws_region: str = Field(default="", max_length=63, description="Region of the cluster, for AWS_MSK_IAM.")

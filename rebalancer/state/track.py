@@ -123,7 +123,7 @@ class Track:
 
         Until its own habit is known it is taken to be as late as the model's others are.
         """
-        begun = subject.begin(sample, latest, Habit(now, self.lag_seconds))
+        begun = subject.begin(sample, latest, Habit(now, self.lag_seconds, now - sample.at))
         if subject is self.whole:
             self._heard_whole = _heard([(self.id, subject)])
         else:

@@ -30,6 +30,7 @@ GPU_OF_SDXL = {"namespace": "serving", "pod": "sdxl-0", "hostname": "gpu-1", "gp
 FULL_GPU = "serving/sdxl-0 (GPU 3 of gpu-1) uses 97.5% of its GPU memory, or of its KV cache and requests wait."
 
 UP = "rebalancer_build_info"
+LED = 110  # samples: one leads until 6.5 minutes before the story looks, the other one from then on
 PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_seconds"
 CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
@@ -136,6 +137,23 @@ CASES = (
         (
             {'rebalancer_leading{instance="rb-0"}': always(0), 'rebalancer_leading{instance="rb-1"}': always(1)},
             {'rebalancer_leading{instance="rb-0"}': told(0, 1, samples=5)},
+        ),
+    ),
+    Case(
+        "RebalancerFailedOver",
+        {
+            'rebalancer_leading{instance="rb-0"}': f"1+0x{LED} 0+0x{LED}",
+            'rebalancer_leading{instance="rb-1"}': f"0+0x{LED} 1+0x{LED}",
+        },
+        Fired(
+            {},
+            "2 replicas of the rebalancer have led within 15 minutes, one after the other: a leader ended, in order or "
+            "not. It takes nothing from any model before it has seen the whole cluster.",
+        ),
+        (
+            {'rebalancer_leading{instance="rb-0"}': always(1), 'rebalancer_leading{instance="rb-1"}': always(0)},
+            {'rebalancer_leading{instance="rb-0"}': always(1), 'rebalancer_leading{instance="rb-1"}': always(1)},
+            {'rebalancer_leading{instance="rb-0"}': told(0, 1), 'rebalancer_leading{instance="rb-1"}': always(0)},
         ),
     ),
     Case(

@@ -64,6 +64,7 @@ def test_every_alert_has_a_case() -> None:
 def test_a_description_says_what_is_affected() -> None:
     for alert in ALERTS:
         about_one = alert.name in {
+            "RebalancerFailedOver",
             "RebalancerNotLeading",
             "RebalancerPolicyRefused",
             "RebalancerTwoLead",

@@ -86,14 +86,20 @@ def test_the_page_survives_the_wire() -> None:
 
 
 def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later() -> None:
-    data = page_data_with(sync=Sync(missing=("pods",), stale=("nodes",)), policy_problems=("policy.yaml:3 bad", "more"))
+    data = page_data_with(
+        sync=Sync(missing=("overrides",), stale=("nodes",)), policy_problems=("policy.yaml:3 bad", "more")
+    )
     assert told(data) == [
-        "not read yet: pods; nothing is taken from a model until they are",
+        "not read yet: overrides; nothing is taken from a model until they are",
         "silent: nodes; nothing is taken from a model while they are",
         "spot-2 goes 03:13:40: llama-70b 1, sdxl 4",
         "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink at 03:14:40",
         "the policy file is not good, the last good one stays in force: policy.yaml:3 bad (and 1 more)",
     ]
+
+
+def test_before_pods_are_listed_no_model_is_said_to_be_below_its_floor() -> None:
+    assert [line for line in told(page_data_with(sync=Sync(missing=("pods",)))) if "replica" in line] == []
 
 
 def test_a_policy_file_that_is_refused_in_part_is_told_with_the_entries() -> None:

@@ -86,8 +86,8 @@ def test_as_it_stands_it_watches_and_can_be_asked() -> None:
         "RoleBinding": 1,
         "Service": 1,
         "ServiceAccount": 3,
-        "ValidatingAdmissionPolicy": 2,
-        "ValidatingAdmissionPolicyBinding": 2,
+        "ValidatingAdmissionPolicy": 3,
+        "ValidatingAdmissionPolicyBinding": 3,
     }
     deployment = rendered.one("Deployment")["spec"]
     assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "RollingUpdate")
@@ -110,8 +110,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 7,
-        "ValidatingAdmissionPolicyBinding": 7,
+        "ValidatingAdmissionPolicy": 8,
+        "ValidatingAdmissionPolicyBinding": 8,
     }
 
 
@@ -159,7 +159,7 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     brought = {Right(EVERYWHERE, group, resource, verb) for verb in verbs}
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
-    always = {"rebalancer.gpu.actors", "rebalancer.gpu.places"}
+    always = {"rebalancer.gpu.actors", "rebalancer.gpu.places", "rebalancer.gpu.leases"}
     assert policies == {*always, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
     bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
     assert bound == policies

@@ -61,6 +61,12 @@ def test_before_the_first_plan_no_model_is_shown() -> None:
     assert shown(Metrics().text(), "rebalancer_model_replicas") == {}
 
 
+def test_before_pods_are_listed_no_replica_is_counted_and_none_is_told_to_be_below_its_floor() -> None:
+    text = Metrics().text(plan_figures(a_plan("a"), NOW, sees_replicas=False))
+    assert shown(text, "rebalancer_model_replicas") == {}
+    assert shown(text, "rebalancer_model_blind") == {("a",): 1.0}
+
+
 def test_the_last_plan_is_shown_and_what_left_it_leaves_the_metrics() -> None:
     metrics = Metrics()
     text = metrics.text(plan_figures(a_plan("a", "b"), NOW))

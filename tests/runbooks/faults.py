@@ -237,6 +237,31 @@ async def _second_beside_the_first(stage: Stage) -> None:
     await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
 
 
+async def _leader_ends(stage: Stage) -> None:
+    """The leader of two ends in order, and the other one takes over."""
+    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
+    first = stage.service
+    changed = {"instance": "rebalancer-1", "api_port": free_port(), "probe_port": free_port()}
+    second = Service(stage.settings.model_copy(update={**changed, "journal_dir": stage.folder / "second"}), stage.clock)
+    ports = (stage.settings.probe_port, changed["probe_port"])
+    await stage.until(lambda: _leads(first), "the first one leads")
+    await second.start()
+    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
+    await stage.until(lambda: _is_seen_to_lead(stage, ports[0]), "the first one is seen to lead")
+    await first.stop()
+    stage.service, stage.settings = second, second.settings
+    await stage.until(lambda: _leads(second), "the second one leads")
+
+
+async def _leads(service: Service) -> bool:
+    return service.leadership.leads()
+
+
+async def _is_seen_to_lead(stage: Stage, port: int) -> bool:
+    series = f'rebalancer_leading{{instance="127.0.0.1:{port}"}}'
+    return await asyncio.to_thread(stage.prometheus.value, series) == 1.0
+
+
 async def _the_second_ended(stage: Stage) -> None:
     if stage.second is not None:
         await stage.second.stop()
@@ -247,6 +272,7 @@ FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
     Fault("RebalancerNotLeading", _leases_refused, r"no leader: nothing changes", _answers_again),
     Fault("RebalancerTwoLead", _second_beside_the_first, r"leader \S+", _the_second_ended),
+    Fault("RebalancerFailedOver", _leader_ends, r"leader rebalancer-1", lasts=True),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
     Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ class Prometheus:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/alerts", timeout=5) as answer:
             alerts = json.load(answer)["data"]["alerts"]
         return [each["labels"] for each in alerts if each["state"] == "firing" and each["labels"]["alertname"] == alert]
+
+    def value(self, query: str) -> float | None:
+        """The first value that answers a query now; None where there is none."""
+        asked = urllib.parse.urlencode({"query": query})
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query?{asked}", timeout=5) as answer:
+            found = json.load(answer)["data"]["result"]
+        return float(found[0]["value"][1]) if found else None
 
     def states(self) -> str:
         """All alerts that are not quiet, for the report of a failed test."""

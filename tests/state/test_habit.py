@@ -155,3 +155,15 @@ def test_a_clock_that_is_ahead_teaches_nothing() -> None:
     feed(state, a_sample(at=NOW + 400.0, running=4.0), now=NOW + 65.0)
     assert state.counters()["time-ahead"] == 1
     assert load_of(state, now=NOW + 65.0).lag_seconds == pytest.approx(1.0)
+
+
+def test_a_backlog_that_is_read_in_shares_is_no_habit_of_its_producers() -> None:
+    """Ten minutes of samples, in shares of 20 two seconds apart: nothing is fresh before the last of them is read."""
+    state = two_pods()
+    shares = range(6)
+    for share in shares:
+        now = NOW + 590.0 + 3.0 * share
+        for number in range(20 * share, 20 * share + 20):
+            state.apply(a_sample(at=NOW + INTERVAL * number, running=4.0, interval_seconds=INTERVAL), now)
+        assert fresh(state, now) == (share == shares[-1])
+    assert load_of(state, now=NOW + 606.0).lag_seconds == 0.0

@@ -73,11 +73,20 @@ class Kube:
             yield cls(session)
 
     async def request(
-        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        speak_as: str = "",
+        **query: str,
     ) -> Json:
-        """One request; its JSON answer. The door for what the methods below do not do."""
+        """One request; its JSON answer. The door for what the methods below do not do. `speak_as`: impersonate."""
         data = None if body is None else json.dumps(body)
         headers = {"Content-Type": content_type, "Accept": "application/json"}
+        if speak_as:
+            headers["Impersonate-User"] = speak_as
         status, text = await self._exchange(method, path, data, headers, query)
         for _ in range(_PATIENCE):
             if status != 429 or path.endswith("/eviction"):

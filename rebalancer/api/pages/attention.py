@@ -26,7 +26,7 @@ def attention_items(data: PageData, blockers: Blockers) -> tuple[AttentionItem, 
     """What is wrong now, then by the instant at which it comes or ends, then what is open and can wait."""
     items = [*_service(data), *_notices(data.snapshot)]
     plan = data.status.plan
-    if plan is not None:
+    if plan is not None and data.status.sync.sees_replicas:
         items += [*_models(plan, blockers, data.status.at), *_foreign(plan), *_claims(data.snapshot)]
     items.sort(key=lambda item: (_due(item), item.severity, item.text))
     if len(items) > MOST:

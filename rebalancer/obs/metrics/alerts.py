@@ -5,7 +5,7 @@ Each says what is affected, with numbers; what to do is in the runbook of its na
 
 from typing import NamedTuple
 
-CRITICAL, WARNING = "critical", "warning"
+CRITICAL, WARNING, INFO = "critical", "warning", "info"
 
 # GPU figures of DCGM's exporter under one set of labels. Whose GPU it is stands in `exported_pod` where Prometheus
 # keeps its own labels (`honorLabels: false`; plain `pod` then is the exporter's), else in `pod`; newer exporters write
@@ -141,6 +141,16 @@ ALERTS: tuple[Alert, ...] = (
         "Two of the service write at once.",
         f"{REPLICAS} of the rebalancer write at once, each by its own plans: they move the same models, and what one "
         "writes the other takes for a stranger's.",
+    ),
+    Alert(
+        "RebalancerFailedOver",
+        INFO,
+        "count without (instance, pod) (max_over_time(rebalancer_leading[15m]) == 1) > 1\n"
+        "  unless sum without (instance, pod) (rebalancer_leading) > 1",
+        "0s",
+        "Another replica of the service acts since less than 15 minutes.",
+        "{{ $value }} replicas of the rebalancer have led within 15 minutes, one after the other: a leader ended, in "
+        "order or not. It takes nothing from any model before it has seen the whole cluster.",
     ),
     Alert(
         "RebalancerCyclesFailing",

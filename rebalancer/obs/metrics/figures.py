@@ -15,8 +15,11 @@ from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
 
 
-def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
-    """What the last plan says; models and pools that left the policy are not in it any more."""
+def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Iterator[Figure]:
+    """What the last plan says; models and pools that left the policy are not in it any more.
+
+    Before `sees_replicas` none is counted: 0 would be told to people as a model below its floor.
+    """
     yield Figure("rebalancer_plan_timestamp_seconds", plan.at)
     refusals = Counter(refusal.guard for refusal in plan.refusals)
     yield from (Figure("rebalancer_refusals", refusals[guard], (guard,)) for guard in GUARDS)
@@ -24,7 +27,8 @@ def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
     fought = {refusal.subject for refusal in plan.refusals if refusal.guard == "foreign"}
     for model in plan.models:
         name, unmet = model.model, short.get(model.model)
-        yield from _states("rebalancer_model_replicas", name, model, MODEL_STATES)
+        if sees_replicas:
+            yield from _states("rebalancer_model_replicas", name, model, MODEL_STATES)
         yield Figure("rebalancer_model_blind", model.demand is None, (name,))
         yield Figure("rebalancer_foreign_writer", name in fought, (name,))
         yield Figure("rebalancer_unmet_replicas", unmet.replicas if unmet else 0, (name,))

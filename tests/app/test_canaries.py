@@ -1,0 +1,216 @@
+"""A secret is planted in every place where the service is given one, and looked for in all that it says.
+
+Whoever it logs in to is hostile here: they refuse, and repeat all that they were sent in their refusals.
+"""
+
+import asyncio
+import json
+import logging
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import pytest
+import structlog
+from aiohttp import web
+from aiokafka import AIOKafkaProducer
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from rebalancer.api.serving.routes import ROUTES
+from rebalancer.app import Service
+from rebalancer.ingest.prometheus_session import Server, answers
+from rebalancer.ingest.signed import signed_record
+from rebalancer.kafka.broker import TOPICS, Broker
+from rebalancer.kafka.tokens import ClientToken, NoToken
+from rebalancer.kafka.topic_past import read_past
+from rebalancer.loop.clock import RealClock, ScaledClock
+from rebalancer.obs.log import configure
+from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.settings.service import BadSettings, read_settings
+from tests.app.conftest import Started, until
+
+CANARY = "canary-7f3a91"
+KUBE_TOKEN = "sandbox-rebalancer"  # the embedded API's, which names its user
+PATHS = {"{model}": "chat", "{pool}": "a100", "{node}": "a100-1", "{cycle}": "1", "{namespace}": "serving"}
+
+
+def planted(folder: Path, name: str) -> Path:
+    """A file with a secret of its own in it."""
+    path = folder / f"{name}.file"
+    path.write_text(f"{CANARY}-{name}-0123456789abcdef0123456789\n")
+    return path
+
+
+@pytest.fixture
+def log(capfd: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
+    """The service's own log, at its most talkative."""
+    thread = configure("debug", "json")
+    yield capfd
+    thread.flush()
+    structlog.reset_defaults()
+
+
+@asynccontextmanager
+async def parrot() -> AsyncIterator[str]:
+    """The URL of a server that refuses everybody, and says back what it was sent."""
+    asked: list[str] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        sent = f"{request.headers.get('Authorization')} {await request.text()} {request.path_qs}"
+        asked.append(sent)
+        return web.json_response({"status": "error", "error": sent, "errorType": sent}, status=401, reason="no")
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", refuse)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await (site := web.TCPSite(runner, "127.0.0.1", 0)).start()
+    try:
+        yield site.name
+        assert any(asked), "somebody logged in"
+    finally:
+        await runner.cleanup()
+
+
+async def all_that_is_read(service: Service, token: str) -> dict[str, str]:
+    """What each address answers to a reader, by its path."""
+    found = {"/metrics": service.reporter.metrics().decode(), "/readyz": str(service.reporter.unready())}
+    headers = {"Authorization": f"Bearer {token}"}
+    base = f"http://127.0.0.1:{service.servers.api_port}"
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for route in ROUTES:
+            if route.method != "GET" or route.streams:
+                continue
+            path = route.path
+            for name, value in PATHS.items():
+                path = path.replace(name, value)
+            async with session.get(base + path) as response:
+                found[path] = f"{dict(response.headers)} {await response.text()}"
+    return found
+
+
+async def all_that_is_kept(sandbox: Sandbox, journal: Path) -> dict[str, str]:
+    """The topics that the service writes, and its local journal."""
+    broker = Broker(sandbox.bootstrap)
+    found: dict[str, str] = {}
+    for name in TOPICS:
+        if name in {"metrics", "notices", "overrides"}:
+            continue
+        past = await read_past(sandbox.bootstrap, broker.topic(name), {})
+        found[name] = " ".join(f"{each.key!r} {each.value!r}" for each in past)
+    return found | await asyncio.to_thread(lambda: {file.name: file.read_text() for file in journal.glob("*")})
+
+
+def leaks(said: dict[str, str], *more: str) -> list[str]:
+    return [f"{where}: {secret}" for where, text in said.items() for secret in (CANARY, *more) if secret in text]
+
+
+async def test_no_secret_that_works_is_ever_told(
+    started: Started,
+    sandbox: Sandbox,
+    clock: ScaledClock,
+    tmp_path: Path,
+    log: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (keys := tmp_path / "keys").mkdir()
+    secret = f"{CANARY}-signing-0123456789abcdef012345".encode()
+    (keys / "runbook").write_bytes(secret)
+    caller = f"sandbox-{CANARY}-caller"
+    async with (
+        parrot() as prometheus,
+        started(
+            write_mode="act",
+            api_auth="kubernetes",
+            cluster_name="demo",
+            override_keys_dir=keys,
+            prometheus_url=prometheus,
+            prometheus_token_file=planted(tmp_path, "prometheus"),
+        ) as service,
+    ):
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
+        await _sign(sandbox, clock, secret)
+        await until(lambda: service.reporter.snapshot().overrides, "the signed override is there")
+        await until(lambda: service.reporter.prometheus and service.reporter.prometheus.trouble, "it is refused")
+        cookie = await _log_in(service, caller)
+        read = await all_that_is_read(service, "sandbox-viewer")
+        read |= {"wrong token": str(await all_that_is_read(service, f"wrong-{CANARY}"))}
+        told = {"log": log.readouterr().err, "libraries": caplog.text}
+    kept = await all_that_is_kept(sandbox, tmp_path / "journal")
+    told["the end"] = log.readouterr().err
+    # The caller's own name is no secret, and stands in the canary of its token alone.
+    assert leaks(read | kept | told, KUBE_TOKEN, cookie) == []
+    assert sum(map(len, kept.values())) > 1000
+    assert len(read) > 10
+
+
+async def _sign(sandbox: Sandbox, clock: ScaledClock, secret: bytes) -> None:
+    at = datetime.fromtimestamp(clock.now(), UTC).isoformat()
+    pin = {"kind": "pin", "target": {"model": "chat"}, "value": 3, "reason": "a test", "forSeconds": 600}
+    async with AIOKafkaProducer(bootstrap_servers=sandbox.bootstrap) as producer:
+        for key, number in ((secret, 1), (b"x" * 32, 2)):
+            headers, value = signed_record("runbook", key, "demo", f"evt-{number}", at, pin)
+            await producer.send_and_wait("rebalancer.overrides", value, headers=headers)
+
+
+async def _log_in(service: Service, token: str) -> str:
+    """A session of the console; its cookie."""
+    base = f"http://127.0.0.1:{service.servers.api_port}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{base}/v1/session", json={"token": token}, headers={"Origin": base}) as response,
+    ):
+        assert response.status < 300, await response.text()  # it is logged in
+        (cookie,) = response.cookies.values()
+        return cookie.value
+
+
+async def test_no_secret_that_is_refused_is_told_with_the_refusal(
+    started: Started, tmp_path: Path, log: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    kubeconfig = tmp_path / "wrong-kubeconfig"
+    caplog.set_level(logging.INFO)
+    async with parrot() as hostile:
+        cluster = {"name": "c", "cluster": {"server": hostile}}
+        user = {"name": "u", "user": {"token": f"{CANARY}-kubeconfig"}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        whole = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "x"}
+        kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **whole}))
+        async with started(
+            kubeconfig=kubeconfig,
+            kafka_security_protocol="SASL_PLAINTEXT",
+            kafka_sasl_mechanism="PLAIN",
+            kafka_username="client",
+            kafka_password_file=planted(tmp_path, "kafka"),
+        ) as service:
+            await until(lambda: "cannot be" in (service.outbox.trouble or ""), "Kafka's login is refused")
+            read = await all_that_is_read(service, "any")
+            told = {"log": log.readouterr().err, "libraries": caplog.text, "outbox": service.outbox.trouble or ""}
+        for url in (f"{hostile}/token?secret={CANARY}", f"http://127.0.0.1:1/?secret={CANARY}"):
+            with pytest.raises(NoToken, match="gave no token") as refused:
+                await ClientToken(url, "client", planted(tmp_path, "client").read_text).token()
+            told[f"token by {url[:20]}"] = str(refused.value)
+        server = Server(hostile, None, None, "user", planted(tmp_path, "basic"))
+        with pytest.raises(PrometheusApiClientException) as turned_away:
+            await asyncio.to_thread(answers, server, ["up"], RealClock(), 5.0)
+        told["Prometheus"] = str(turned_away.value)
+    told["the end"] = log.readouterr().err
+    assert (
+        leaks(read | told, b64encode(f"user:{(tmp_path / 'basic.file').read_text().strip()}".encode()).decode()) == []
+    )
+
+
+@pytest.mark.parametrize("name", ["PROMETHEUS_URL", "KAFKA_TOKEN_URL"])
+@pytest.mark.parametrize("url", ["https://user:{}@host/", "ftp://{}@host"])
+def test_a_setting_with_a_secret_where_none_belongs_is_refused_without_repeating_it(
+    name: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", "localhost:9092")
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    monkeypatch.setenv(f"REBALANCER_{name}", url.format(CANARY))
+    with pytest.raises(BadSettings, match=f"REBALANCER_{name}") as refused:
+        read_settings()
+    assert CANARY not in str(refused.value)
