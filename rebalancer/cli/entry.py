@@ -7,6 +7,7 @@ import typer
 
 from rebalancer.cli.commands import (
     bridge,
+    bundle,
     completion,
     config,
     demo,
@@ -53,6 +54,7 @@ app.command("logout")(login.logout)
 app.command("observe")(observe.command)
 app.command("run")(run_service.command)
 app.command("bridge")(bridge.command)
+app.command("bundle")(bundle.command)
 app.command("replay")(replay.command)
 app.command("report")(report.command)
 app.command("simulate")(simulate.command)

@@ -73,7 +73,7 @@ def last_instant(files: Sequence[Path]) -> float:
     """When the last recorded cycle was. Raises NoJournal."""
     for path in reversed(files):
         latest = None
-        for raw in _lines(path, []):
+        for raw in lines_of(path, []):
             mark = journal.MARK.match(raw[: journal.MARK_BYTES])
             latest = float(mark[2]) if mark is not None else latest
         if latest is not None:
@@ -99,7 +99,7 @@ def turns(
     for path in files:
         if path is not files[0]:
             reader.next_file()
-        for number, raw in enumerate(_lines(path, tally.damaged), 1):
+        for number, raw in enumerate(lines_of(path, tally.damaged), 1):
             tally.lines += 1
             tally.size += len(raw)
             if path is files[-1] and not raw.endswith(b"\n"):
@@ -165,7 +165,7 @@ class _Reader:
         self._loss = self._loss or "a line of the journal is damaged"
 
 
-def _lines(path: Path, trouble: list[str]) -> Iterator[bytes]:
+def lines_of(path: Path, trouble: list[str]) -> Iterator[bytes]:
     """The lines of a file; one whose packed end is missing ends early, which is told in `trouble`."""
     try:
         with closing(_opened(path)) as handle:
@@ -180,7 +180,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _first_instant(path: Path) -> float | None:
-    for raw in _lines(path, []):
+    for raw in lines_of(path, []):
         mark = journal.MARK.match(raw[: journal.MARK_BYTES])
         if mark is not None:
             return float(mark[2])

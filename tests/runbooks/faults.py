@@ -204,10 +204,9 @@ async def _at_the_limit(stage: Stage) -> None:
     ]
 
 
-async def _forgotten_floor(stage: Stage) -> None:
-    """Somebody held replicas for a load test that is over; who has more than before has nothing to do."""
-    stage.words |= {"MODEL": "code", "OVERRIDE": "load-test"}
-    await _override(stage, "load-test", {"kind": "floor", "target": {"model": "code"}, "replicas": 5, "reason": "test"})
+async def _nothing_to_do(stage: Stage) -> None:
+    """A model has more replicas than its users need, and nobody else needs its GPUs."""
+    stage.words |= {"MODEL": "code", "LESS": "4"}
     stage.cluster.dials["code"].turn(1.0, stage.clock.now())
 
     def idle() -> list[str]:
@@ -328,7 +327,7 @@ FAULTS = (
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
     Fault("RebalancerGpuPowerHigh", _at_the_limit, r"a100"),
     Fault("RebalancerGpuBusy", _in_full_use, r"chat"),
-    Fault("RebalancerGpuIdle", _forgotten_floor, r"floor.*builder|builder.*floor", times=720.0),  # 2 h are 10 s
+    Fault("RebalancerGpuIdle", _nothing_to_do, r"code +\d+ +5 +5", times=720.0),  # 2 h are 10 s
     Fault("RebalancerLatencyAboveSlo", _both_surge, r"short of \d+ replica.*\nlate +.*replicas of work on", _both_calm),
     Fault("RebalancerPodsPending", _scaled_beyond_room, r"chat +\d+ +\d+ +\d+ +[1-4] "),
     Fault("RebalancerPolicyRefused", _bad_policy, r"maxReplicas", _good_policy),

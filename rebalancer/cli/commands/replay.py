@@ -10,6 +10,8 @@ from rebalancer.cli.failure import DIFFERS, DONE, FAILED, USAGE, Failed
 from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalancer.domain.policy import Policy
     from rebalancer.loop.replay import Replay
 
@@ -17,7 +19,9 @@ SHOWN = 5
 
 
 def command(
-    journals: Annotated[list[Path], typer.Argument(help="Journal files, oldest first.", metavar="JOURNAL...")],
+    journals: Annotated[
+        list[Path], typer.Argument(help="Journal files, oldest first, or a bundle.", metavar="JOURNAL...")
+    ],
     policy: Annotated[Path | None, typer.Option(help="Decide by this policy instead of the recorded ones.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
@@ -42,7 +46,11 @@ def command(
     return FAILED if other is None else DIFFERS
 
 
-def _lines(path: Path) -> list[bytes]:
+def _lines(path: Path) -> "Iterable[bytes]":
+    from rebalancer.cli.commands.bundle.archive import is_bundle, journal_lines
+
+    if is_bundle(path):
+        return journal_lines(path)
     try:
         with path.open("rb") as file:
             return file.readlines()
