@@ -64,10 +64,8 @@ def test_what_gpus_cost_is_told_where_their_pool_has_a_price() -> None:
     for at in (NOW, NOW + 10.0):
         books.see(inventory(replace(a_snapshot(policy, {"a": 2}, work={"a": 2.0}), at=at), policy), 60.0)
     told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_cost_usd_total")
-    assert told == {
-        ("a", "a100", "borrowed", "red"): pytest.approx(0.02),
-        ("", "a100", "free", ""): pytest.approx(0.06),
-    }
+    cents = {("a", "a100", state, "red"): usd for state, usd in (("owned-busy", 1), ("owned-idle", 0), ("borrowed", 1))}
+    assert {held: 100 * usd for held, usd in told.items()} == pytest.approx(cents | {("", "a100", "free", ""): 6})
 
 
 def test_latency_is_told_while_it_may_vote_and_the_slo_by_every_name_that_engines_use() -> None:
