@@ -26,7 +26,7 @@ from rebalancer.state.outlook.rule import (
     UNKNOWN_WORK_OF_ONE,
     WORK_OF_ONE_SECONDS,
 )
-from rebalancer.state.outlook.shift import shift_of_means, usual_of
+from rebalancer.state.outlook.shift import learnt_usual, shift_of_means, usual_of
 from rebalancer.state.outlook.value import Standing
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
 from rebalancer.state.rings import SPAN_SECONDS, Rings
@@ -95,6 +95,7 @@ class Book:
         """Forgets a column that another model has now."""
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
+        self._beta[column], self._usual[:, column] = 0.0, 0.0
 
     def restore(self, rings: Rings, outlooks: Mapping[int, Outlook]) -> None:
         """Outlooks of before a start, by column; they stand until they are renewed, and `resume` says when that is."""
@@ -113,8 +114,10 @@ class Book:
                 by_second.setdefault(int(one.at), []).append(place)
         for second, places in by_second.items():
             mine, stood = group.columns[places], group.standing.of(np.array(places))
-            ladder = remembered(rings, mine, HOUR_SECONDS, self._each[mine], second).ladder(HOUR_SECONDS)
+            past = remembered(rings, mine, HOUR_SECONDS, self._each[mine], second)
+            ladder = past.ladder(HOUR_SECONDS)
             self._slow[:, mine] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+            self._usual[:, mine] = usual_of([self.learned[column] for column in mine.tolist()], ladder, past.each)
             self._made(mine, stood, second)
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
@@ -165,7 +168,7 @@ class Book:
                 for column, one in zip(columns.tolist(), told, strict=True):
                     self.learned[column] = one
                 self._beta[columns] = [one.beta for one in told]
-                self._usual[:, columns] = usual_of(told)
+                self._usual[:, columns] = learnt_usual(told, self._usual[:, columns])
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """The figures for a curve from now: the last five minutes afresh, the slow means at most a minute old."""
@@ -190,6 +193,7 @@ class Book:
         past = remembered(rings, columns, max(span, _reach(learned, end)), self._each[columns], end)
         ladder = past.ladder(terms.past_seconds)
         self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+        self._usual[:, columns] = usual_of(learned, ladder, past.each)
         standing, service = group.standing, group.service
         some = standing.of(places)
         serving, priority = service.serving.of(places), service.priority[places]

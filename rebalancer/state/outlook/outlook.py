@@ -34,7 +34,7 @@ from rebalancer.state.outlook.rule import (
     UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import Shift, shift
+from rebalancer.state.outlook.shift import Shift, shift, usual_of
 from rebalancer.state.outlook.value import Serving, Standing, capacities, late_and_left
 
 
@@ -127,7 +127,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
     told = base(ladder, NOW)
     ahead = _ahead(past, ladder, learned, told, terms)
     known = ~np.isnan(told.base[0])
-    shifted = shift(ladder, ahead.level, learned)
+    shifted = shift(ladder, ahead.level, learned, usual_of(learned, ladder, past.each))
     lanes, replays = paths(ahead, shifted)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     middle = usual(ladder)

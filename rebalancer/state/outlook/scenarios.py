@@ -5,7 +5,7 @@ error that a forecast made then would have had, at every horizon, bursts and all
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     lanes = [_replayed(ahead, known, hist, everybody, ahead.level)]
     young = (known.usable < PRIOR_UNTIL_ANCHORS).nonzero()[0]
     if len(young):
-        lanes.append(_prior(ahead, young, known.usable[young]))
+        lanes.append(_prior(ahead, young, known.usable[young], ahead.level[young]))
     total = _total(lanes, ahead.past.models)
     periodic = np.flatnonzero([one.rho > 0.0 for one in ahead.learned])
     if len(periodic):
@@ -67,15 +67,27 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     if len(rare):
         lanes.append(_rare(ahead, rare))
         total = _total(lanes, ahead.past.models)
-    moved = ((shifted.p >= SHIFT_LEAST) & (known.usable >= SHIFT_ANCHORS)).nonzero()[0]
-    if len(moved):
-        again = _replayed(ahead, known, hist, moved, shifted.level[moved])
-        factor = shifted.p / (1.0 - shifted.p) * total
-        share = known.weight.sum(axis=0)
-        factor = np.divide(factor, share, out=np.zeros_like(factor), where=share > 0.0)
-        lanes.append(Paths(again.work, again.model, again.weight * factor[again.model], again.level))
-        total = _total(lanes, ahead.past.models)
-    return _joined(lanes, total), known
+    lanes += _shifted(ahead, known, hist, shifted, total)
+    return _joined(lanes, _total(lanes, ahead.past.models)), known
+
+
+def _shifted(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], shifted: Shift, total: F64) -> list[Paths]:
+    """The same paths from the level since a shift, with its odds times the `total` weight of those from the old one.
+
+    Of a model with too few replays they are those of chance.
+    """
+    moves = shifted.p >= SHIFT_LEAST
+    replayed = (moves & (known.usable >= SHIFT_ANCHORS)).nonzero()[0]
+    young = (moves & (known.usable < SHIFT_ANCHORS)).nonzero()[0]
+    again = []
+    if len(replayed):
+        again.append(_replayed(ahead, known, hist, replayed, shifted.level[replayed]))
+    if len(young):
+        again.append(_prior(ahead, young, known.usable[young], shifted.level[young]))
+    factor = shifted.p / (1.0 - shifted.p) * total
+    share = _total(again, ahead.past.models)
+    factor = np.divide(factor, share, out=np.zeros_like(factor), where=share > 0.0)
+    return [replace(one, weight=one.weight * factor[one.model]) for one in again]
 
 
 def _replayed(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models: I64, level_now: F64) -> Paths:
@@ -100,9 +112,9 @@ def _replayed(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models
     return lanes if lanes.weight.all() else _kept(lanes, np.flatnonzero(lanes.weight))
 
 
-def _prior(ahead: Ahead, models: I64, usable: I64) -> Paths:
-    """Six paths of a common dispersion, until the model has half an hour of its own."""
-    now, steps = ahead.level[models], ahead.steps
+def _prior(ahead: Ahead, models: I64, usable: I64, now: F64) -> Paths:
+    """Six paths of a common dispersion around the level `now`, until the model has half an hour of its own."""
+    steps = ahead.steps
     spread = np.sqrt(PRIOR_DISPERSION * now * ahead.step_seconds * ahead.each[models])
     z = normals(PRIOR_PATHS, steps).T
     work = np.maximum(0.0, now[:, np.newaxis] * ahead.step_seconds + spread[:, np.newaxis] * z[:, np.newaxis, :])

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.learned import Excesses, Learned
-from rebalancer.state.outlook.past import F64, NOW, Ladder, Rungs
+from rebalancer.state.outlook.past import F64, NOW, RUNG_SECONDS, Ladder, Rungs
 from rebalancer.state.outlook.rule import (
+    DISPERSION_SECONDS,
     GROWS_ON,
     GROWS_ON_TOGETHER,
+    LEAST_BINS,
     LEAST_LEVEL,
     LEAST_POINTS,
     QUANTUM,
@@ -22,6 +24,7 @@ from rebalancer.state.outlook.rule import (
     SHIFT_LEAST_TIMES,
     SHIFT_LIKE,
     SHIFT_MOST,
+    SHIFT_PRIOR_DISPERSION,
     SHIFT_PRIOR_ENDS,
     SHIFT_PRIOR_LASTS,
     SHIFT_TYPICAL,
@@ -29,10 +32,12 @@ from rebalancer.state.outlook.rule import (
     SHIFT_WINDOWS_SECONDS,
     SINCE_ERRORS,
     SINCE_SECONDS,
+    UNKNOWN_WORK_OF_ONE,
 )
 
 TO_DEVIATION = 1.4826  # of a median of absolute values, where they are normal
 LEAST_TYPICAL = 0.001
+BEFORE_A_SHIFT = SHIFT_WINDOWS_SECONDS[-1] // RUNG_SECONDS
 
 
 class Shift(NamedTuple):
@@ -100,10 +105,9 @@ def _median(of: F64) -> F64:
     return middle
 
 
-def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
-    """Whether each model's level has shifted by now, the end of the past. `levels`: (models,)."""
+def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+    """Whether each model's level has shifted by now, the end of the past. `levels`: (models,), `usual`: `usual_of`."""
     rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
-    usual = usual_of(learned)
     found = shift_of_means(rates, levels, learned, usual)
     moved = np.flatnonzero(found.p >= SHIFT_LEAST)
     if not len(moved):
@@ -136,10 +140,50 @@ def level_since(means: F64, levels: F64, usual: F64) -> F64:
     return np.maximum(found, LEAST_LEVEL)
 
 
-def usual_of(learned: Sequence[Learned]) -> F64:
-    """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (windows, models)."""
-    of = [window.typical for one in learned for window in one.excesses]
-    return np.array(of).reshape(-1, len(SHIFT_WINDOWS_SECONDS)).T
+def usual_of(learned: Sequence[Learned], ladder: Ladder, each: F64) -> F64:
+    """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (windows, models): learnt, else `usual_at_first`."""
+    if all(window.typical for one in learned for window in one.excesses):
+        return learnt_usual(learned, np.zeros(()))
+    return learnt_usual(learned, usual_at_first(ladder, each))
+
+
+def learnt_usual(learned: Sequence[Learned], otherwise: F64) -> F64:
+    """The usual excess that was learnt, `otherwise` where there is none yet; (windows, models)."""
+    known = np.array([window.typical for one in learned for window in one.excesses])
+    known = known.reshape(-1, len(SHIFT_WINDOWS_SECONDS)).T
+    usual: F64 = np.where(known > 0.0, known, otherwise)
+    return usual
+
+
+def usual_at_first(ladder: Ladder, each: F64) -> F64:
+    """The usual excess over each of `SHIFT_WINDOWS_SECONDS` of models that have none learnt yet, (windows, models).
+
+    Work of variance D x level per second has means over a window that stand off the level by sqrt(D / window), in
+    square roots of the level. D is that of requests which come by chance, or the `roughness` seen, if that is more.
+    `each`: replica-seconds per request, (models,), 0 where nobody counts requests.
+    """
+    each = np.where(each > 0.0, each, UNKNOWN_WORK_OF_ONE)
+    spread = np.maximum(SHIFT_PRIOR_DISPERSION * each, roughness(ladder))
+    usual: F64 = np.sqrt(spread / np.array(SHIFT_WINDOWS_SECONDS)[:, np.newaxis])
+    return usual
+
+
+def roughness(ladder: Ladder) -> F64:
+    """Variance per second over mean of what came in the five minutes before the last one; (models,), in replicas.
+
+    From the differences of rates 10 s apart (von Neumann's estimate): a step or a ramp among them is no roughness, and
+    a surge in its fifth minute would lose by it what it has. 10 where fewer than six such rates are known.
+    """
+    rungs = slice(-(BEFORE_A_SHIFT + DISPERSION_SECONDS // RUNG_SECONDS) - 1, -BEFORE_A_SHIFT)
+    seen, work = (of[rungs][1:] - of[rungs][:-1] for of in (ladder.seen, ladder.work))
+    known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
+    rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
+    both = known[1:] & known[:-1]
+    number, mean = both.sum(axis=0), rates.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    variance = (np.diff(rates, axis=0) ** 2 * both).sum(axis=0) / (2.0 * np.maximum(number, 1))
+    enough = (number + 1 >= LEAST_BINS) & (mean > 0.0)
+    rough: F64 = RUNG_SECONDS * np.divide(variance, mean, out=np.ones(mean.shape), where=enough)
+    return rough
 
 
 def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:

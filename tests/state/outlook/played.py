@@ -27,7 +27,7 @@ from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import F64, I64, NOW
 from rebalancer.state.outlook.rule import HOUR_SECONDS, LEARN_EVERY_SECONDS, WORK_OF_ONE_SECONDS, step_seconds
-from rebalancer.state.outlook.shift import shift
+from rebalancer.state.outlook.shift import shift, usual_of
 from rebalancer.state.rings import SPAN_SECONDS
 
 
@@ -124,7 +124,7 @@ class Played:
         beta = np.array([one.beta for one in self._learned])
         now = level(base(ladder, NOW), beta)[0]
         standing = self._standing(seen, np.arange(count))
-        p = shift(ladder, now, self._learned).p
+        p = shift(ladder, now, self._learned, usual_of(self._learned, ladder, past.each)).p
         glance = Glance(standing.ready, standing.starting, standing.backlog, now, p, np.full(count, seen.now))
         if self._then is None:
             self._then = glance

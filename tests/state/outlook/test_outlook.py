@@ -13,7 +13,7 @@ from rebalancer.state.outlook.level import base, level, usual
 from rebalancer.state.outlook.outlook import Service
 from rebalancer.state.outlook.past import NOW
 from rebalancer.state.outlook.scenarios import paths
-from rebalancer.state.outlook.shift import shift
+from rebalancer.state.outlook.shift import shift, usual_of
 from rebalancer.state.outlook.value import capacities, costs
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import TERMS, ahead_of, bursty, past_of, service, serving, standing
@@ -36,7 +36,9 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
     assert found is not None
     ladder = past.ladder(9000)
     now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
-    of, _ = paths(ahead_of(past, 75, 2, list(learned)), shift(ladder, now, learned))
+    of, _ = paths(
+        ahead_of(past, 75, 2, list(learned)), shift(ladder, now, learned, usual_of(learned, ladder, past.each))
+    )
     tried = (2, 3, 4, 5, 6, 7, 8, 9, 12)
     each = costs(of, capacities(there, np.array(tried)[:, np.newaxis], 75, 2, 60), there.backlog, serving(1), 2)
     assert (found.least, len(found.values), found.current) == (2, 11, 6)

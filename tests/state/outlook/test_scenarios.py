@@ -62,6 +62,20 @@ def test_a_model_younger_than_its_neighbours_replays_only_what_it_has_seen() -> 
     assert known.usable.tolist() == [31, 1 + (1000 - H - 60) // 120]
 
 
+def test_of_a_model_with_too_few_replays_a_shift_is_played_by_the_paths_that_stand_in() -> None:
+    ahead = ahead_of(past_of(bursty(400)), STEPS)
+    level = ahead.level
+    moved = Shift(np.array([0.75]), 3.0 * level, np.zeros(1), np.zeros(1))
+    found, known = paths(ahead, moved)
+    still, _ = paths(ahead, calm())
+    assert known.usable[0] == 2
+    assert len(found.model) == len(still.model) + 6
+    again = found.level == 3.0 * level[0]
+    assert found.weight[again].sum() == pytest.approx(0.75)
+    mean = (found.work[:, again].mean(axis=0) * found.weight[again]).sum() / found.weight[again].sum()
+    assert mean == pytest.approx(3.0 * level[0] * DT, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("seconds", "replayed", "each"), [(205, 0, 0.5), (400, 2, 0.5), (1000, 7, 2.5 / 7), (2050, 16, 0.0)]
 )

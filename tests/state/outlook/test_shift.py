@@ -1,5 +1,6 @@
 """Whether an excess is a burst or a new level."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
-from rebalancer.state.outlook.past import NOW
+from rebalancer.state.outlook.past import NOW, Ladder
 from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS, SINCE_SECONDS
-from rebalancer.state.outlook.shift import level_since, probability, shift, shift_of_means
+from rebalancer.state.outlook.shift import Shift, level_since, probability, shift, shift_of_means, usual_of
 from tests.state.outlook import plain
-from tests.state.outlook.ahead import bursty, past_of
+from tests.state.outlook.ahead import past_of
 
 COLD, HORIZON = 60, 150
 T = 13_000
@@ -71,11 +72,17 @@ def test_its_probability_is_the_share_of_such_excesses_that_outlived_a_start(
     assert probability(x, told) == pytest.approx(plain.shift_probability(x, pairs))
 
 
+def usual_excess(ladder: Ladder, learned: Sequence[Learned]) -> np.ndarray:
+    return usual_of(learned, ladder, np.full(len(learned), 0.5))
+
+
 def test_an_ordinary_minute_is_no_shift() -> None:
     work = with_bursts()
     ladder = past_of(work[np.newaxis]).ladder(4000)
     learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
-    found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+    found = shift(
+        ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
+    )
     assert found.p[0] == 0.0
     assert found.times_usual[0] < 6.0
 
@@ -88,7 +95,9 @@ def test_a_rise_is_as_likely_to_last_as_earlier_ones_were(stays: int, least: flo
     learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
     work[-60:] *= 5
     ladder = past_of(work[np.newaxis]).ladder(4000)
-    found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+    found = shift(
+        ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
+    )
     assert found.times_usual[0] >= 6.0
     assert least <= found.p[0] <= most
     assert found.level[0] == pytest.approx(work[-60:].mean(), rel=0.1)
@@ -101,16 +110,54 @@ def test_an_unheard_of_excess_counts_as_lasting_and_downwards_too() -> None:
         work = calm.copy()
         work[-60:] *= factor
         ladder = past_of(work[np.newaxis]).ladder(4000)
-        found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+        found = shift(
+            ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
+        )
         assert found.p[0] > 0.8
         assert (found.level[0] > 4.0) == (factor > 1.0)
 
 
-def test_before_anything_was_learnt_there_is_no_shift() -> None:
-    work = with_bursts(last=60)[np.newaxis]
-    ladder = past_of(work).ladder(4000)
-    nothing = learn(past_of(bursty(600)), COLD, HORIZON)
-    assert shift(ladder, np.array([4.0]), nothing).p[0] == 0.0
+def young(work: np.ndarray, each: float) -> Shift:
+    """What is made of the end of the work of a model of which nothing is learnt yet."""
+    ladder, nothing = past_of(work[np.newaxis]).ladder(4000), [Learned()]
+    now = level(base(ladder, NOW), np.zeros((1, 3)))[0]
+    return shift(ladder, now, nothing, usual_of(nothing, ladder, np.array([each])))
+
+
+def requests(seconds: int, per_second: float, each: float, chance: np.random.Generator) -> np.ndarray:
+    """Work of requests that come by chance, each of exponential work."""
+    return each * chance.standard_gamma(chance.poisson(per_second, seconds))
+
+
+def test_before_anything_was_learnt_a_step_is_held_against_requests_that_come_by_chance() -> None:
+    chance = np.random.default_rng(3)
+    before = requests(420, 10.0, 0.4, chance)
+    calm, step = young(before, 0.4), young(np.concatenate([before, requests(30, 40.0, 0.4, chance)]), 0.4)
+    assert calm.p[0] == 0.0
+    assert step.p[0] > 0.8
+    assert step.level[0] > 2 * 4.0
+
+
+def test_before_anything_was_learnt_a_model_whose_requests_come_in_heaps_is_not_believed_to_have_shifted() -> None:
+    chance = np.random.default_rng(4)
+    for _ in range(50):
+        heaps = np.where(chance.random(600) < 0.02, chance.gamma(2.0, 100.0, 600), 0.0)
+        assert young(heaps, 0.4).p[0] < 0.2
+
+
+def test_a_surge_in_its_third_minute_is_still_one_before_anything_was_learnt() -> None:
+    chance = np.random.default_rng(5)
+    before = requests(420, 8.0, 0.4, chance)
+    for seconds in (60, 120, 150):
+        surge = np.concatenate([before, requests(seconds, 32.0, 0.4, chance)])
+        assert young(surge, 0.4).p[0] > 0.5
+
+
+def test_without_counted_requests_the_usual_excess_is_that_of_requests_of_a_replica_second() -> None:
+    ladder = past_of(np.full((1, 600), 4.0)).ladder(4000)
+    unknown, one = (usual_of([Learned()], ladder, np.array([each])) for each in (0.0, 1.0))
+    assert unknown == pytest.approx(one)
+    assert one[:, 0] == pytest.approx([np.sqrt(9.0 / window) for window in SHIFT_WINDOWS_SECONDS])
 
 
 def since(rate: np.ndarray, level: float, usual: float = 0.3) -> float:
@@ -160,7 +207,7 @@ def effective(work: np.ndarray) -> float:
     learned = learn(past_of(work[np.newaxis, : len(work) // 300 * 300]), COLD, HORIZON)
     ladder = past_of(work[np.newaxis]).ladder(4000)
     now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
-    found = shift(ladder, now, learned)
+    found = shift(ladder, now, learned, usual_excess(ladder, learned))
     return float(now[0] + found.p[0] * (found.level[0] - now[0]))
 
 
