@@ -140,7 +140,12 @@ def seal(what: Enclosed, *, anonymous: bool) -> Sealed:
         left = redacted(what.lines, rewrite)
         told += _of_journal(left)
         files[JOURNAL] = b"".join(left.lines)
-        files[TRAFFIC] = _traffic(files[JOURNAL])
+        try:
+            files[TRAFFIC] = _traffic(files[JOURNAL])
+        except ModuleNotFoundError as missing:  # the service's image is without the simulator
+            told.append(
+                f"{TRAFFIC}: {missing.name} is not installed here (rebalancer[sim]): it replays, nothing to simulate"
+            )
     files[README] = _readme(files, told).encode()
     return Sealed(files, told)
 
