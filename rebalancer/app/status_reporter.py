@@ -32,6 +32,7 @@ from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.figures import (
+    latency_figures,
     ledger_figures,
     notice_figures,
     plan_figures,
@@ -270,6 +271,7 @@ class StatusReporter:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._cycle_ports.memory)
             yield from start_figures(known)
+            yield from latency_figures(known, self._cycle_ports.policy)
             yield from ledger_figures(self._cycle_ports.books, self._cycle_ports.policy)
             yield from prediction_figures(self.predictions.known, self._cycle_ports.policy)
         if self.plan is not None:

@@ -8,6 +8,7 @@ import typer
 from rebalancer.cli.commands import (
     aggregate,
     bridge,
+    bundle,
     completion,
     config,
     demo,
@@ -57,6 +58,7 @@ app.command("observe")(observe.command)
 app.command("run")(run_service.command)
 app.command("bridge")(bridge.command)
 app.command("aggregate")(aggregate.command)
+app.command("bundle")(bundle.command)
 app.command("replay")(replay.command)
 app.command("report")(report.command)
 app.command("simulate")(simulate.command)

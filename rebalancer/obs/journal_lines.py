@@ -1,9 +1,10 @@
-"""The lines of a journal as it lies there: a folder, a file, standard input; plain, gzipped or packed by zstd.
+"""The lines of a journal as it lies there: a folder, a file, standard input; plain, gzipped, packed by zstd, a bundle.
 
 What packed a file is seen by its first bytes, whatever it is called.
 """
 
 import gzip
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -17,6 +18,9 @@ from rebalancer.obs.journal_files import PATTERN
 
 STANDARD_INPUT = Path("-")
 GZIPPED, BY_ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes
+BUNDLE = "rebalancer-bundle"  # the folder in the archive that `rebalancer bundle` writes
+JOURNAL = "journal/journal-000001.jsonl"  # the journal in it
+TAR, MAGIC = slice(257, 262), b"ustar"  # of the first block of an archive
 PACKED = ("", ".gz", ".zst")  # how the names of a folder's files may end
 
 
@@ -63,7 +67,7 @@ def lines_of(path: Path, lost: Callable[[str], None] = lambda _: None) -> Iterat
             yield from handle
     except ModuleNotFoundError:
         lost(f"{path.name} is packed by zstd: unpack it (zstd -d {path.name}), or pip install 'rebalancer[sim]'")
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         lost(f"{path.name} cannot be read to its end ({why})")
 
@@ -75,8 +79,19 @@ def _opened(path: Path) -> BufferedReader:
 def _unpacked(raw: BufferedReader) -> BinaryIO:
     begin = raw.peek(len(BY_ZSTD))
     if begin.startswith(GZIPPED):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+        unzipped = gzip.GzipFile(fileobj=raw)
+        return _of_bundle(unzipped) if unzipped.peek(TAR.stop)[TAR] == MAGIC else cast("BinaryIO", unzipped)
     return _by_zstd(raw) if begin.startswith(BY_ZSTD) else raw
+
+
+def _of_bundle(unzipped: gzip.GzipFile) -> BinaryIO:
+    """Raises OSError where the archive has no journal."""
+    archive = tarfile.open(fileobj=unzipped, mode="r|")  # noqa: SIM115  # who asks closes what is below
+    for entry in archive:
+        content = archive.extractfile(entry) if entry.name == f"{BUNDLE}/{JOURNAL}" else None
+        if content is not None:
+            return cast("BinaryIO", content)
+    raise OSError(f"an archive without {BUNDLE}/{JOURNAL}")
 
 
 def _by_zstd(raw: BufferedReader) -> BinaryIO:

@@ -1,6 +1,7 @@
 """The symptom of each alert, what is read then, and what comes close to it without being it."""
 
 from tests.alerts.story import Case, Fired, Series, always, told
+from tests.alerts.workload_cases import WORKLOAD_CASES
 
 B = {"model": "b"}
 
@@ -9,33 +10,12 @@ def replicas(**states: str) -> Series:
     return {f'rebalancer_model_replicas{{model="b",state="{state}"}}': values for state, values in states.items()}
 
 
-def gpu(used: float, free: float, labels: str) -> Series:
-    return {
-        f'DCGM_FI_DEV_FB_USED{{gpu="3",Hostname="gpu-1",{labels}}}': told(used, 1000),
-        f'DCGM_FI_DEV_FB_FREE{{gpu="3",Hostname="gpu-1",{labels}}}': told(free, 79000),
-    }
-
-
-def vllm(kv_cache: float, waiting: float) -> Series:
-    return {
-        'vllm:kv_cache_usage_perc{namespace="serving",pod="llama-0"}': told(kv_cache, 0.4),
-        'vllm:num_requests_waiting{namespace="serving",pod="llama-0"}': told(waiting),
-    }
-
-
-OURS = 'namespace="monitoring",pod="dcgm-x",exported_namespace="serving",exported_pod="sdxl-0"'
-VLLMS = 'namespace="monitoring",pod="dcgm-x",exported_namespace="serving",exported_pod="llama-0"'
-KEPT = 'namespace="serving",pod="sdxl-0"'  # Prometheus kept the exporter's labels
-GPU_OF_SDXL = {"namespace": "serving", "pod": "sdxl-0", "hostname": "gpu-1", "gpu": "3"}
-FULL_GPU = "serving/sdxl-0 (GPU 3 of gpu-1) uses 97.5% of its GPU memory, or of its KV cache and requests wait."
-
 UP = "rebalancer_build_info"
 LED = 110  # samples: one leads until 6.5 minutes before the story looks, the other one from then on
 PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_seconds"
 CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
-TEMPERATURE = 'DCGM_FI_DEV_GPU_TEMP{gpu="3",hostname="gpu-1",namespace="serving",pod="sdxl-0"}'
 
 
 CASES = (
@@ -256,34 +236,5 @@ CASES = (
         ),
         ({PINNED.format("held"): told(3), UP + '{write_mode="act"}': always(1)},),
     ),
-    Case(
-        "RebalancerGpuMemoryHigh",
-        gpu(78000, 2000, OURS),
-        Fired(GPU_OF_SDXL, FULL_GPU),
-        (
-            gpu(40000, 40000, OURS),  # used / free would say 100 %
-            {**gpu(78000, 2000, VLLMS), **vllm(0.6, 5)},  # what vLLM takes at its start
-            vllm(0.99, 0),  # a full cache that nobody waits for is a good cache
-        ),
-    ),
-    Case("RebalancerGpuMemoryHigh", gpu(78000, 2000, KEPT), Fired(GPU_OF_SDXL, FULL_GPU), (gpu(74000, 6000, KEPT),)),
-    Case(
-        "RebalancerGpuMemoryHigh",
-        {**gpu(78000, 2000, VLLMS), **vllm(0.99, 12)},
-        Fired(
-            {"namespace": "serving", "pod": "llama-0"},
-            "serving/llama-0 uses 99% of its GPU memory, or of its KV cache and requests wait.",
-        ),
-        (vllm(0.94, 12),),
-    ),
-    Case(
-        "RebalancerGpuTemperatureHigh",
-        {TEMPERATURE: told(88, 60)},
-        Fired(
-            GPU_OF_SDXL,
-            "The GPU of serving/sdxl-0 (GPU 3 of gpu-1) has 88 degrees Celsius; above 85 GPUs begin to throttle, and "
-            "replicas on them carry less than planned.",
-        ),
-        ({TEMPERATURE: told(85, 60)}, {TEMPERATURE: told(95, 60, samples=25)}),
-    ),
+    *WORKLOAD_CASES,
 )

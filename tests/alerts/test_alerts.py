@@ -46,7 +46,9 @@ def test_it_fires_on_its_symptom_with_the_numbers_not_on_the_near_miss_and_ends(
         "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
     }
     fired = {"exp_labels": {**case.fired.labels, "severity": alert.severity}, "exp_annotations": annotations}
-    stories = story_file(str(RULES), case.alert, [(case.symptom, [fired]), *((near, []) for near in case.near)])
+    stories = story_file(
+        str(RULES), case.alert, [(case.symptom, [fired]), *((near, []) for near in case.near)], case.step_seconds
+    )
     file = tmp_path / "story.yaml"
     file.write_text(json.dumps(stories))
     run(promtool, "test", "rules", file)

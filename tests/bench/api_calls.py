@@ -22,7 +22,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.broker import EmbeddedBroker
 from rebalancer.settings.service import ServiceSettings
-from tests.bench.kubernetes import _fill
+from tests.bench.kubernetes import fill
 from tests.bench.scale import Scale
 
 SETTLED_SECONDS, COUNTED_SECONDS = 20.0, 60.0
@@ -45,7 +45,7 @@ class Counting(EmbeddedKubernetes):
 async def measured(models: int) -> dict[tuple[str, str], float]:
     """Requests a minute by replica and verb."""
     clock, store = RealClock(), Store(RealClock())
-    _fill(store, models, 1)
+    fill(store, models, 1)
     scale = Scale(models, pools=1)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

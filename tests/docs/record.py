@@ -12,7 +12,7 @@ from typing import Any
 from rebalancer.domain.codec import from_bytes
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.loop.replay import Replay, turns
+from rebalancer.obs.journal_reading import JournalRead, turns
 from tests.docs.pictures import RECORDED
 
 LEAD_SECONDS = 10.0
@@ -23,8 +23,7 @@ KINDS = {"release": "release", "grant": "grant"}
 
 def recorded(journal: Path) -> dict[str, Any]:
     """As `tests.docs.pictures.Recorded`. Raises StopIteration where the journal has no such story."""
-    with journal.open("rb") as lines:
-        cycles = [(turn.snapshot, from_bytes(turn.plan, Plan)) for turn in turns(lines, Replay())]
+    cycles = [(turn.snapshot, from_bytes(turn.plan, Plan)) for turn in turns([journal], JournalRead())]
     first = next(
         seen
         for seen, plan in cycles

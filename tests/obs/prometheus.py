@@ -1,9 +1,10 @@
 """A real Prometheus on loopback that scrapes what it is told to, each second."""
 
 import json
+import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,13 @@ class Prometheus:
         self.url = url
 
     def ask(self, path: str, **parameters: str) -> Any:  # noqa: ANN401  any JSON
-        """`data` of an API answer."""
+        """`data` of an API answer; a question that it refuses fails the test with its words."""
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-        with self._open(f"/api/v1/{path}{query}") as reply:
-            return json.load(reply)["data"]
+        try:
+            with self._open(f"/api/v1/{path}{query}") as reply:
+                return json.load(reply)["data"]
+        except urllib.error.HTTPError as refused:
+            pytest.fail(f"{parameters or path}: {refused.read().decode()}")
 
     def _open(self, path: str) -> Any:  # noqa: ANN401  urllib says no more
         return urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS)  # noqa: S310  our own http address
@@ -46,9 +50,15 @@ class Prometheus:
 
 @contextmanager
 def prometheus(
-    folder: Path, targets: Mapping[str, Sequence[Mapping[str, object]]], rules: Sequence[Path] = ()
+    folder: Path,
+    targets: Mapping[str, Sequence[Mapping[str, object]]],
+    rules: Sequence[Path] = (),
+    honoring: Collection[str] = (),
 ) -> Iterator[Prometheus]:
-    """Started with `static_configs` by job; skips the test where there is none. Blocks."""
+    """Started with `static_configs` by job; skips the test where there is none. Blocks.
+
+    `honoring`: jobs of which the exporter's labels are kept where Prometheus has the same.
+    """
     try:
         binary = program("prometheus")
     except Missing as missing:
@@ -57,7 +67,10 @@ def prometheus(
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(path) for path in rules],
-        "scrape_configs": [{"job_name": job, "static_configs": list(static)} for job, static in targets.items()],
+        "scrape_configs": [
+            {"job_name": job, "static_configs": list(static), "honor_labels": job in honoring}
+            for job, static in targets.items()
+        ],
     }
     (folder / "prometheus.yml").write_text(json.dumps(config))
     found = Prometheus(f"http://127.0.0.1:{port}")

@@ -13,11 +13,11 @@ from rebalancer.ledger.books import ALL_TIME, Books
 from rebalancer.ledger.inventory import inventory
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import GUARDS, KUBE_ERRORS, METRICS, REASONS
-from rebalancer.obs.metrics.figures import ledger_figures, notice_figures, plan_figures, start_figures
+from rebalancer.obs.metrics.figures import latency_figures, ledger_figures, notice_figures, plan_figures, start_figures
 from rebalancer.obs.metrics.metric import COUNTER, Metric
 from rebalancer.planning import plan
 from rebalancer.planning.guards.guards import GUARDS as JUDGES
-from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
+from tests.builders import NOW, a_model, a_notice, a_policy, a_pool, a_snapshot
 
 UNITS = {"seconds", "replicas", "gpus"}  # base units that a name may carry
 
@@ -55,6 +55,28 @@ def test_gpu_seconds_are_told_by_who_held_them_and_never_of_who_left_the_policy(
     }
     left = shown(Metrics().text(ledger_figures(books, a_policy(a_model("b")))), "rebalancer_gpu_seconds_total")
     assert {model for model, *_ in left} == {"b", ""}
+
+
+def test_what_gpus_cost_is_told_where_their_pool_has_a_price() -> None:
+    pools = (a_pool(price_per_gpu_hour=3.6), a_pool("b200"))
+    policy = a_policy(a_model("a", team="red"), pools=pools)
+    books = Books(ALL_TIME)
+    for at in (NOW, NOW + 10.0):
+        books.see(inventory(replace(a_snapshot(policy, {"a": 2}, work={"a": 2.0}), at=at), policy), 60.0)
+    told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_cost_usd_total")
+    cents = {("a", "a100", state, "red"): usd for state, usd in (("owned-busy", 1), ("owned-idle", 0), ("borrowed", 1))}
+    assert {held: 100 * usd for held, usd in told.items()} == pytest.approx(cents | {("", "a100", "free", ""): 6})
+
+
+def test_latency_is_told_while_it_may_vote_and_the_slo_by_every_name_that_engines_use() -> None:
+    policy = a_policy(a_model("a", aliases=("meta/a",), slo={"latency_seconds": 2.0}, signals={"latency": True}))
+    seen = a_snapshot(policy, {"a": 2}, {"a": {"latency": 1.5}})
+    text = Metrics().text(latency_figures(seen, policy))
+    assert shown(text, "rebalancer_model_latency_seconds") == {("a",): 1.5}
+    slo = shown(text, "rebalancer_model_slo_seconds")
+    assert slo == {("a", name, policy.models[0].namespace): 2.0 for name in ("a", "meta/a")}
+    stale = Metrics().text(latency_figures(replace(seen, at=NOW + 600.0), policy))
+    assert shown(stale, "rebalancer_model_latency_seconds") == {}
 
 
 def test_before_the_first_plan_no_model_is_shown() -> None:

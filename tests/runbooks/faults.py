@@ -23,7 +23,8 @@ Deed = Callable[[Stage], Awaitable[None]]
 class Fault:
     """`cause`: what the output of Diagnosis must match. `repair`: what ends it, None: the page's own commands do.
 
-    `lasts`: it ends by itself after a time that no test waits for.
+    `lasts`: it ends by itself after a time that no test waits for. `times`: how much shorter the alert's waits are;
+    that it waits as long as its rule says is what promtool tests.
     """
 
     alert: str
@@ -31,6 +32,7 @@ class Fault:
     cause: str
     repair: Deed | None = None
     lasts: bool = False
+    times: float = 120.0  # 10 min are 5 s
 
 
 async def _down(stage: Stage) -> None:
@@ -159,17 +161,80 @@ async def _hot(stage: Stage) -> None:
     }
 
 
-async def _memory_full(stage: Stage) -> None:
-    """The engine's memory fills as long as the model has no more replicas than now."""
+def _too_few(stage: Stage) -> Callable[[], bool]:
+    """Whether chat has no more replicas than now, of which it would need one more."""
     stage.words |= {"MODEL": "chat", "NODE": "a100-1", "MORE": "4"}
     chat = len(stage.cluster.world.ready_pods("chat"))
     stage.cluster.dials["code"].turn(1.0, stage.clock.now())
+    return lambda: len(stage.cluster.world.ready_pods("chat")) <= chat
 
-    def shares() -> dict[str, tuple[float, float]]:
-        full = len(stage.cluster.world.ready_pods("chat")) <= chat
-        return {node: (45.0, 0.99 if full and node == "a100-1" else 0.8) for node in stage.cluster.world.nodes}
 
-    stage.gpus.of = shares
+async def _memory_full(stage: Stage) -> None:
+    """The engine's memory fills as long as the model has no more replicas than now."""
+    few = _too_few(stage)
+    stage.gpus.of = lambda: {
+        node: (45.0, 0.99 if few() and node == "a100-1" else 0.8) for node in stage.cluster.world.nodes
+    }
+
+
+def _device(metric: str, value: float, node: str, pod: str) -> str:
+    """A line of an exporter that knows whose GPU it is."""
+    return (
+        f'DCGM_FI_DEV_{metric}{{gpu="1",UUID="GPU-{node}-1",Hostname="{node}",namespace="serving",pod="{pod}"}} {value}'
+    )
+
+
+async def _in_full_use(stage: Stage) -> None:
+    """The GPUs of a model have no time left as long as it has no more replicas than now."""
+    few = _too_few(stage)
+    stage.gpus.more = lambda: [_device("GPU_UTIL", 99.0 if few() else 60.0, "a100-1", "chat-0")]
+
+
+async def _at_the_limit(stage: Stage) -> None:
+    """A rack's power is capped: what runs on one node is held back."""
+    stage.words["NODE"] = "a100-2"
+    stage.gpus.more = lambda: [
+        line
+        for pod in stage.cluster.world.pods.values()
+        if pod.node is not None and pod.node.name == "a100-2"
+        for line in (
+            _device("POWER_USAGE", 299.0, "a100-2", pod.name),
+            _device("POWER_MGMT_LIMIT", 300.0, "a100-2", pod.name),
+        )
+    ]
+
+
+async def _nothing_to_do(stage: Stage) -> None:
+    """A model has more replicas than its users need, and nobody else needs its GPUs."""
+    stage.words |= {"MODEL": "code", "LESS": "4"}
+    stage.cluster.dials["code"].turn(1.0, stage.clock.now())
+
+    def idle() -> list[str]:
+        pods = [pod for pod in stage.cluster.world.pods.values() if pod.name.startswith("code")]
+        return [_device("GPU_UTIL", 1.0 if len(pods) > 4 else 60.0, "a100-1", pod.name) for pod in pods]
+
+    stage.gpus.more = idle
+
+
+async def _scaled_beyond_room(stage: Stage) -> None:
+    """Somebody scaled the model by hand to more than there is room for."""
+    stage.words |= {"MODEL": "chat", "FITS": "3"}
+    await stage.request("PATCH", SCALE.format("chat"), {"spec": {"replicas": 7}}, user="builder")
+
+    def waiting() -> list[str]:
+        lines = []
+        for pod in stage.cluster.world.pods.values():
+            labels = f'namespace="serving",pod="{pod.name}"'
+            lines += [
+                f"kube_pod_created{{{labels}}} 0",
+                f'kube_pod_status_phase{{{labels},phase="Pending"}} {int(pod.node is None)}',
+                f'kube_pod_container_resource_requests{{{labels},resource="nvidia_com_gpu"}} 2',
+            ]
+            if pod.node is None:
+                lines.append(f"kube_pod_status_unschedulable{{{labels}}} 1")
+        return lines
+
+    stage.gpus.more = waiting
 
 
 async def _bad_policy(stage: Stage) -> None:
@@ -286,6 +351,11 @@ FAULTS = (
     Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),
     Fault("RebalancerGpuMemoryHigh", _memory_full, r"chat"),
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
+    Fault("RebalancerGpuPowerHigh", _at_the_limit, r"a100"),
+    Fault("RebalancerGpuBusy", _in_full_use, r"chat"),
+    Fault("RebalancerGpuIdle", _nothing_to_do, r"code +\d+ +5 +5", times=720.0),  # 2 h are 10 s
+    Fault("RebalancerLatencyAboveSlo", _both_surge, r"short of \d+ replica.*\nlate +.*replicas of work on", _both_calm),
+    Fault("RebalancerPodsPending", _scaled_beyond_room, r"chat +\d+ +\d+ +\d+ +[1-4] "),
     Fault("RebalancerPolicyRefused", _bad_policy, r"maxReplicas", _good_policy),
     Fault("RebalancerWritesStopped", _stopped, r"Writes stopped by builder .*bad rollout"),
     Fault("RebalancerObjectsPinned", _back_to_shadow, r"still on 1 object \(scaledobject/serving/image\)"),

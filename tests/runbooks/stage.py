@@ -43,9 +43,13 @@ class Said:
 
 @dataclass
 class Gpus:
-    """What a DCGM exporter would say of each node. `of`: node -> (degrees Celsius, share of memory used)."""
+    """What a DCGM exporter would say of each node. `of`: node -> (degrees Celsius, share of memory used).
+
+    `more`: lines of its, or of kube-state-metrics, about pods.
+    """
 
     of: Callable[[], dict[str, tuple[float, float]]]
+    more: Callable[[], list[str]] = list
 
     async def metrics(self, _: web.Request) -> web.Response:
         """Prometheus scrapes this."""
@@ -57,7 +61,7 @@ class Gpus:
                 f"DCGM_FI_DEV_FB_USED{labels} {share * 80_000}",
                 f"DCGM_FI_DEV_FB_FREE{labels} {(1 - share) * 80_000}",
             ]
-        return web.Response(text="\n".join(lines) + "\n")
+        return web.Response(text="\n".join([*lines, *self.more()]) + "\n")
 
 
 @dataclass

@@ -14,8 +14,6 @@ from tests.runbooks.stage import ALERTS, Said, Stage, a_stage
 from tests.testbed.build import Missing
 from tests.testbed.system import program
 
-# An alert that waits 10 min waits 5 s here; that it waits as long as its rule says is what promtool tests.
-TIMES = 120.0
 NAMES = [fault.alert for fault in FAULTS]
 
 
@@ -47,12 +45,12 @@ def deaf(blockbuster: BlockBuster) -> Iterator[None]:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, deaf: None) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, deaf: None, fault: Fault) -> AsyncIterator[Stage]:
     try:
         program("prometheus")
     except Missing as missing:
         pytest.skip(missing.reason)
-    async with a_stage(tmp_path, TIMES) as stage:
+    async with a_stage(tmp_path, fault.times) as stage:
         yield stage
 
 

@@ -29,7 +29,8 @@ def command(  # one parameter an option
     journals: Annotated[
         list[Path],
         typer.Argument(
-            help="The service's journal folder, or files, oldest first; plain, .gz or .zst; - is standard input.",
+            help="The service's journal folder, or files, oldest first; plain, .gz or .zst; a bundle; - is standard"
+            " input.",
             metavar="JOURNAL...",
         ),
     ],

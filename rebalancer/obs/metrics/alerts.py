@@ -3,35 +3,8 @@
 Each says what is affected, with numbers; what to do is in the runbook of its name.
 """
 
-from typing import NamedTuple
-
-CRITICAL, WARNING, INFO = "critical", "warning", "info"
-
-# GPU figures of DCGM's exporter under one set of labels. Whose GPU it is stands in `exported_pod` where Prometheus
-# keeps its own labels (`honorLabels: false`; plain `pod` then is the exporter's), else in `pod`; newer exporters write
-# `hostname` small. Without the exporter's mapping of GPUs to pods nobody can tell whose GPU it is.
-WORKLOAD_OF_GPU = """max by (namespace, pod, hostname, gpu) (
-  label_replace(label_replace(label_replace(
-    {gpus},
-    "pod", "$1", "exported_pod", "(.+)"), "namespace", "$1", "exported_namespace", "(.+)"),
-    "hostname", "$1", "Hostname", "(.+)")
-)"""
-MEMORY = WORKLOAD_OF_GPU.format(gpus="DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)")
-TEMPERATURE = WORKLOAD_OF_GPU.format(gpus="DCGM_FI_DEV_GPU_TEMP")
-# vLLM takes about 90 % of a GPU's memory when it starts, so that a full GPU is its normal state; what runs out is the
-# KV cache in it, and that hurts once requests wait.
-KV_CACHE = "max by (namespace, pod) (vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)"
-MEMORY_HIGH = f"""(
-  {MEMORY} > 0.95
-  unless on (namespace, pod) {KV_CACHE}
-) or (
-  {KV_CACHE} > 0.95
-  and on (namespace, pod) max by (namespace, pod) (vllm:num_requests_waiting) > 0
-)"""
-
-WHERE = (
-    "{{ $labels.namespace }}/{{ $labels.pod }}{{ with $labels.gpu }} (GPU {{ . }} of {{ $labels.hostname }}){{ end }}"
-)
+from rebalancer.obs.metrics.alert import CRITICAL, INFO, WARNING, Alert
+from rebalancer.obs.metrics.workload_alerts import WORKLOAD_ALERTS
 
 
 def _figure(series: str) -> str:
@@ -44,18 +17,6 @@ SHORT_SECONDS = _figure("rebalancer_unmet_seconds{model=%q}").replace("value", "
 NOTICE_SECONDS = _figure("rebalancer_notice_left_seconds{model=%q}")
 REPLICAS = "{{ $value }} replica{{ if ne $value 1.0 }}s{{ end }}"  # a count with its noun
 FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
-
-
-class Alert(NamedTuple):
-    """`hold`: how long the symptom lasts before anybody is told (Prometheus' `for`)."""
-
-    name: str
-    severity: str
-    expr: str
-    hold: str
-    summary: str
-    description: str
-
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -226,23 +187,7 @@ ALERTS: tuple[Alert, ...] = (
         "{{ $value }} objects ({{ $labels.state }}) have carried bounds or limits of a rebalancer's for 10 minutes, "
         "and nothing moves them past those.",
     ),
-    Alert(
-        "RebalancerGpuMemoryHigh",
-        WARNING,
-        MEMORY_HIGH,
-        "5m",
-        "A workload is running out of GPU memory.",
-        f"{WHERE} uses {{{{ $value | humanizePercentage }}}} of its GPU memory, or of its KV cache and requests wait.",
-    ),
-    Alert(
-        "RebalancerGpuTemperatureHigh",
-        WARNING,
-        f"{TEMPERATURE} > 85",
-        "5m",
-        "A GPU is close to slowing itself down.",
-        f"The GPU of {WHERE} has {{{{ $value }}}} degrees Celsius; above 85 GPUs begin to throttle, and replicas "
-        "on them carry less than planned.",
-    ),
+    *WORKLOAD_ALERTS,
 )
 
 RUNBOOKS = "RUNBOOK_URL"

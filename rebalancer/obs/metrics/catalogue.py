@@ -182,6 +182,20 @@ METRICS: tuple[Metric, ...] = (
         (MODEL,),
     ),
     Metric(
+        "rebalancer_model_latency_seconds",
+        GAUGE,
+        "95th percentile of the latency of a model's worst replica, as it is planned by; absent while unknown.",
+        "seconds",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_model_slo_seconds",
+        GAUGE,
+        "Latency that a model's users were promised; once for its id and for each alias, as engines' `model_name`.",
+        "seconds",
+        (MODEL, Label("model_namespace", of="namespaces of the policy"), Label("model_name", of="ids and aliases")),
+    ),
+    Metric(
         "rebalancer_pool_gpus",
         GAUGE,
         "GPUs of a pool in the last plan; a figure that is unknown is absent.",
@@ -194,6 +208,13 @@ METRICS: tuple[Metric, ...] = (
         "GPU-seconds of a pool by who held them and how, each counted once; model and team are empty where no model "
         "held them. They add up to the pool's capacity times the time.",
         "seconds",
+        (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
+    ),
+    Metric(
+        "rebalancer_gpu_cost_usd_total",
+        COUNTER,
+        "The same at the pool's pricePerGpuHour; pools without a price are absent.",
+        "USD",
         (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
     ),
     Metric(

@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
-from rebalancer.obs.metrics.panels import ROWS, Panel
+from rebalancer.obs.metrics.panel import Panel
+from rebalancer.obs.metrics.panels import ROWS
 
 UID = "rebalancer-overview"
 COLUMNS, HEIGHT, STAT_HEIGHT = 24, 8, 4
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+CHANGES = 'sum by (kind) (increase(rebalancer_changes_total{status="written"}[1m])) > 0'
 
 Json = dict[str, Any]
 
@@ -31,12 +33,26 @@ def dashboard() -> Json:
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "utc",
         "templating": {"list": [_datasource(), _choice("model"), _choice("pool")]},
+        "annotations": {"list": [_changes()]},
         "panels": _panels(),
     }
 
 
 def _datasource() -> Json:
     return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+
+
+def _changes() -> Json:
+    """A line through all panels where replicas were moved, so that latency and use are seen beside it."""
+    return {
+        "name": "Changes",
+        "datasource": DATASOURCE,
+        "enable": True,
+        "iconColor": "blue",
+        "expr": CHANGES,
+        "step": "60s",
+        "titleFormat": "{{kind}}",
+    }
 
 
 def _choice(label: str) -> Json:

@@ -9,10 +9,11 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
-from rebalancer.ledger.books import MICRO, Books
+from rebalancer.ledger.books import HOUR, MICRO, Books
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
+from rebalancer.planning.demand.votes import usable
 
 
 def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Iterator[Figure]:
@@ -39,15 +40,31 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
 
 
 def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
-    """GPU-seconds since this process leads; of models and pools that left the policy nothing is told."""
+    """GPU-seconds and their price since this process leads; nothing of models and pools that left the policy."""
+    prices = {pool.name: pool.price_per_gpu_hour for pool in policy.pools}
     teams = {model.id: model.team for model in policy.models} | {"": ""}
-    pools = {pool.name for pool in policy.pools}
     sums: Counter[tuple[str, str, str]] = Counter()
     for (_, shelf, model, state), amount in books.charged.items():
-        if shelf.pool in pools and model in teams:
+        if shelf.pool in prices and model in teams:
             sums[shelf.pool, model, state] += amount
     for (pool, model, state), amount in sums.items():
-        yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, (pool, model, teams[model], state))
+        held, price = (pool, model, teams[model], state), prices[pool]
+        yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, held)
+        if price:
+            yield Figure("rebalancer_gpu_cost_usd_total", price * amount / HOUR, held)
+
+
+def latency_figures(snapshot: Snapshot, policy: Policy) -> Iterator[Figure]:
+    """How long requests take, and how long they may."""
+    for load in snapshot.loads:
+        latency = usable(load, "latency", policy.guards.blind, snapshot.at)
+        if latency is not None:
+            yield Figure("rebalancer_model_latency_seconds", latency, (load.model,))
+    for model in policy.models:
+        if model.slo is not None:
+            for name in (model.id, *model.aliases):
+                labels = (model.id, model.namespace, name)
+                yield Figure("rebalancer_model_slo_seconds", model.slo.latency_seconds, labels)
 
 
 def prediction_figures(predictions: Iterable[DayPrediction], policy: Policy) -> Iterator[Figure]:

@@ -1,40 +1,12 @@
 """What the dashboard asks, in the order in which somebody on call asks it."""
 
-from typing import NamedTuple
-
-
-class Query(NamedTuple):
-    """`legend`: Grafana's template of a series' name; `empty`: why it may find nothing on a healthy service."""
-
-    expr: str
-    legend: str = ""
-    empty: str = ""
-
-
-class Panel(NamedTuple):
-    """`kind`: stat or timeseries; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
-
-    title: str
-    kind: str
-    queries: tuple[Query, ...]
-    said: str
-    unit: str = "short"
-    width: int = 8
-    words: tuple[tuple[int, str, str], ...] = ()  # value, word, colour
-
-
-class Row(NamedTuple):
-    """One question of whoever looks, and the panels that answer it."""
-
-    title: str
-    panels: tuple[Panel, ...]
+from rebalancer.obs.metrics.panel import NEVER, Panel, Query, Row
+from rebalancer.obs.metrics.workload_panels import WORKLOAD_ROWS
 
 
 def _yes(good: str, bad: str) -> tuple[tuple[int, str, str], ...]:
     return ((1, good, "green"), (0, bad, "red"))
 
-
-NEVER = "nothing of that kind has happened"
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -298,4 +270,5 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
+    *WORKLOAD_ROWS,
 )

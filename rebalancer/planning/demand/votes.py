@@ -162,6 +162,14 @@ def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
     return min(seen) + _oldest(load, blind) - 1.0 if seen else -math.inf
 
 
+def usable(load: ModelLoad, signal: str, blind: BlindRule, now: float) -> float | None:
+    """The value of a signal that may vote; None where it abstains."""
+    reading = load.signals.get(signal, NEVER_SEEN)
+    if isinstance(reading, Reading) and _abstains(reading, load, blind, now) is None:
+        return reading.value
+    return None
+
+
 def _oldest(load: ModelLoad, blind: BlindRule) -> float:
     longest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
     return load.lag_seconds + longest

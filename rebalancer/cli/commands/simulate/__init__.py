@@ -17,9 +17,9 @@ def command(
     trace: Annotated[
         str,
         typer.Argument(
-            help="CSV t_seconds,model,requests,input_tokens,output_tokens of your traffic, .gz too; or surge, tides:"
-            " generated ones that come with the package; with --traces also servegen-0, servegen-1, or a case of the"
-            " benchmarks such as S2/32/60/1: scenario, GPUs, seconds of a start, day.",
+            help="CSV t_seconds,model,requests,input_tokens,output_tokens of your traffic, .gz too; or a bundle; or"
+            " surge, tides: generated ones that come with the package; with --traces also servegen-0, servegen-1, or a"
+            " case of the benchmarks such as S2/32/60/1: scenario, GPUs, seconds of a start, day.",
             metavar="TRACE",
         ),
     ] = "surge",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rebalancer.cli.commands.bundle.archive import POLICY, TRAFFIC, is_bundle, read
 from rebalancer.cli.commands.simulate.speeds import Speeds, gpus_of, services
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.cli.terminal.talk import Talk
@@ -144,9 +145,13 @@ def _demand(request: SimulationRequest) -> Demand:
     if name in SERVEGEN:
         return replace(servegen(traces_folder(request.traces, os.environ), SERVEGEN[name]), name=name)
     try:
-        content = data.trace(name) if name in data.TRACES else Path(name).read_bytes()
-        if name not in data.TRACES and name.endswith(".gz"):
-            content = gzip.decompress(content)
+        if name in data.TRACES:
+            content = data.trace(name)
+        elif is_bundle(Path(name)):
+            content = read(Path(name), TRAFFIC)
+        else:
+            content = Path(name).read_bytes()
+            content = gzip.decompress(content) if name.endswith(".gz") else content
         return read_demand(content, name, request.row_seconds)
     except FileNotFoundError as error:
         known = ", ".join([*data.TRACES, *SERVEGEN])
@@ -163,6 +168,8 @@ def _demand(request: SimulationRequest) -> Demand:
 
 
 def _policy(path: Path | None, trace: str) -> tuple[Policy, str]:
+    if path is None and is_bundle(Path(trace)):
+        return _checked(read(Path(trace), POLICY), POLICY), POLICY
     if path is None and trace not in data.TRACES:
         raise Failed(f"no policy: give --policy FILE, the one that rules the models of {trace}", USAGE)
     if path is None:
