@@ -39,11 +39,12 @@ class ModelPast(Struct, frozen=True):
     rings: the rings as bytes.
     newest_at: event time of its newest sample.
     interval_seconds: seconds between two of its samples.
-    seen: next offset of its own samples, by partition.
+    seen: next offset of its own samples as an older version knew it, by partition alone.
     offsets: next offset of all events that this includes, by topic and partition.
     load_seconds: seconds of its last starts as an older version measured them, from pod creation to Ready.
     offered: how its work is known, what a request costs and what a replica carries, as learnt.
     starts: its last starts, oldest first.
+    positions: next offset of its own samples, by topic and partition.
     """
 
     rings: bytes
@@ -54,6 +55,14 @@ class ModelPast(Struct, frozen=True):
     load_seconds: tuple[float, ...] = ()
     offered: OfferedKept = OfferedKept()
     starts: tuple[MeasuredStart, ...] = ()
+    positions: dict[str, int] = {}
+
+    @property
+    def seen_offsets(self) -> dict[tuple[str, int], int]:
+        """Next offset of its own samples by (topic, partition); those of an older version are taken for every topic."""
+        if self.positions:
+            return parsed(self.positions)
+        return {place: self.seen[place[1]] for place in parsed(self.offsets) if place[1] in self.seen}
 
     @property
     def known_starts(self) -> tuple[MeasuredStart, ...]:
@@ -214,11 +223,15 @@ def spelled(offsets: Offsets) -> dict[str, int]:
     return {f"{topic}/{partition}": offset for (topic, partition), offset in sorted(offsets.items())}
 
 
+def parsed(offsets: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """The offsets that `spelled` wrote. Raises ValueError for a partition that is no number."""
+    places = {spelling: spelling.rpartition("/") for spelling in offsets}
+    return {(topic, int(partition)): offsets[spelling] for spelling, (topic, _, partition) in places.items()}
+
+
 def _smallest(included: Iterable[Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    found: dict[tuple[str, int], int] = {}
+    smallest: dict[tuple[str, int], int] = {}
     for offsets in included:
-        for spelling, offset in offsets.items():
-            topic, _, partition = spelling.rpartition("/")
-            key = topic, int(partition)
-            found[key] = min(offset, found.get(key, offset))
-    return found
+        for place, offset in parsed(offsets).items():
+            smallest[place] = min(offset, smallest.get(place, offset))
+    return smallest

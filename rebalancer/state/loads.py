@@ -305,10 +305,10 @@ class Loads:
             rings=self._rings.to_bytes(track.column),
             newest_at=track.newest_at,
             interval_seconds=track.interval_seconds,
-            seen=dict(sorted(track.seen_offsets.items())),
             offsets=spelled(offsets),
             offered=track.offered.kept,
             starts=starts,
+            positions=spelled(track.seen_offsets),
         )
 
     def restore(self, model: str, past: ModelPast) -> None:
@@ -316,7 +316,7 @@ class Loads:
         track = self.tracks[model]
         self._rings.restore(track.column, past.rings)
         track.newest_at, track.interval_seconds = past.newest_at, past.interval_seconds
-        track.seen_offsets = dict(past.seen)
+        track.seen_offsets = past.seen_offsets
         track.offered.restore(past.offered)
         self._dirty.add(track)
 

@@ -63,8 +63,8 @@ class Track:
 
     `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much
     the clock was set since it came. `lag_seconds`: how far behind its producers usually are. `seen_offsets`: next
-    offset per partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a
-    sample that speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
+    offset by topic and partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge
+    without a sample that speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
     `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
     against the whole.
     """
@@ -85,7 +85,7 @@ class Track:
         self.checked_at = -inf
         self.alarm_above = 0.0
         self.surging = False
-        self.seen_offsets: dict[int, int] = {}
+        self.seen_offsets: dict[tuple[str, int], int] = {}
         self.worked_sides: Sides | None = None
         self.arrived_sides: Sides | None = None
         self.min_coverage = 0.0
@@ -251,10 +251,11 @@ class Track:
         position = sample.position
         if position is None:
             return False
-        expected = self.seen_offsets.get(position.partition, 0)
+        place = position.topic, position.partition
+        expected = self.seen_offsets.get(place, 0)
         if position.offset < expected and sample.at <= self.newest_at:
             return True
-        self.seen_offsets[position.partition] = position.offset + 1  # smaller than expected: the topic was made anew
+        self.seen_offsets[place] = position.offset + 1  # smaller than expected: the topic was made anew
         return False
 
     def expect(self, short: float, long: float, surge: SurgeRules) -> None:

@@ -3,11 +3,13 @@
 import zlib
 
 import pytest
+from msgspec.structs import replace
 
-from rebalancer.domain.events import Event
+from rebalancer.domain.events import Event, MetricSample, Position
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.state import ClusterState, checkpoint, chunks
+from rebalancer.state.checkpoint import ModelPast
 from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import (
     a_cluster_node,
@@ -35,6 +37,11 @@ def history(minutes: int = 10) -> list[Event]:
         for pod in ("b-1", "b-2")
     ]
     return [at_offset(sample, offset) for offset, sample in enumerate(samples)]
+
+
+def changed_topic(sample: Event, topic: str, offset: int) -> Event:
+    assert isinstance(sample, MetricSample)
+    return replace(sample, position=Position(topic, 0, offset))
 
 
 def a_start() -> ClusterState:
@@ -68,6 +75,25 @@ def test_records_that_come_again_after_a_restart_are_not_counted_twice() -> None
     feed(fresh, *records[100:])
     assert fresh.rings_bytes("b") == state.rings_bytes("b")
     assert load(fresh).signals == load(state).signals
+
+
+def test_samples_of_one_instant_from_two_topics_are_both_counted() -> None:
+    of_one = feed(a_start(), *history())
+    apart = [
+        changed_topic(record, "telegraf", offset // 2) if offset % 2 else at_offset(record, 10_000 + offset)
+        for offset, record in enumerate(history())
+    ]
+    of_two = feed(a_start(), *apart)
+    assert load(of_two).work == load(of_one).work
+    fresh = a_start()
+    fresh.restore_rings("b", of_two.rings_bytes("b"))
+    feed(fresh, *apart[100:])
+    assert fresh.rings_bytes("b") == of_two.rings_bytes("b")
+
+
+def test_offsets_of_an_older_checkpoint_hold_for_every_topic_it_names() -> None:
+    past = ModelPast(b"", seen={0: 7}, offsets={"metrics/0": 9, "metrics/1": 4, "telegraf/0": 3})
+    assert past.seen_offsets == {("metrics", 0): 7, ("telegraf", 0): 7}
 
 
 def test_records_after_the_checkpoint_are_added_where_the_rings_were_written_earlier() -> None:
