@@ -91,7 +91,7 @@ def _of_bundle(unzipped: gzip.GzipFile) -> BinaryIO:
         content = archive.extractfile(entry) if entry.name == f"{BUNDLE}/{JOURNAL}" else None
         if content is not None:
             return cast("BinaryIO", content)
-    raise OSError(f"an archive without {BUNDLE}/{JOURNAL}")
+    raise OSError(f"it is no bundle: it has no {BUNDLE}/{JOURNAL}")
 
 
 def _by_zstd(raw: BufferedReader) -> BinaryIO:

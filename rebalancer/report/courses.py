@@ -18,7 +18,8 @@ from rebalancer.report.fitting import PolicyFit, fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
 from rebalancer.sim.contest.outcome import Run
-from rebalancer.sim.contest.recorded import Service, one_pool, paid
+from rebalancer.sim.contest.recorded import one_pool, paid
+from rebalancer.sim.contest.replica import Service
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.score import BLOCK_SECONDS

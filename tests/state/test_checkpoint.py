@@ -39,7 +39,7 @@ def history(minutes: int = 10) -> list[Event]:
     return [at_offset(sample, offset) for offset, sample in enumerate(samples)]
 
 
-def changed_topic(sample: Event, topic: str, offset: int) -> Event:
+def of_topic(sample: Event, topic: str, offset: int) -> Event:
     assert isinstance(sample, MetricSample)
     return replace(sample, position=Position(topic, 0, offset))
 
@@ -80,7 +80,7 @@ def test_records_that_come_again_after_a_restart_are_not_counted_twice() -> None
 def test_samples_of_one_instant_from_two_topics_are_both_counted() -> None:
     of_one = feed(a_start(), *history())
     apart = [
-        changed_topic(record, "telegraf", offset // 2) if offset % 2 else at_offset(record, 10_000 + offset)
+        of_topic(record, "telegraf", offset // 2) if offset % 2 else of_topic(record, "metrics", 10_000 + offset)
         for offset, record in enumerate(history())
     ]
     of_two = feed(a_start(), *apart)

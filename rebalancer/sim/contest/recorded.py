@@ -14,41 +14,17 @@ from pyarrow import ArrowException, csv
 
 from rebalancer.domain import policy as told
 from rebalancer.sim.contest.outcome import Paid
+from rebalancer.sim.contest.replica import Service
 from rebalancer.sim.demand import F64, Demand, Stream
 from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.suite.work import TokenRates
 from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, read_trace
 
 SECONDS_MOST = 31 * 86_400  # a month at 1 s is 21 MB per model and array
 SLO_SECONDS = 2.0  # where the policy promises nothing
-BATCH = 64
-FULL_SHARE = 0.8  # of a full replica's requests: what it carries within its SLO
 
 
 class Unfit(ValueError):
     """Trace, policy and budget do not go together; the text says which, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What one replica of a model does. `batch`: requests that it decodes at once when it is full.
-
-    `batch` None: 1.25 x the policy's `concurrency.perReplica`, which is what a replica carries within its SLO; without
-    one 64. `release_seconds`: from being asked to go until its GPUs are free; clients leave after `patience_seconds`,
-    but never from a model with a deadline.
-    """
-
-    prefill_tokens_per_second: float = 8000.0
-    seconds_per_token: float = 0.04
-    batch: int | None = None
-    release_seconds: int = 5
-    patience_seconds: float = 30.0
-
-    def rates(self, of: told.Model) -> TokenRates:
-        """How fast a replica of that model works."""
-        figure = of.signals.concurrency.per_replica if of.signals.concurrency else None
-        told_batch = BATCH if figure is None else max(1, round(figure / FULL_SHARE))
-        return TokenRates(self.prefill_tokens_per_second, self.seconds_per_token, self.batch or told_batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rebalancer.domain.policy import ModelDeferral, Policy
 from rebalancer.settings.problems import check_text
 from rebalancer.sim import data
-from rebalancer.sim.contest.recorded import Service, Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.replica import Service
 from rebalancer.sim.data import generate
 from rebalancer.sim.demand import Demand, Stream
 from rebalancer.world.traffic import BadTrace, Trace, read_trace

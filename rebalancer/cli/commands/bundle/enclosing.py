@@ -140,12 +140,7 @@ def seal(what: Enclosed, *, anonymous: bool) -> Sealed:
         left = redacted(what.lines, rewrite)
         told += _of_journal(left)
         files[JOURNAL] = b"".join(left.lines)
-        try:
-            files[TRAFFIC] = _traffic(files[JOURNAL])
-        except ModuleNotFoundError as missing:  # the service's image is without the simulator
-            told.append(
-                f"{TRAFFIC}: {missing.name} is not installed here (rebalancer[sim]): it replays, nothing to simulate"
-            )
+        files[TRAFFIC] = _traffic(files[JOURNAL])
     files[README] = _readme(files, told).encode()
     return Sealed(files, told)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import takewhile
 from typing import Any, Final
 from zoneinfo import available_timezones
 
@@ -33,7 +34,10 @@ class Pseudonyms:
         words = {word for text in texts for word in _WORD.findall(text)}
         names = sorted(word for word in words if not _told(word, ours))
         width = max(4, len(str(len(names))))
-        self._instead = {name: f"x{number:0{width}}" for number, name in enumerate(names, 1)}
+        # Digits in front stay there: `1` is a figure, and sorts before `1a` and after `0g`.
+        self._instead = {
+            name: f"{''.join(takewhile(str.isdigit, name))}x{number:0{width}}" for number, name in enumerate(names, 1)
+        }
 
     def __len__(self) -> int:
         return len(self._instead)

@@ -8,7 +8,7 @@ import numpy as np
 from rebalancer.ledger.books import patience_seconds
 from rebalancer.obs.journal_reading import JournalRead, turns
 from rebalancer.report.days import Days, ModelDay, RecordedDay
-from rebalancer.sim.contest.recorded import FULL_SHARE, Service
+from rebalancer.sim.contest.replica import FULL_SHARE, Service
 
 HEAD: Final = "t_seconds,model,requests,input_tokens,output_tokens"
 SECONDS_OF_ONE: Final = 4.0  # that a request decodes where nobody counted requests

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.recorded import Service
+from rebalancer.sim.contest.replica import Service
 
 
 @dataclass(frozen=True, slots=True)
