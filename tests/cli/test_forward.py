@@ -118,7 +118,7 @@ async def test_a_read_follows_to_another_replica_when_the_one_it_asked_has_ended
         gate.behind.store.put(pod(name))
     gate.gone = "rb-0"
     assert await rebalancer("status") == 0
-    assert capsys.readouterr().out.startswith("prod-eu  leader rb-0")
+    assert capsys.readouterr().out.startswith("prod-eu  03:12:07 UTC  leader rb-0")
     assert list(dict.fromkeys(gate.forwarded)) == ["rb-0:8080", "rb-1:8080"]
     gate.behind.store.put(pod("rb-1", ready=False))
     assert await rebalancer("status") == 4
