@@ -56,7 +56,7 @@ SHIFT_LEAST_TIMES, SHIFT_TYPICAL = 4.0, 6.0
 # surges were followed replica by replica. Windows of half an hour with no past, four each, late % without and with:
 # swaps 43.2 -> 19.1, surges on 24 GPUs 4.8 -> 2.3, on 16 45.9 -> 35.8, joint falls 29.4 -> 13.6, S2/32 2.58 -> 2.43,
 # spikes 6.2 -> 6.6, joint rises 0.01 -> 0.33 (with 4 instead of 9: 0.99, S2/32 2.76 with twice the moves).
-SHIFT_PRIOR_DISPERSION = 400.0
+SHIFT_PRIOR_DISPERSION = 9.0
 SHIFT_LIKE = 0.7  # excesses of at least that share of today's tell what becomes of one
 SHIFT_UNHEARD = 3.0  # times the largest excess known: counts as lasting
 # Pseudo-observations: 5 r last, 1 (1 - r) ends. With 2 a model's second surge, of which four minutes of the first are
