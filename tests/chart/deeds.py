@@ -41,6 +41,9 @@ def deeds(ns: str, node: str, other_node: str, uid: str) -> Sequence[Deed]:
     )
 
 
+TRIGGER = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "1"}}
+
+
 def with_keda(ns: str) -> Sequence[Deed]:
     """The same of ScaledObject `chat`."""
     keda = f"/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects"
@@ -49,7 +52,7 @@ def with_keda(ns: str) -> Sequence[Deed]:
         Deed(
             "pause a ScaledObject", ALLOWED, "PATCH", f"{keda}/chat", _annotated("autoscaling.keda.sh/paused", "true")
         ),
-        Deed("change a ScaledObject's triggers", BY_POLICY, "PATCH", f"{keda}/chat", {"spec": {"triggers": []}}),
+        Deed("change a ScaledObject's triggers", BY_POLICY, "PATCH", f"{keda}/chat", {"spec": {"triggers": [TRIGGER]}}),
         Deed("delete a ScaledObject", BY_RBAC, "DELETE", f"{keda}/chat"),
     )
 

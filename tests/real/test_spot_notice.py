@@ -148,7 +148,7 @@ async def test_a_warning_told_four_times_over_is_replaced_once_out_of_free_gpus(
     first = _eventbridge("one", warning, instance_id, issued_at, **{"instance-action": "terminate"})
     second = _eventbridge("two", warning, instance_id, issued_at, **{"instance-action": "terminate"})
     advice = _eventbridge("three", "EC2 Instance Rebalance Recommendation", instance_id, issued_at)
-    for value in (advice, first, first, second):
+    for value in (first, advice, first, second):
         await traffic.send("notices", value, headers=())
     await kube.wait_ready(4, namespace)
     # What a drainer does while there is time: nobody new lands here, and what is here goes elsewhere.

@@ -258,7 +258,8 @@ async def _unplannable(stage: Stage) -> None:
     stage.words["POLICY"] = str(stage.settings.policy_path)
     ports = stage.service.cycle_ports
     assert ports is not None
-    ports.policy = ports.policy.model_copy(update={"guards": None})
+    guards = ports.policy.guards.model_copy(update={"step": None})
+    ports.policy = ports.policy.model_copy(update={"guards": guards})
 
 
 async def _mended(stage: Stage) -> None:
