@@ -48,7 +48,13 @@ def with_keda(ns: str) -> Sequence[Deed]:
     """The same of ScaledObject `chat`."""
     keda = f"/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects"
     return (
-        Deed("give a ScaledObject other bounds", ALLOWED, "PATCH", f"{keda}/chat", {"spec": {"maxReplicaCount": 0}}),
+        Deed(
+            "give a ScaledObject other bounds",
+            ALLOWED,
+            "PATCH",
+            f"{keda}/chat",
+            {"spec": {"minReplicaCount": 0, "maxReplicaCount": 1}},
+        ),
         Deed(
             "pause a ScaledObject", ALLOWED, "PATCH", f"{keda}/chat", _annotated("autoscaling.keda.sh/paused", "true")
         ),

@@ -30,6 +30,7 @@ def command(
     from rebalancer.ingest.prometheus import Server
     from rebalancer.ingest.promql import question
     from rebalancer.loop.clock import RealClock
+    from rebalancer.obs import log
 
     settings = kafka_settings(kafka_bootstrap)
     if not settings.prometheus_url:
@@ -56,4 +57,8 @@ def command(
         typer.echo(f"{written} records written" + (f": {why}" if why and not written else ""))
         return DONE if written else FAILED
 
-    return asyncio.run(run())
+    lines = log.configure(settings.log_level, settings.log_format)  # on stderr: what is printed is the command's answer
+    try:
+        return asyncio.run(run())
+    finally:
+        lines.flush()
