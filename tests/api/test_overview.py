@@ -152,6 +152,14 @@ def test_who_is_short_is_told_with_its_impact_since_when_and_what_a_person_may_d
     )
 
 
+def test_a_cap_of_the_model_that_is_short_is_no_way_out() -> None:
+    own = replace(PLAN.refusals[0], subject="llama-70b")
+    page = of(page_data_with(plan=replace(PLAN, refusals=(own,))))
+    (short,) = [item for item in page.attention if item.model == "llama-70b"]
+    assert short.way_out is not None
+    assert "cap llama-70b" not in short.way_out.command
+
+
 @pytest.mark.parametrize(
     ("constraint", "kind", "model"),
     [("budget", "cap", "qwen-32b"), ("override", "end", "llama-70b"), ("waiting", "", "")],

@@ -84,6 +84,11 @@ def test_an_override_that_is_over_is_not_counted() -> None:
     assert "OVERRIDES" not in render_status(replace(STATUS, overrides=over))
 
 
+def test_who_is_short_is_not_offered_a_cap_of_its_own() -> None:
+    own = replace(PLAN.refusals[0], subject="llama-70b")
+    assert "or now" not in render_explain(replace(PLAN, refusals=(own,)), SNAPSHOT, "llama-70b")
+
+
 def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overrides_only() -> None:
     plan = replace(PLAN, overrides=(OverrideState("serving", "cap-sdxl", "uid-cap-sdxl", "InForce", "cap 6"),))
     assert render_explain(plan, SNAPSHOT, "sdxl") == drawn("""

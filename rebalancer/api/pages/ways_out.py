@@ -42,8 +42,8 @@ def of_short(row: Unmet, gate: Refusal | None, donor: tuple[str, int] | None) ->
 
     `donor`: who loses least by giving, and how many replicas it would keep; None where nobody could.
     """
-    if gate is not None and gate.guard in YIELDING:
-        kind = "cap" if gate.replicas_to < gate.replicas_from else "floor"
+    kind = "cap" if gate is not None and gate.replicas_to < gate.replicas_from else "floor"
+    if gate is not None and gate.guard in YIELDING and (kind == "floor" or gate.subject != row.model):
         return of_model(f"{kind} {gate.subject} at {gate.replicas_to} now", kind, gate.subject, gate.replicas_to)
     if row.constraint in {"budget", "fit", "nodes"}:
         if donor is None:

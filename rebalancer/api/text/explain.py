@@ -44,7 +44,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("starts", _starts(view, plan.at)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
-        *_rows("or now", _ways(refusals)),
+        *_rows("or now", _ways(refusals, lacks)),
     ]
     return "\n".join(printable(line) for line in lines)
 
@@ -206,11 +206,13 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
         yield f"{each.kind}{value}{subject} by {each.actor} until {until}: {each.reason}{state}"
 
 
-def _ways(refusals: list[Refusal]) -> Iterator[str]:
-    """What a person may decide instead of waiting."""
+def _ways(refusals: list[Refusal], lacks: Unmet | None) -> Iterator[str]:
+    """What a person may decide instead of waiting; never a cap for who is short itself."""
     for each in refusals:
         if each.guard in YIELDING and each.replicas_to != each.replicas_from:
             kind = "cap" if each.replicas_to < each.replicas_from else "floor"
+            if kind == "cap" and lacks is not None and each.subject == lacks.model:
+                continue
             yield f"rebalancer override add {kind} {each.subject} {each.replicas_to} --for 30m --reason ..."
 
 

@@ -1,7 +1,7 @@
 """Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -91,7 +91,9 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         if since is None and not model.lacks:
             continue
         brought = granted[name] if name in with_nodes else 0
-        constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
+        constraint, why = _binding(
+            model, scene, allocation, moves, declined=wanted[name] < model.needed, brought=brought
+        )
         if short and not model.lacks:
             constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
         couple = coupled.get(name)
@@ -152,8 +154,23 @@ def _unborne(couple: Couple, model: ModelShare, scene: Scene[ModelShare], at: in
     return couple.said(model.entry.id, other.staying_replicas) if at >= borne else ""
 
 
-def _binding(  # noqa: PLR0911  # one per kind of constraint
-    model: ModelShare, allocation: Allocation, moves: Moves, *, declined: bool, brought: int
+def _held_elsewhere(model: ModelShare, scene: Scene[ModelShare]) -> Iterator[str]:
+    """Who has GPUs of the same pools whatever they are worth there: by a person's word or a schedule, or as an owner.
+
+    Each is a clause.
+    """
+    pools = {target.pool for target in model.targets}
+    for name, other in scene.models.items():
+        if other is model or other.share is None or pools.isdisjoint(target.pool for target in other.targets):
+            continue
+        if other.unruled < other.demand.replicas and other.share <= other.demand.replicas:
+            yield f"{other.ruling.said(other.entry, other.unruled)} keeps {name} at {other.share}"
+        elif 0 < other.share <= min(other.demand.owed, other.entry.entitlement):
+            yield f"{name} claims {other.share} of the {other.entry.entitlement} that it owns"
+
+
+def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing each
+    model: ModelShare, scene: Scene[ModelShare], allocation: Allocation, moves: Moves, *, declined: bool, brought: int
 ) -> tuple[str, str]:
     """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
@@ -178,6 +195,8 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)
         share = f"its share of {pools} is {replicas(model.share)}"
+        if held := list(_held_elsewhere(model, scene)):
+            return "budget", f"{share}: {listed(held)}, and the rest goes where it keeps the most from being late"
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if moves.waiting.get(name):
         return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
