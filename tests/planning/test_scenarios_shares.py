@@ -338,8 +338,8 @@ class TestTriage:
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
         assert unmet.why == (
-            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and the rest goes where it keeps "
-            "the most from being late"
+            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and the rest goes where it "
+            "keeps the most from being late"
         )
 
     def test_without_such_a_claim_it_is_worth_that_decides(self) -> None:

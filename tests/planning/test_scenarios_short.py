@@ -54,6 +54,14 @@ def test_latency_within_the_slo_does_not_speak_for_the_next_start() -> None:
     assert short(a_story(90.0, latency=0.1).plan()) == (3, 0)
 
 
+def test_who_has_all_that_it_is_to_have_says_that_its_requests_are_late() -> None:
+    story = a_story(0.0, latency=2.1)
+    story.look_ahead("b", an_outlook(dict.fromkeys(range(1, 9), 0.0), 2, level=1.0, base=1.0, shifted=1.0))
+    plan = story.plan()
+    assert short(plan) == (0, 0)
+    assert decision_of(plan, "b").why == "has 2 replicas of work on 2; its requests are late: 2.1 s, its SLO 2 s"
+
+
 def test_who_is_in_time_says_what_it_would_use_and_with_what_it_is_fine() -> None:
     said = decision_of(a_story(20.0, latency=0.1).plan(), "b").why
     assert said == "has 2 replicas of work on 2; would use 3 more, and is within its SLO with 2 (0.1 s of 2 s)"

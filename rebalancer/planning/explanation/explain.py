@@ -13,7 +13,7 @@ from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.demand.at_work import at_work
 from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, lends_words
-from rebalancer.planning.explanation.lateness import in_time
+from rebalancer.planning.explanation.lateness import in_time, late_now
 from rebalancer.planning.explanation.node_words import node_words
 from rebalancer.planning.explanation.steps import Told, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
@@ -113,9 +113,9 @@ def _headline(
     count, recipients = given
     if count:
         to = f"gives {replicas(count)} to {listed(recipients)}" if recipients else f"gives up {replicas(count)}"
-        return f"{to}; has {at_work(model)}"
+        return sentences(to, f"has {at_work(model)}", late_now(model))
     said = model.demand.why if not lent and model.ruling is not NO_RULING else f"has {at_work(model)}"
-    return sentences(lends_words(lent), said, _would_use(model, lack))
+    return sentences(lends_words(lent), said, late_now(model), _would_use(model, lack))
 
 
 def _would_use(model: ModelShare, lack: Lack | None) -> str:

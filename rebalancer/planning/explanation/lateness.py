@@ -71,6 +71,15 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
     return ", ".join(filter(None, [busy, until]))
 
 
+def late_now(model: ModelShare) -> str:
+    """Of who has all that it is to have: that its requests are late all the same, and how many of its replicas load."""
+    latency = _latency(model)
+    if latency is None or latency <= _slo(model):
+        return ""
+    load = f" while {counted(model.loading_staying, 'replica')} load" if model.loading_staying else ""
+    return f"its requests are late{load}: {figure(latency)} s, its SLO {figure(_slo(model))} s"
+
+
 def in_time(model: ModelShare) -> str:
     """Why a model that would use more is not short: `is within its SLO with 2`."""
     latency = _latency(model)
