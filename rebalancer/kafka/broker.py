@@ -87,7 +87,7 @@ class Broker:
             "bootstrap_servers": self.bootstrap,
             "client_id": "rebalancer",
             "request_timeout_ms": REQUEST_SECONDS * 1000,
-            "retry_backoff_ms": 1000,
+            "retry_backoff_ms": 250,
             "metadata_max_age_ms": 30_000,
             **await self.secured(),
         }
