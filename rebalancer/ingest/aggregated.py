@@ -50,7 +50,7 @@ class ReadSample(Struct, frozen=True, gc=False, omit_defaults=True, rename="came
     counters: Counters | None = None
 
 
-class Stretch(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+class PartitionStretch(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Which records of a partition were read.
 
     topic: full name of the topic that was read.
@@ -83,14 +83,14 @@ class ReadingsData(Struct, frozen=True, gc=False, rename="camel", forbid_unknown
         model's in the order of their offsets.
     """
 
-    stretch: Stretch
+    stretch: PartitionStretch
     models: dict[str, list[ReadSample]]
 
 
 class _LooseData(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The same with its samples undecoded: one of them may be wrong."""
 
-    stretch: Stretch
+    stretch: PartitionStretch
     models: dict[str, list[msgspec.Raw]]
 
 
@@ -102,7 +102,7 @@ class Aggregated(Struct, frozen=True):
     rejected: why others are none.
     """
 
-    stretch: Stretch
+    stretch: PartitionStretch
     samples: list[MetricSample]
     rejected: tuple[Rejection, ...] = ()
 
@@ -188,8 +188,8 @@ def _aggregated(data: ReadingsData, rejected: tuple[Rejection, ...]) -> Aggregat
 
 
 def readings_records(
-    stretch: Stretch, samples: Sequence[MetricSample], source: str, now: float
-) -> Iterator[tuple[Stretch, bytes]]:
+    stretch: PartitionStretch, samples: Sequence[MetricSample], source: str, now: float
+) -> Iterator[tuple[PartitionStretch, bytes]]:
     """The records of a stretch, at least one, none too large for a broker. Samples in the order of their offsets.
 
     Only the last one says until when the partition is complete. `source`: who read; `now`: UTC epoch seconds.
@@ -222,7 +222,7 @@ def _read(sample: MetricSample) -> ReadSample:
 
 
 def _record(
-    stretch: Stretch, samples: Sequence[MetricSample], encoded: Sequence[msgspec.Raw], source: str, now: float
+    stretch: PartitionStretch, samples: Sequence[MetricSample], encoded: Sequence[msgspec.Raw], source: str, now: float
 ) -> bytes:
     models: dict[str, list[msgspec.Raw]] = {}
     for sample, raw in zip(samples, encoded, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from rebalancer.domain.events import Event, MetricSample
-from rebalancer.ingest.aggregated import Stretch, readings_records
+from rebalancer.ingest.aggregated import PartitionStretch, readings_records
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.reader import DECODERS, Batch, Reader
 from rebalancer.kafka.dead_letters import DeadLetters
@@ -20,7 +20,7 @@ from rebalancer.obs.clock import Clock
 EVENT_HEADERS = (("content-type", b"application/cloudevents+json"),)
 
 
-class Sender(Protocol):
+class ReadingsSender(Protocol):
     """Where readings go: `kafka.outbox.Outbox`."""
 
     async def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = ()) -> bool:
@@ -31,7 +31,9 @@ class Sender(Protocol):
 class Aggregation:
     """`source`: our name in what we write. `frontiers`: of the partitions that are ours, and no others."""
 
-    def __init__(self, topic: str, source: str, sender: Sender, dead_letters: DeadLetters, clock: Clock) -> None:
+    def __init__(
+        self, topic: str, source: str, sender: ReadingsSender, dead_letters: DeadLetters, clock: Clock
+    ) -> None:
         self._reader = Reader({topic: DECODERS["metrics"]}, self._take, dead_letters)
         self._topic = topic
         self._source = source
@@ -81,7 +83,7 @@ class Aggregation:
         """One record after the other: the last one says that all before it are there."""
         number, safe = partition.partition, None
         end = self.frontiers[partition].next_offset
-        stretch = Stretch(self._topic, number, partitions, self._begins[number], end, complete_until)
+        stretch = PartitionStretch(self._topic, number, partitions, self._begins[number], end, complete_until)
         for part, value in readings_records(stretch, self._samples[number], self._source, self._clock.now()):
             if not await self._sender.send("readings", part.key, value, EVENT_HEADERS):
                 break

@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalancer.domain.cluster import READINGS
 from rebalancer.domain.events import SourceState
-from rebalancer.ingest.aggregated import Stretch
+from rebalancer.ingest.aggregated import PartitionStretch
 
 # Readings come every second; the rest is for their way here and for clocks that differ. So much younger than what one
 # consumer holds the samples may be; by what is older nothing is taken from a model.
@@ -28,7 +28,7 @@ class Completeness:
         self._behind: bool | None = None
         self._told_at = 0.0
 
-    def note(self, stretch: Stretch) -> None:
+    def note(self, stretch: PartitionStretch) -> None:
         """Take a stretch in. One that comes twice, or late from who read the partition before, changes nothing."""
         of = stretch.topic, stretch.partition
         end = self._ends.get(of)

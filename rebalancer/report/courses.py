@@ -29,7 +29,7 @@ METRICS_DELAY_SECONDS = 1  # as `rebalancer simulate` has it
 
 
 @dataclass(slots=True)
-class Course:
+class PolicyCourse:
     """What came of all days under one policy; of models whose requests are counted.
 
     late: late requests, by model.
@@ -74,8 +74,8 @@ class Courses:
     seconds: int = 0
     requests: dict[str, float] = field(default_factory=dict)
     late_recorded: float = 0.0
-    before: Course = field(default_factory=Course)
-    after: Course = field(default_factory=Course)
+    before: PolicyCourse = field(default_factory=PolicyCourse)
+    after: PolicyCourse = field(default_factory=PolicyCourse)
     uncounted: set[str] = field(default_factory=set)
 
 
@@ -103,7 +103,7 @@ def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[st
     _rename(into.before, fitted)
 
 
-def _rename(course: Course, fitted: PolicyFit) -> None:
+def _rename(course: PolicyCourse, fitted: PolicyFit) -> None:
     course.late = {fitted.names.get(name, name): late for name, late in course.late.items()}
     course.ready_hours = {fitted.names.get(name, name): hours for name, hours in course.ready_hours.items()}
 

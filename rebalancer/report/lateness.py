@@ -25,8 +25,8 @@ from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.record import Record
 from rebalancer.sim.suite.names import Entry, contender
+from rebalancer.state.outlooks import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 30.0  # as `rebalancer simulate` takes it
 LATE_SHARE = 0.01  # of an hour's requests: with more of them late a model is short (`planning.explanation.lateness`)
 MOST_SEARCHED = 4096  # replicas
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rebalancer.domain.events import METRIC_READINGS_TYPE, MetricSample, Position, Rejection
-from rebalancer.ingest.aggregated import Aggregated, Stretch, decode_readings, readings_records
+from rebalancer.ingest.aggregated import Aggregated, PartitionStretch, decode_readings, readings_records
 from rebalancer.ingest.completeness import BEHIND_SECONDS, Completeness
 from rebalancer.ingest.decode import decode_metric
 from tests.house.repository import ROOT
@@ -26,8 +26,10 @@ def a_sample(offset: int, **data: object) -> MetricSample:
     return sample
 
 
-def a_stretch(partition: int = 3, begin: int = 0, end: int = 1, until: float = NOW, partitions: int = 12) -> Stretch:
-    return Stretch(TOPIC, partition, partitions, begin, end, until)
+def a_stretch(
+    partition: int = 3, begin: int = 0, end: int = 1, until: float = NOW, partitions: int = 12
+) -> PartitionStretch:
+    return PartitionStretch(TOPIC, partition, partitions, begin, end, until)
 
 
 def test_samples_come_out_as_they_went_in_in_the_order_of_their_partition() -> None:

@@ -19,14 +19,13 @@ from rebalancer.domain.snapshot import ModelView, TargetView
 from rebalancer.domain.words import figure, replicas
 from rebalancer.planning.facts.landing import bars, may_land
 from rebalancer.planning.facts.scene import PodPlacement
+from rebalancer.state.outlooks import PATIENCE_SECONDS, WAIT_SECONDS
 
 REPLICAS = (1, 2, 4)  # more than it has: what is asked about
 HOUR = 60  # minutes
 LEAST_MINUTES = 5  # of the last hour: of fewer nothing is said
 FOR_WANT_OF_GPUS = frozenset({"budget", "fit"})  # constraints that more GPUs lift
 LATE_SHARE = 0.01  # of the requests: with fewer of them late nobody is called, and no GPU is worth its price
-SLO_SECONDS = 5.0  # how long a request may wait where no SLO says; as `rebalancer simulate` takes it
-PATIENCE_SECONDS = 30.0  # then a client gives up; as `rebalancer simulate` takes it
 WORK, READY = FIGURES.index("work"), FIGURES.index("ready")
 
 
@@ -118,7 +117,7 @@ def _played(model: Model, outlook: Outlook | None, minutes: "tuple[np.ndarray, n
     work, ready = minutes
     if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(work).sum() < LEAST_MINUTES:
         return None
-    may_wait = SLO_SECONDS if model.slo is None else model.slo.latency_seconds
+    may_wait = WAIT_SECONDS[model.workload_class] if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0
     for came, serving in zip(work, ready, strict=True):
         if not (np.isfinite(came) and np.isfinite(serving)):

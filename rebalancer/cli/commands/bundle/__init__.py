@@ -54,12 +54,12 @@ def command(
     import sys
 
     from rebalancer.cli.commands.bundle.archive import packed, write
-    from rebalancer.cli.commands.bundle.enclosing import Sources, enclose, seal
+    from rebalancer.cli.commands.bundle.enclosing import BundleSources, enclose, seal
     from rebalancer.cli.terminal.spans import seconds_of
     from rebalancer.loop.clock import RealClock
 
     where = Where(server, kubeconfig, context, service_namespace)
-    sealed = seal(enclose(Sources(journal, seconds_of(last, "--last"), where, probes, log)), anonymous=anonymous)
+    sealed = seal(enclose(BundleSources(journal, seconds_of(last, "--last"), where, probes, log)), anonymous=anonymous)
     if not sealed.files:
         raise Failed("nothing could be read")
     for name, content in sealed.files.items():

@@ -48,7 +48,7 @@ class Enclosed:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class BundleSources:
     """Where it is read from: the command line. `probes`: address of the probe port, where metrics are."""
 
     journal: Path
@@ -58,7 +58,7 @@ class Sources:
     log: Path | None
 
 
-def enclose(sources: Sources) -> Enclosed:
+def enclose(sources: BundleSources) -> Enclosed:
     """Read all of it."""
     into = Enclosed()
     try:
@@ -88,7 +88,7 @@ def settings_told(settings: ServiceSettings) -> dict[str, Any]:
     return told
 
 
-async def _asked(sources: Sources, into: Enclosed) -> None:
+async def _asked(sources: BundleSources, into: Enclosed) -> None:
     try:
         async with open_api(sources.where) as api:
             into.values["status.json"] = msgspec.json.decode(await api.get("/v1/status"))
