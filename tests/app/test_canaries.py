@@ -48,10 +48,11 @@ def planted(folder: Path, name: str) -> Path:
 @pytest.fixture
 def log(capfd: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
     """The service's own log, at its most talkative."""
+    before = structlog.get_config()
     thread = configure("debug", "json")
     yield capfd
     thread.flush()
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @asynccontextmanager

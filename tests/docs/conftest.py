@@ -55,7 +55,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
         try:
             await service.start()
             async with asyncio.timeout(30):
-                while service.plan is None or service.reporter.unready():
+                while not _knows_demand(service) or service.reporter.unready():
                     await asyncio.sleep(0.05)
             environment = {
                 **os.environ,
@@ -67,6 +67,11 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
             yield lambda line: run(line, environment)
         finally:
             await service.stop()
+
+
+def _knows_demand(service: Service) -> bool:
+    """The first plan may be made while the hour of history is still being read."""
+    return service.plan is not None and all(one.demand is not None for one in service.plan.models)
 
 
 def run(line: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
