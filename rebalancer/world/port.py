@@ -56,15 +56,15 @@ class WorldPort:
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
         """Autoscalers of a namespace, write stops (nobody presses that button). Raises NotFound for other kinds."""
-        found: list[Object] = []
+        objects: list[Object] = []
         if resource in {HPAS, SCALEDOBJECTS}:
             things: Iterable[Hpa | ScaledObject] = (
                 self._world.hpas.values() if resource == HPAS else self._world.scaled_objects.values()
             )
-            found = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
+            objects = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
         elif resource != WRITESTOPS:
             raise NotFound(f"list {resource}: the simulated cluster has none")
-        return Listing([msgspec.convert(each, into) for each in found], str(self._world.now), [])
+        return Listing([msgspec.convert(each, into) for each in objects], str(self._world.now), [])
 
     async def create(self, resource: Resource, obj: Object) -> Object:  # noqa: ARG002  # of any kind
         """Take it and forget it."""
@@ -128,16 +128,16 @@ class WorldPort:
         return self._world.deployments[key]
 
     def _thing(self, ref: Ref) -> Hpa | ScaledObject | NodePool:
-        found: Hpa | ScaledObject | NodePool | None = None
+        thing: Hpa | ScaledObject | NodePool | None = None
         if ref.resource == HPAS:
-            found = self._world.hpas.get((ref.namespace or "", ref.name))
+            thing = self._world.hpas.get((ref.namespace or "", ref.name))
         elif ref.resource == SCALEDOBJECTS:
-            found = self._world.scaled_objects.get((ref.namespace or "", ref.name))
+            thing = self._world.scaled_objects.get((ref.namespace or "", ref.name))
         elif ref.resource == NODEPOOLS:
-            found = self._world.node_pools.get(ref.name)
-        if found is None:
+            thing = self._world.node_pools.get(ref.name)
+        if thing is None:
             raise NotFound(ref.path)
-        return found
+        return thing
 
     def _at_revision(self, ref: Ref, thing: object, resource_version: str) -> None:
         now = str(self._world.revision(thing))

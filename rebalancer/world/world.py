@@ -107,11 +107,11 @@ class World:
         if self._ready_at != self._cluster.revision:
             self._ready.clear()
             self._ready_at = self._cluster.revision
-        found = self._ready.get(model)
-        if found is None:
+        pods = self._ready.get(model)
+        if pods is None:
             owners = [owner for owner in self.deployments.values() if owner.model == model]
-            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
-        return found
+            pods = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
+        return pods
 
     @property
     def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:

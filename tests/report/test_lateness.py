@@ -26,7 +26,7 @@ class _Stays:
     every_seconds = 60
 
     def decide(self, seen: Seen) -> list[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 @pytest.mark.parametrize("promised", [{"slo_wait_seconds": 2.0}, {"slo_wait_seconds": 60.0, "deferred": True}])

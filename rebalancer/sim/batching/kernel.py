@@ -151,7 +151,7 @@ def _first_token(state: State, slot: int, at: float) -> None:
 @compiled
 def _finish(state: State, r: int, slot: int, at: float) -> None:
     request = state.requests[slot]
-    gaps = request.asked - 1
+    gaps = request.total_tokens - 1
     if gaps > 0 and at - request.first > state.speed[0].slo_token_seconds * gaps:
         state.seconds[int(request.arrived)].slow += 1
     after = at - request.arrived
@@ -325,7 +325,7 @@ def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> in
     request.arrived = at
     request.prompt = max(1, prompt)
     request.tokens = max(1, tokens)
-    request.asked = request.tokens
+    request.total_tokens = request.tokens
     request.first = np.nan
     request.after = NOBODY
     return int(slot)

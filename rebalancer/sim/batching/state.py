@@ -57,7 +57,7 @@ REPLICA = np.dtype(
     ]
 )
 # `number`: which one of the run. `prompt`, `tokens`: to compute and to generate since its last start; `left`: of the
-# prompt; `asked`: tokens asked for; `first`: when its first token came, NaN before; `order`: of its last start.
+# prompt; `total_tokens`: all that it is to have; `first`: when its first token came, NaN before; `order`: of its last start.
 # `free`: no field of the request, but the stack of free slots.
 REQUEST = np.dtype(
     [
@@ -66,7 +66,7 @@ REQUEST = np.dtype(
         ("prompt", "i8"),
         ("left", "i8"),
         ("tokens", "i8"),
-        ("asked", "i8"),
+        ("total_tokens", "i8"),
         ("first", "f8"),
         ("order", "i8"),
         ("after", "i8"),

@@ -88,7 +88,7 @@ class BatchingWorld:
             served_by=np.zeros(shape),
             left=np.zeros(shape),
             wait=np.zeros(shape),
-            asked=self.fleet.asked,
+            desired=self.fleet.desired,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
@@ -105,7 +105,7 @@ class BatchingWorld:
     def ask(self, model: int, replicas: int) -> None:
         """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
         self._floor_breaches += replicas < self._scenario.models[model].floor
-        if replicas != self.fleet.asked[model]:
+        if replicas != self.fleet.desired[model]:
             self.fleet.ask(model, replicas)
 
     def advance(self, until: int) -> None:

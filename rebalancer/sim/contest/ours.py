@@ -44,9 +44,9 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
         in_hand = slots.get(model.name)
         if model.name != first:
             return FluidService(model, started_at, seconds, slots=in_hand)
-        told = _Told(model, started_at, seconds, slots=in_hand)
-        told.tell = tell
-        return told
+        service = _Told(model, started_at, seconds, slots=in_hand)
+        service.tell = tell
+        return service
 
     record = play_product(
         scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, journal=keep, name=who.name

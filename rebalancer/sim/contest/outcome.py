@@ -97,12 +97,12 @@ def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid |
         _model(record, index, owned, late)
         for index, (owned, late) in enumerate(zip(entitlements, minutes, strict=True))
     )
-    asked = [each for each in models if each.violation is not None]
-    worst = max(asked, key=lambda each: each.violation or 0.0, default=None)
+    with_requests = [each for each in models if each.violation is not None]
+    worst = max(with_requests, key=lambda each: each.violation or 0.0, default=None)
     return Outcome(
         name=name,
         requests=sum(each.requests for each in models),
-        violation=total.violation if asked else None,
+        violation=total.violation if with_requests else None,
         late_minutes=_share(np.concatenate(minutes)) if minutes else None,
         worst_model=worst.model if worst else None,
         worst_model_violation=worst.violation if worst else None,

@@ -183,11 +183,11 @@ def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
             f"no model {', '.join(unknown)} in the policy; it has {', '.join(each.id for each in policy.models)}"
             " (a model's other names are its aliases)"
         )
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for each in demand.streams:
-        known = found.get(ids[each.model])
-        found[ids[each.model]] = each if known is None else _added(known, each)
-    return found
+        known = streams.get(ids[each.model])
+        streams[ids[each.model]] = each if known is None else _added(known, each)
+    return streams
 
 
 def _added(one: Stream, other: Stream) -> Stream:

@@ -116,9 +116,9 @@ def rows(outcomes: Sequence[Outcome], *, wide: bool = False) -> list[list[str]]:
 Said = Callable[[float], str]
 
 
-def _judged(said: Said) -> Said:
+def _judged(form: Said) -> Said:
     """The same with a word: of what is told so less is better."""
-    return lambda change: f"{said(change)} {'better' if change < 0 else 'worse'}"
+    return lambda change: f"{form(change)} {'better' if change < 0 else 'worse'}"
 
 
 def _costs(outcomes: Sequence[Outcome]) -> list[list[str]]:
@@ -132,11 +132,11 @@ def _costs(outcomes: Sequence[Outcome]) -> list[list[str]]:
     return table
 
 
-def _row(name: str, values: Sequence[float | None], said: Said, change: Said) -> list[str]:
-    cells = [UNKNOWN if value is None else said(value) for value in values]
+def _row(name: str, values: Sequence[float | None], form: Said, change: Said) -> list[str]:
+    cells = [UNKNOWN if value is None else form(value) for value in values]
     match values:
         case [float() | int() as before, float() | int() as after]:
-            cells.append(change(after - before) if said(after) != said(before) else "0")
+            cells.append(change(after - before) if form(after) != form(before) else "0")
         case [_, _]:
             cells.append(UNKNOWN)
         case _:
@@ -145,12 +145,12 @@ def _row(name: str, values: Sequence[float | None], said: Said, change: Said) ->
 
 
 def _parts(
-    outcomes: Sequence[Outcome], of: Callable[[ModelOutcome], float | None], said: Said, change: Said
+    outcomes: Sequence[Outcome], of: Callable[[ModelOutcome], float | None], form: Said, change: Said
 ) -> list[list[str]]:
     names = [each.model for each in outcomes[0].models]
     others = [{each.model: each for each in outcome.models} for outcome in outcomes]
     return [
-        _row(PART + name, [of(models[name]) if name in models else None for models in others], said, change)
+        _row(PART + name, [of(models[name]) if name in models else None for models in others], form, change)
         for name in names
     ]
 

@@ -55,7 +55,7 @@ class FastWorld:
             served_by=self._served_by,
             left=self._left,
             wait=self._wait,
-            asked=self.fleet.asked,
+            desired=self.fleet.desired,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
@@ -70,15 +70,15 @@ class FastWorld:
     def ask(self, model: int, replicas: int, pool: int | None = None) -> None:
         """That many replicas are wanted, of the Deployment for that pool; less than the floor in all is counted."""
         fleet = self.fleet
-        asked = fleet.asked[model] if pool is None else fleet.asked_in(pool)[model]
-        self._floor_breaches += fleet.asked[model] - asked + replicas < self._scenario.models[model].floor
-        if replicas != asked:
+        before = fleet.desired[model] if pool is None else fleet.asked_in(pool)[model]
+        self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor
+        if replicas != before:
             fleet.ask(model, replicas, pool)
 
     def ask_by_pool(self, model: int, replicas: tuple[int, int]) -> None:
         """The same of both Deployments: what is more first."""
-        asked = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
-        for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: asked[pool] - replicas[pool]):
+        before = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
+        for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: before[pool] - replicas[pool]):
             self.ask(model, replicas[pool], pool)
 
     def advance(self, until: int) -> None:

@@ -31,7 +31,7 @@ class Pod:
 
 @dataclass(slots=True)
 class Fleet:
-    """`asked`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
+    """`desired`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
 
     `pool_of`: the pool of each node, all primary when it is empty; `used_in`: GPUs held by pool. `split`: what models
     begin with is on the primary pool's Deployments. `queued`: how many pods have had to wait so far.
@@ -43,7 +43,7 @@ class Fleet:
     pool_of: list[int] = field(default_factory=list)
     split: bool = False
     now: int = 0
-    asked: list[int] = field(default_factory=list)
+    desired: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     loading: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         count = len(self.models)
-        self.asked, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
+        self.desired, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
         self._pods = [[] for _ in range(count)]
         self.pool_of = self.pool_of or [PRIMARY] * len(self.free)
         self._on = [0] * len(self.free)
@@ -194,7 +194,7 @@ class Fleet:
     def _create(self, index: int, pool: int | None) -> None:
         pod = Pod(index, pool)
         self._pods[index].append(pod)
-        self.asked[index] += 1
+        self.desired[index] += 1
         self._wait(pod)
 
     def _wait(self, pod: Pod) -> None:
@@ -217,7 +217,7 @@ class Fleet:
 
     def _end(self, pod: Pod) -> None:
         self._pods[pod.model].remove(pod)
-        self.asked[pod.model] -= 1
+        self.desired[pod.model] -= 1
         if pod.node is None:
             self._queue.remove(pod)
             self.waiting[pod.model] -= 1

@@ -85,9 +85,9 @@ class Foresight:
             starting = seen.loading[i] + seen.waiting[i]
             due = self._due[i]
             del due[: max(0, len(due) - starting)]
-            asked = self._last + model.start_seconds
-            due += [asked] * (starting - len(due) - seen.waiting[i])
-            due += [asked + model.release_seconds] * (starting - len(due))
+            starts_serving = self._last + model.start_seconds
+            due += [starts_serving] * (starting - len(due) - seen.waiting[i])
+            due += [starts_serving + model.release_seconds] * (starting - len(due))
             self._due[i] = sorted(max(at, seen.now + 1) for at in due)
 
     def _fitting(self, seen: Seen, i: int) -> int:

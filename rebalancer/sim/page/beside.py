@@ -20,11 +20,11 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One run's half of the picture. `said`: the same in words."""
+    """One run's half of the picture. `caption`: the same in words."""
 
     name: str
     run: str
-    said: str
+    caption: str
     panels: tuple[Panel, Panel]
 
 

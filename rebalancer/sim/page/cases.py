@@ -159,7 +159,7 @@ def _interval(ours: Sequence[Row], peer: Sequence[Row], blocks: Mapping[bytes, F
     if ours[0].scenario in FAMILIES:
         return _over_worlds(_by_seed(ours), _by_seed(peer))
     mine, theirs = (
-        {row.seed: found for row in rows if (found := blocks.get(_key(row))) is not None and len(found)}
+        {row.seed: by_block for row in rows if (by_block := blocks.get(_key(row))) is not None and len(by_block)}
         for rows in (ours, peer)
     )
     seeds = sorted(mine.keys() & theirs.keys())

@@ -30,11 +30,11 @@ def told_peer(each: Against, case: Case) -> str:
 def difference(each: Against, case: Case) -> str:
     """In points of a violation, or of lost utility; a star where it counts."""
     times, form = (1, "{:+.3f}") if case.by_utility else (100, "{:+.2f}")
-    said = form.format(times * each.difference)
+    points = form.format(times * each.difference)
     if each.low is None or each.high is None:
-        return said
+        return points
     between = " to ".join(form.format(times * end) for end in (each.low, each.high))
-    return f"{said} ({between})" + " *" * each.counts
+    return f"{points} ({between})" + " *" * each.counts
 
 
 def number(value: float | None) -> str:

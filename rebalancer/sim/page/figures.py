@@ -22,7 +22,7 @@ class Figure:
     name: str
     title: str
     about: str
-    said: str
+    caption: str
     panels: Sequence[Panel]
     numbers: Sequence[Sequence[str]]
     keys: Sequence[tuple[str, str, bool]]
@@ -32,10 +32,10 @@ def figures(runs: Sequence[Run]) -> tuple[Bins, list[Figure]]:
     """A figure for each question, and the bins they are drawn in."""
     seconds = runs[0].record.scenario.seconds
     fine, rough = bins(seconds, POINTS), bins(seconds, ROWS)
-    made = [each(runs, fine, rough) for each in (_violations, _replicas, _lent, _queue)]
+    drawn = [each(runs, fine, rough) for each in (_violations, _replicas, _lent, _queue)]
     if any(run.outcome.owned_usd is None or run.outcome.rented_usd for run in runs):  # owned GPUs cost the same
-        made.append(_cost(runs, fine, rough))
-    return fine, made
+        drawn.append(_cost(runs, fine, rough))
+    return fine, drawn
 
 
 Values = Callable[[Run, int, Bins], F64]
@@ -46,12 +46,12 @@ def _violations(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         requests = pieces.sums(run.record.scenario.models[model].requests)
         return 100.0 * pieces.sums(run.record.late[model]) / np.maximum(requests, 1e-9)
 
-    said = [f"{run.outcome.name}: {_percent(run.outcome.violation)} of all requests" for run in runs]
+    captions = [f"{run.outcome.name}: {_percent(run.outcome.violation)} of all requests" for run in runs]
     return Figure(
         "violations",
         "SLO violations",
         "Share of a moment's requests that waited longer than their model's SLO.",
-        "; ".join(said) + ".",
+        "; ".join(captions) + ".",
         _by_model(runs, fine, share, "% of requests", least=5.0),
         table(runs, rough, share, "{:.1f}"),
         _keys(runs),
@@ -87,12 +87,12 @@ def _lent(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         return pieces.means(beyond) * run.record.scenario.models[model].gpus
 
     lines = [Line(_sum(run, lent, fine), COLOURS[at], run.outcome.name, dashed=at > 0) for at, run in enumerate(runs)]
-    said = [f"{run.outcome.name}: {run.outcome.lent_gpu_hours:,.1f} GPU-hours lent." for run in runs]
+    captions = [f"{run.outcome.name}: {run.outcome.lent_gpu_hours:,.1f} GPU-hours lent." for run in runs]
     return Figure(
         "lent",
         "Lent GPUs",
         "GPUs of Ready replicas beyond what their model owns.",
-        " ".join(said),
+        " ".join(captions),
         [Panel("all models", lines, unit="GPUs", whole=True)],
         table(runs, rough, lent, "{:.1f}"),
         _keys(runs),
@@ -129,7 +129,7 @@ def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         return np.cumsum(pieces.sums(run.record.gpus.astype(np.float64))) / 3600 * price
 
     lines = [Line(spent(run, fine), COLOURS[at], run.outcome.name, dashed=at > 0) for at, run in enumerate(runs)]
-    said = [
+    captions = [
         f"{run.outcome.name}: {float(line.values[-1]):,.2f} {what} in all{_price(run, what)}."
         for run, line in zip(runs, lines, strict=True)
     ]
@@ -142,7 +142,7 @@ def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         several = any(run.record.usd is not None for run in runs)
         why = "GPUs have several prices" if several else "there are no prices"
         about = f"GPU-hours held so far, starting and ending replicas included; {why}."
-    return Figure("cost", "Cost", about, " ".join(said), [Panel("all models", lines, unit=what)], rows, _keys(runs))
+    return Figure("cost", "Cost", about, " ".join(captions), [Panel("all models", lines, unit=what)], rows, _keys(runs))
 
 
 def _by_model(  # noqa: PLR0913  # one figure's worth

@@ -60,10 +60,10 @@ class Keda:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """The HPA's word, and the executor's after it whenever it polls."""
-        asked = [self._hpa.replicas(seen, index) for index in range(len(seen.asked))]
+        desired = [self._hpa.replicas(seen, index) for index in range(len(seen.desired))]
         if seen.now % self._poll_seconds < self.every_seconds:
-            asked = [self._executed(seen, index, replicas) for index, replicas in enumerate(asked)]
-        return asked
+            desired = [self._executed(seen, index, replicas) for index, replicas in enumerate(desired)]
+        return desired
 
     def _executed(self, seen: Seen, index: int, replicas: int) -> int:
         known = [value.value for trigger in self._triggers if isinstance(value := trigger.signal(seen, index), Total)]

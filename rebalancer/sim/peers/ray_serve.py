@@ -92,13 +92,13 @@ class RayServe:
             (known,) = signals.in_flight(seen, (self._config.look_back_seconds,))
             self._ongoing = [] if any(map(math.isnan, known)) else known
         if not self._ongoing:
-            return seen.asked
+            return seen.desired
         if not self._deployments:
             self._deployments = [Deployment(self._of(model), model.floor, model.most) for model in seen.scenario.models]
         return [
-            deployment.replicas(seen.now, ongoing, ready, asked)
-            for deployment, ongoing, ready, asked in zip(
-                self._deployments, self._ongoing, seen.ready, seen.asked, strict=True
+            deployment.replicas(seen.now, ongoing, ready, desired)
+            for deployment, ongoing, ready, desired in zip(
+                self._deployments, self._ongoing, seen.ready, seen.desired, strict=True
             )
         ]
 

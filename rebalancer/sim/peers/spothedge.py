@@ -111,12 +111,12 @@ class SpotHedge:
         models = seen.scenario.models
         if not self._steady:
             self._steady = [Steady(max(model.floor, model.first)) for model in models]
-        found = []
+        desired = []
         for index, model in enumerate(models):
             pools = self._hedge(index, seen)
             on_demand = max(pools.on_demand, model.floor - pools.spot)
-            found.append((on_demand, min(pools.spot, model.most - on_demand)))
-        return found
+            desired.append((on_demand, min(pools.spot, model.most - on_demand)))
+        return desired
 
     def _hedge(self, index: int, seen: Seen) -> Pools:
         model, steady = seen.scenario.models[index], self._steady[index]

@@ -48,7 +48,7 @@ class Autoscalers:
         seen.now = second
         for index, deployment in enumerate(self._stage.deployments):
             pods = [pod for pod in deployment.pods.values() if pod.deleted_at is None]
-            seen.asked[index] = deployment.replicas
+            seen.desired[index] = deployment.replicas
             seen.ready[index] = sum(pod.ready for pod in pods)
             seen.waiting[index] = sum(pod.node is None for pod in pods)
             seen.loading[index] = len(pods) - seen.ready[index] - seen.waiting[index]
@@ -75,7 +75,7 @@ def _seen(stage: Stage) -> Seen:
         served_by=served_by,
         left=left,
         wait=wait,
-        asked=[0] * len(models),
+        desired=[0] * len(models),
         ready=[0] * len(models),
         loading=[0] * len(models),
         waiting=[0] * len(models),

@@ -54,15 +54,15 @@ async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) 
         return
     files = JournalFiles(to.parent, 0, single=to)
     files.start()
-    kept = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
-    kept.code = code
-    kept.policy(policy, started_at)
+    journal = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
+    journal.code = code
+    journal.policy(policy, started_at)
     try:
-        yield kept
+        yield journal
     finally:
-        await kept.close()
-    if kept.trouble is not None:
-        raise OSError(kept.trouble)
+        await journal.close()
+    if journal.trouble is not None:
+        raise OSError(journal.trouble)
 
 
 async def _acknowledged(_key: bytes, _line: bytes) -> bool:

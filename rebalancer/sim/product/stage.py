@@ -90,8 +90,8 @@ class Stage:
     @property
     def asked(self) -> NDArray[np.int32]:
         """Replicas asked for of each model."""
-        asked: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
-        return asked
+        desired: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
+        return desired
 
     def _deployment(self, model: Model, policy: Policy, pool: Pool) -> Deployment:
         of = next((each for each in policy.models if each.id == model.name), None)
@@ -135,13 +135,13 @@ class Stage:
         self._held_now = held - elastic, elastic
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = len(self.world.ready_pods(deployment.model))
-            self.asked_in[PRIMARY, index, second] = asked = deployment.replicas
+            self.asked_in[PRIMARY, index, second] = desired = deployment.replicas
             if self.elastic:
                 self.asked_in[ELASTIC, index, second] = self.elastic[index].replicas
-                asked += self.elastic[index].replicas
-            if asked != self._last_asked[index]:
-                self._last_asked[index] = asked
-                self._floor_breaches += asked < self.scenario.models[index].floor
+                desired += self.elastic[index].replicas
+            if desired != self._last_asked[index]:
+                self._last_asked[index] = desired
+                self._floor_breaches += desired < self.scenario.models[index].floor
 
     def record(self, controller: str) -> Record:
         """What happened so far."""

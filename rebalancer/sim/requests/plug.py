@@ -104,7 +104,7 @@ class HeadService:
     def _answered_in(self, begin: int, end: int) -> F64:
         """Seconds that those requests lasted which were answered in [begin, end)."""
         some = slice(self._unsettled, self._head.came)
-        latency = self._head.told.latency[some]
+        latency = self._head.measured.latency[some]
         done_at = self._arrivals.at[some] + latency
         self._turned_away = self._settled_away + float(np.isinf(latency).sum())
         settled = int(np.argmax(np.isnan(latency))) if np.isnan(latency).any() else len(latency)

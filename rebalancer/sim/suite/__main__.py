@@ -98,7 +98,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     if chosen.estimate:
         _estimate(planned, chosen.processes, console)
         return
-    play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
+    play = partial(run_task, folder=folder, results=chosen.out.with_suffix(".d"))
     results: dict[Task, Played] = {}
     for task, result in run_all(play, planned.tasks, chosen.processes):
         results[task] = result
@@ -116,7 +116,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     for holds, numbers in bound_kept(rows):
         if not holds:
             console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)
-    for line in planned.told:
+    for line in planned.warnings:
         console.print(line, highlight=False)
     console.print(f"{chosen.out}: {len(rows)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
 

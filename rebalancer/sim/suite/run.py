@@ -98,7 +98,7 @@ class Planned:
     """What is to be played, and what people should know of it (tunings that are missing or stale)."""
 
     tasks: tuple[Task, ...]
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def plan_tasks(
@@ -108,17 +108,17 @@ def plan_tasks(
 
     Raises MissingTrace; `without_missing`: cases whose traces are not there are left out, and told.
     """
-    told: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     tasks: list[Task] = []
     if without_missing:
-        cases = [case for case in cases if _is_there(case, folder, told)]
+        cases = [case for case in cases if _is_there(case, folder, warnings)]
     data = {budget: data_digest(development(budget).build(folder)) for budget in budgets(cases)}
     for case in cases:
-        settings = _settings(case, field, tuned, data[case.budget], told)
+        settings = _settings(case, field, tuned, data[case.budget], warnings)
         for each in rounds(case):
             if each.world in field.worlds:
                 tasks += _played_in(each, case, field, settings)
-    return Planned(tuple(tasks), tuple(told))
+    return Planned(tuple(tasks), tuple(warnings))
 
 
 def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
@@ -128,7 +128,7 @@ def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
             yield peer
 
 
-def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str, None]) -> dict[str, str | None]:
+def _settings(case: Case, field: Field, tuned: Found, data: str, warnings: dict[str, None]) -> dict[str, str | None]:
     """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
     for peer in players(case, field.peers):
@@ -138,11 +138,11 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str,
         elif not peer.targets:
             settings[peer.name] = None
         elif entry is None:
-            told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
+            warnings[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
         else:
             settings[peer.name] = entry.tuning
             if why := stale(entry, peer, data):
-                told[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
+                warnings[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
     return settings
 
 
@@ -157,23 +157,23 @@ def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str
             yield Task(case, OURS, seed, actuation=actuation, world=world)
 
 
-def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
+def _is_there(case: Case, folder: Path, warnings: dict[str, None]) -> bool:
     try:
         case.build(folder)
     except MissingTrace as error:
-        told[f"{case.scenario} {case.day} {case.gpus}: left out, {error}"] = None
+        warnings[f"{case.scenario} {case.day} {case.gpus}: left out, {error}"] = None
         return False
     return True
 
 
-def run_task(task: Task, folder: Path, kept: Path) -> Played:
-    """The result of a task, from `kept` when it is there. Raises MissingTrace."""
+def run_task(task: Task, folder: Path, results: Path) -> Played:
+    """The result of a task, from `results` when it is there. Raises MissingTrace."""
     arena = open_arena(task.case, task.world, folder, task.seed)
-    path = kept / task.file(digest_of_values(arena.contents))
+    path = results / task.file(digest_of_values(arena.contents))
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Played)
     result = _play(task, arena)
-    kept.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_bytes(msgspec.json.encode(result))
     partial.replace(path)

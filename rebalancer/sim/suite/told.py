@@ -23,8 +23,8 @@ def _off(model: Model, given: Given) -> Model:
     exact = model.signals.concurrency
     if exact is None or exact.per_replica is None:
         return model
-    told = None if given.carries is None else given.carries * exact.per_replica
-    signals = model.signals.model_copy(update={"concurrency": ConcurrencySignal(per_replica=told)})
+    limit = None if given.carries is None else given.carries * exact.per_replica
+    signals = model.signals.model_copy(update={"concurrency": ConcurrencySignal(per_replica=limit)})
     return model.model_copy(update={"signals": signals})
 
 

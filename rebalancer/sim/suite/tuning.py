@@ -52,9 +52,9 @@ def read_tuned(path: Path = TUNED_FILE) -> Found:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Tuned])
 
 
-def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
+def write_tuned(tuned: Found, path: Path = TUNED_FILE) -> None:
     """Ordered and indented, for people who compare."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(found.items()))), indent=1) + b"\n")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(tuned.items()))), indent=1) + b"\n")
 
 
 def entrants(budget: Budget, peers: Iterable[Peer]) -> Iterator[Peer]:
@@ -94,14 +94,14 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
         return None if played_rows is None else Outcome(*standing(played_rows[0]))
 
     best = Search(peer, judge, sketch if sketched and len(scenarios) > 1 else None).best()
-    found = rows[best]
+    best_rows = rows[best]
     return Tuned(
         best,
-        _mean([row.violation for row in found]) or 0.0,
-        _mean_gpu_hours(found),
+        _mean([row.violation for row in best_rows]) or 0.0,
+        _mean_gpu_hours(best_rows),
         code,
         data_digest(scenarios[-1]),
-        _mean([row.lost_utility for row in found]),
+        _mean([row.lost_utility for row in best_rows]),
     )
 
 

@@ -167,8 +167,8 @@ class Batches:
         return self._run(record, lost, sum(float(line.slow.sum()) for line in lines))
 
     def _run(self, record: Record, lost_in_flight: float, slow: float) -> Run:
-        asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
-        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=float(slow / max(asked, 1e-12)))
+        requests = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
+        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=float(slow / max(requests, 1e-12)))
 
 
 class _Made:

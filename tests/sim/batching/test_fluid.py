@@ -27,7 +27,7 @@ class Static:
     every_seconds = 600
 
     def decide(self, seen: Seen) -> Sequence[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 def test_both_forms_agree_on_s2_where_nobody_moves_anything(traces: Path) -> None:

@@ -134,7 +134,7 @@ def test_counts_of_a_fleet_are_those_of_its_pods(deeds: list[tuple[str, int, int
         fleet.advance(now)
         for index, model in enumerate(models):
             counted = fleet.ready[index] + fleet.loading[index] + fleet.waiting[index]
-            assert counted == fleet.asked[index] == sum(fleet.asked_in(pool)[index] for pool in (PRIMARY, ELASTIC))
+            assert counted == fleet.desired[index] == sum(fleet.asked_in(pool)[index] for pool in (PRIMARY, ELASTIC))
             assert model.gpus * fleet.waiting[index] >= 0
         assert fleet.used == sum(fleet.used_in) == sum(size) - sum(fleet.free)
         assert min(fleet.free) >= 0

@@ -24,7 +24,7 @@ class Plan:
 
     def decide(self, seen: Seen) -> list[int]:
         index = seen.now // self.every_seconds - 1
-        return self._rows[index] if index < len(self._rows) else list(seen.asked)
+        return self._rows[index] if index < len(self._rows) else list(seen.desired)
 
 
 @st.composite

@@ -124,7 +124,7 @@ def test_every_question_has_a_plot_words_and_numbers(html: str) -> None:
 
 def test_the_words_of_a_plot_are_its_numbers(runs: tuple[Run, ...]) -> None:
     _, drawn = figures(runs)
-    said = {figure.title: figure.said for figure in drawn}
+    said = {figure.title: figure.caption for figure in drawn}
     static, keda = runs
     assert f"static: {100 * (static.outcome.violation or 0):.2f} % of all requests" in said["SLO violations"]
     assert "most Ready replicas: busy 3 at 0:00" in said["Replicas"]

@@ -74,7 +74,7 @@ def a_scenario(day: int, gpus: int, start_seconds: int) -> Scenario:
 def late_use(seen: Seen, model: int) -> PodReading | None:
     """The prototype's utilisation: of 30 s, 15 s old; pods that are not Ready are missing, waiting ones too."""
     used, ready = seen.utilisation(model, 30), seen.ready[model]
-    return None if used is None else PodReading(used * ready, ready, ready, missing=seen.asked[model] - ready)
+    return None if used is None else PodReading(used * ready, ready, ready, missing=seen.desired[model] - ready)
 
 
 def prototype_hpa(target: float) -> Hpa:

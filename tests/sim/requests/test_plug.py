@@ -23,7 +23,7 @@ class Fixed:
     every_seconds = 600
 
     def decide(self, seen: Seen) -> list[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 def scenario(*per_minute: int, gpus: int = 8, first: int = 3) -> RequestScenario:

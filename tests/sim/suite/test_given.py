@@ -86,7 +86,7 @@ class Looking:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         self.known[seen.now] = seen.now - seen.delay_seconds
-        return seen.asked
+        return seen.desired
 
 
 def known(given: Given) -> dict[int, int]:
@@ -156,7 +156,7 @@ def test_the_product_plays_without_a_figure_too() -> None:
     planned = plan_tasks([absent], Field((BY_NAME["static"],), ("scale",)), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static", "ours"]
-    assert planned.told == ()
+    assert planned.warnings == ()
 
 
 def test_a_row_says_what_was_given_and_is_kept_apart() -> None:

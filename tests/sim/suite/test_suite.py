@@ -117,7 +117,7 @@ def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
     planned = plan_tasks([CASE], Field((SMALL, BY_NAME["static"])), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static"]
-    assert planned.told == (f"S7/24/60/keda: not tuned, left out; {RETUNE}",)
+    assert planned.warnings == (f"S7/24/60/keda: not tuned, left out; {RETUNE}",)
 
 
 def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
@@ -129,7 +129,7 @@ def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
         ("keda", tuned.tuning, None),
         ("ours", None, "bounds"),
     ]
-    assert planned.told == (f"S7/24/60/keda: stale, the data it was tuned on have changed; {RETUNE}",)
+    assert planned.warnings == (f"S7/24/60/keda: stale, the data it was tuned on have changed; {RETUNE}",)
 
 
 def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:

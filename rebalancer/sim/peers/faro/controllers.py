@@ -47,7 +47,7 @@ class OnFluid:
     def decide(self, seen: Seen) -> list[int]:
         """Replicas asked for, by model."""
         models = seen.scenario.models
-        used = sum(asked * model.gpus for asked, model in zip(seen.asked, models, strict=True))
+        used = sum(replicas * model.gpus for replicas, model in zip(seen.desired, models, strict=True))
         jobs = [self._job(index, seen) for index in range(len(models))]
         return self._policy.step(seen.now, jobs, seen.scenario.gpus - used)
 
@@ -57,7 +57,7 @@ class OnFluid:
         return Job(
             latency_seconds=latency,
             slo_seconds=slo,
-            replicas=seen.asked[index],
+            replicas=seen.desired[index],
             ready=seen.ready[index],
             changing=seen.loading[index] + seen.waiting[index] > 0,
             floor=model.floor,

@@ -40,28 +40,28 @@ class Admission:
 
     def admit(self, wishes: Sequence[Wish], jobs: Sequence[Job], free_units: int) -> list[int]:
         """Replicas asked for by job. `free_units`: of the quota that no job has asked for."""
-        asked = [job.replicas for job in jobs]
+        desired = [job.replicas for job in jobs]
         queue = [*self._again, *wishes]
         self._again = []
-        for wish in sorted(queue, key=lambda wish: _wanted(wish, jobs, asked) >= asked[wish.job]):
+        for wish in sorted(queue, key=lambda wish: _wanted(wish, jobs, desired) >= desired[wish.job]):
             job = jobs[wish.job]
             if job.changing:
                 self._retry(wish)
                 continue
-            delta = _wanted(wish, jobs, asked) - asked[wish.job]
+            delta = _wanted(wish, jobs, desired) - desired[wish.job]
             fits = min(delta, max(0, free_units) // job.units)
             if fits < delta:
                 self._retry(replace(wish, target=None, more=delta - fits))
-            asked[wish.job] += fits
+            desired[wish.job] += fits
             free_units -= fits * job.units
-        return asked
+        return desired
 
     def _retry(self, wish: Wish) -> None:
         if wish.tries > 1:
             self._again.append(replace(wish, tries=wish.tries - 1))
 
 
-def _wanted(wish: Wish, jobs: Sequence[Job], asked: Sequence[int]) -> int:
+def _wanted(wish: Wish, jobs: Sequence[Job], desired: Sequence[int]) -> int:
     job = jobs[wish.job]
-    target = asked[wish.job] + wish.more if wish.target is None else wish.target
+    target = desired[wish.job] + wish.more if wish.target is None else wish.target
     return min(max(job.floor, target), job.most)

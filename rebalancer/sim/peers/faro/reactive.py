@@ -36,7 +36,7 @@ class Reactive:
 
     def wishes(self, jobs: Sequence[Job]) -> list[Wish]:
         """What jobs want at this tick, in their order."""
-        found = []
+        wishes = []
         for index, job in enumerate(jobs):
             if self._inside_faro and job.changing:
                 continue
@@ -47,10 +47,10 @@ class Reactive:
                 count = min(0, count) - 1
             direction = (count >= UP_TICKS) - (count <= -DOWN_TICKS)
             if direction:
-                found.append(Wish(index, self._step(job, direction)))
+                wishes.append(Wish(index, self._step(job, direction)))
                 count = 0
             self._counts[index] = count
-        return found
+        return wishes
 
     def forget(self) -> None:
         """Start counting again."""

@@ -123,15 +123,15 @@ def _optimum(problem: Problem, settings: Settings, of: Value) -> F64:
         return start
     best = _round(problem, settings, of, problem.current)
     for _ in range(settings.rounds - 1):
-        found = _round(problem, settings, of, best)
-        if of(found) >= of(best) - NOTHING or not _feasible(found, problem):
+        rounded = _round(problem, settings, of, best)
+        if of(rounded) >= of(best) - NOTHING or not _feasible(rounded, problem):
             break
-        best = found
+        best = rounded
     return best
 
 
 def _round(problem: Problem, settings: Settings, of: Value, start: F64) -> F64:
-    found: F64 = minimize(
+    optimum: F64 = minimize(
         of,
         start,
         method="cobyla",
@@ -141,7 +141,7 @@ def _round(problem: Problem, settings: Settings, of: Value, start: F64) -> F64:
         ],
         options={"rhobeg": settings.first_step},
     ).x
-    return found
+    return optimum
 
 
 def _feasible(replicas: F64, problem: Problem) -> bool:

@@ -44,8 +44,8 @@ def _classical(cohort: Cohort, incoming: Workload) -> list[Workload]:
     else:
         attempts = (True, False)
     for borrowing in attempts:
-        if found := _taken(cohort, incoming, candidates, borrowing=borrowing):
-            return found
+        if victims := _taken(cohort, incoming, candidates, borrowing=borrowing):
+            return victims
     return []
 
 

@@ -87,7 +87,7 @@ def queues(scenario: Scenario, settings: Settings) -> tuple[list[ClusterQueue], 
     """
     gpus = _gpus(scenario)
     nominal = _dealt(scenario.models, gpus, settings.nominal)
-    made = [
+    by_model = [
         ClusterQueue(
             quota,
             borrowing_limit={"borrow-half": quota / 2, "borrow-once": quota}.get(settings.limits),
@@ -97,7 +97,7 @@ def queues(scenario: Scenario, settings: Settings) -> tuple[list[ClusterQueue], 
         )
         for model, quota in zip(scenario.models, nominal, strict=True)
     ]
-    return made, gpus - sum(nominal)
+    return by_model, gpus - sum(nominal)
 
 
 def _gpus(scenario: Scenario) -> int:
@@ -126,9 +126,9 @@ def _dealt(models: tuple[Model, ...], gpus: int, how: Nominal) -> list[int]:
 def _parts(models: tuple[Model, ...], how: Nominal) -> list[float]:
     match how:
         case "owned":
-            asked = [float(model.first * model.gpus) for model in models]
+            weights = [float(model.first * model.gpus) for model in models]
         case "demand":
-            asked = [float(model.work.mean()) * model.gpus for model in models]
+            weights = [float(model.work.mean()) * model.gpus for model in models]
         case _:
-            asked = [1.0] * len(models)
-    return [each / sum(asked) for each in asked]
+            weights = [1.0] * len(models)
+    return [each / sum(weights) for each in weights]
