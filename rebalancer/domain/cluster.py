@@ -386,7 +386,7 @@ OF_PEOPLE = frozenset({"overrides", "writestops"})
 
 def sources_beside(pools: Iterable[Pool]) -> dict[str, type]:
     """The sources that these pools want followed besides, each with the kind of its objects."""
-    found: dict[str, type] = {}
+    sources: dict[str, type] = {}
     for pool in pools:
-        found |= (DEVICE_SOURCES if pool.device_class else {}) | (GROUP_SOURCES if pool.node_groups else {})
-    return found
+        sources |= (DEVICE_SOURCES if pool.device_class else {}) | (GROUP_SOURCES if pool.node_groups else {})
+    return sources

@@ -139,5 +139,5 @@ def _standing(windows: list[Window], at: float, least: int, most: int, lead: flo
     )
 
 
-def _rank(found: tuple[int, float, str, Window | None]) -> tuple[int, float, str]:
-    return found[:3]
+def _rank(standing: tuple[int, float, str, Window | None]) -> tuple[int, float, str]:
+    return standing[:3]

@@ -119,14 +119,14 @@ class Moves:
         self.waiting.setdefault(model, []).append(why)
 
 
-def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
     moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
-    for victim in found.releases:
+    for victim in allocation.releases:
         release(scene, moves, victim, None)
-    called_home = held_back(scene, found.units)
-    for index, unit in enumerate(found.units):
+    called_home = held_back(scene, allocation.units)
+    for index, unit in enumerate(allocation.units):
         if moves.spared[unit.target.model] > 0:
             moves.spared[unit.target.model] -= 1
             moves.keep(*unit.victims)

@@ -80,13 +80,13 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
         view.id: view.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
         for view in snapshot.models
     }
-    found = {}
+    by_model = {}
     for model in policy.models:
         if model.schedules:
             start = measured.get(model.id)
             lead = (model.load_seconds if start is None else start) + policy.plan_every_seconds
-            found[model.id] = _kept(model, snapshot.at, lead)
-    return found
+            by_model[model.id] = _kept(model, snapshot.at, lead)
+    return by_model
 
 
 def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:

@@ -57,7 +57,7 @@ REPLICA = np.dtype(
     ]
 )
 # `number`: which one of the run. `prompt`, `tokens`: to compute and to generate since its last start; `left`: of the
-# prompt; `total_tokens`: all that it is to have; `first`: when its first token came, NaN before; `order`: of its last start.
+# prompt; `total_tokens`: to generate in all; `first`: when its first token came, or NaN; `order`: of its last start.
 # `free`: no field of the request, but the stack of free slots.
 REQUEST = np.dtype(
     [
