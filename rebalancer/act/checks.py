@@ -248,14 +248,16 @@ def check_ratio(change: Change, snapshot: Snapshot, ground: Ground, doomed: Coll
     before, after = converging(change.target).replicas, asking(change).replicas
     go = min(len(_named(dying, change, after)), max(0, before - after))
     beside = [each for each in views[change.model] if each is not own]
-    kept = sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside) - len(dying)
+    beside_replicas = sum(
+        max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside
+    ) - len(dying)
     others = views.get(couple.other(change.model), ())
     gone = sum(len(doomed_pods(each, doomed)) for each in others)
     least = sum(ledger.least(each).replicas for each in others) - gone
     most = sum(converging(ledger.with_most(each)).replicas for each in others) - gone
     for theirs in {max(0, least), max(0, most)}:
-        if not couple.bears(change.model, kept + before, kept + after + go, [theirs]):
-            has = f"{change.model} would have {replicas(kept + after + go)}"
+        if not couple.bears(change.model, beside_replicas + before, beside_replicas + after + go, [theirs]):
+            has = f"{change.model} would have {replicas(beside_replicas + after + go)}"
             raise Refused("ratio", f"{has}, and {couple.said(change.model, theirs)}")
 
 

@@ -220,13 +220,13 @@ class Gate:
             ground.close(change)
             raise
         if status == WRITTEN:
-            asked = asking(change)
-            replicas = asked.replicas if stored is None else stored
-            self._rests.stored(change, asked.replicas, replicas)
-            if replicas != asked.replicas:
-                detail = f"stored as {replicas}, not {asked.replicas}: an admission webhook changed it"
+            ask = asking(change)
+            replicas = ask.replicas if stored is None else stored
+            self._rests.stored(change, ask.replicas, replicas)
+            if replicas != ask.replicas:
+                detail = f"stored as {replicas}, not {ask.replicas}: an admission webhook changed it"
             now = self._clock.now()
-            booking.written(Ask(replicas, asked.minimum), now)
+            booking.written(Ask(replicas, ask.minimum), now)
             self._tell_written(change, replicas, now)
         return status, "; ".join(filter(None, (detail, trouble)))
 

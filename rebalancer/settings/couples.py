@@ -56,12 +56,12 @@ def _floors(couple: Couple, of: Part, to: Part) -> Iterator[Finding]:
     if None in (*floors, *mosts):
         return
     least, most = (int(floors[0] or 0), int(floors[1] or 0)), (int(mosts[0] or 0), int(mosts[1] or 0))
-    said = f"{couple.least:g} to {couple.most:g}"
+    ratio = f"{couple.least:g} to {couple.most:g}"
     if couple.excess(couple.of, *least):
-        what = f"the floors, {least[0]} of {couple.of} and {least[1]} of {couple.to}, are not within the ratio {said}"
+        what = f"the floors, {least[0]} of {couple.of} and {least[1]} of {couple.to}, are not within the ratio {ratio}"
         yield Finding((*of.path, "ratio"), what, fix="change min or max, or a minReplicas")
     elif stuck := _stuck(couple, least, most):
-        what = f"ratio {said} leaves no step from {stuck[0]} of {couple.of} beside {stuck[1]} of {couple.to}"
+        what = f"ratio {ratio} leaves no step from {stuck[0]} of {couple.of} beside {stuck[1]} of {couple.to}"
         fix = "lower min or raise max: no two objects are written at once, so one replica of either comes or goes first"
         yield Finding((*of.path, "ratio"), what, fix=fix)
 

@@ -44,8 +44,8 @@ class Refused(Struct, frozen=True, order=True):
     form: Form
 
     def __str__(self) -> str:
-        said = {"kept": "keeps its last good form", "left-out": "is left out", "stays": "is not named, and stays"}
-        return f"{self.entry} {said[self.form]}"
+        outcomes = {"kept": "keeps its last good form", "left-out": "is left out", "stays": "is not named, and stays"}
+        return f"{self.entry} {outcomes[self.form]}"
 
 
 class Taken(NamedTuple):
@@ -68,7 +68,7 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
     if good is None:
         return Taken(None, _sorted(problems, name))
     good = renamed(good, document, problems)
-    parts, said = _Parts(document, good), set(problems)
+    parts, all_problems = _Parts(document, good), set(problems)
     if not parts.in_entries(problem.at for problem in problems):
         return Taken(None, _sorted(problems, name))
     parts.refuse(flaw.at for flaw in flaws)
@@ -76,11 +76,11 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
     for _ in range(ROUNDS):
         policy, problems = check_document(parts.document())
         if not problems:
-            return Taken(policy, _sorted(said, name), tuple(sorted(parts.refused)))
-        said.update(problems)
+            return Taken(policy, _sorted(all_problems, name), tuple(sorted(parts.refused)))
+        all_problems.update(problems)
         if not parts.refuse(problem.at for problem in problems):
             break
-    return Taken(None, _sorted(said, name))
+    return Taken(None, _sorted(all_problems, name))
 
 
 def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
@@ -126,11 +126,11 @@ class _Parts:
         entries, place = self._lists[key], -1
         for value in self._values(key):
             name = _name(key, value)
-            found = next((at for at, entry in enumerate(entries) if entry.name == name), None)
-            if found is None:
+            index = next((at for at, entry in enumerate(entries) if entry.name == name), None)
+            if index is None:
                 entries.insert(place + 1, _Entry(name, value))
                 self.refused.add(Refused(f"{key}.{name}", "stays"))
-            place = place + 1 if found is None else found
+            place = place + 1 if index is None else index
 
     def in_entries(self, paths: Iterable[Path]) -> bool:
         """Whether all `paths` are in entries, none in the file as a whole."""

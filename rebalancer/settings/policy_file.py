@@ -73,8 +73,8 @@ class PolicyFile:
         if self.refused:
             others = f" and {len(self.refused) - 1} more" if len(self.refused) > 1 else ""
             return f"policy {self.digest} is in force, but {self.refused[0]}{others}: {self.problems[0]}{more}"
-        kept = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
-        return f"{kept}: {self.problems[0]}{more}"
+        in_force = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
+        return f"{in_force}: {self.problems[0]}{more}"
 
     def _read(self) -> bytes:
         with self.path.open("rb") as file:

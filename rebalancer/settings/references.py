@@ -60,24 +60,24 @@ def known_kinds(policy: Part) -> Iterator[Finding]:
     """A target is of a kind that is known, or says where the API serves it; one group a kind, and no NodePool."""
     groups: dict[str, str] = {}
     for target in (target for model in policy.parts("models") for target in model.parts("targets")):
-        name, found = target.text("kind"), kind_of(target)
+        name, kind = target.text("kind"), kind_of(target)
         if name is None:
             continue
-        if found is None:
+        if kind is None:
             close = get_close_matches(name, BY_NAME, n=1)
             fix = f"did you mean {close[0]}?" if close else "add its apiVersion, as in apps/v1"
             if name in {kind for _, kind in NO_TARGETS}:
                 fix = "name a pool's NodePools as nodePools of the pool"
             yield Finding(target.at("kind"), f"no kind {name} is known", any_of(sorted(BY_NAME)), fix)
-        elif (found.group, found.kind) in NO_TARGETS:
+        elif (kind.group, kind.kind) in NO_TARGETS:
             fix = "name a pool's NodePools as nodePools of the pool"
             yield Finding(target.at("kind"), f"a {name} is no target: its scale counts nodes", fix=fix)
-        elif groups.setdefault(name, found.group) != found.group:
+        elif groups.setdefault(name, kind.group) != kind.group:
             what = f"kind {name} is of {groups[name]} elsewhere in the policy"
             yield Finding(target.at("apiVersion"), what, fix="one API group for each kind")
-        elif target.given("victims") and found.victims != target.text("victims"):
-            what = f"victims {target.text('victims')}: of a {name} those go that are told by {found.victims}"
-            yield Finding(target.at("victims"), what, found.victims, "leave it out")
+        elif target.given("victims") and kind.victims != target.text("victims"):
+            what = f"victims {target.text('victims')}: of a {name} those go that are told by {kind.victims}"
+            yield Finding(target.at("victims"), what, kind.victims, "leave it out")
 
 
 def one_target_per_pool(policy: Part) -> Iterator[Finding]:

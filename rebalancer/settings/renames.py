@@ -28,8 +28,8 @@ def _names(good: Policy, given: Part, faulty: set[tuple[str | int, ...]]) -> Ite
     As long as a target in the file says the old name, the new one may as well be a slip of the pen.
     """
     pools, known = given.parts("pools"), {pool.name for pool in good.pools}
-    said = {pool.text("name") for pool in pools}
-    said |= {target.text("pool") for model in given.parts("models") for target in model.parts("targets")}
+    named = {pool.text("name") for pool in pools}
+    named |= {target.text("pool") for model in given.parts("models") for target in model.parts("targets")}
     new = {
         frozenset(pool.labels("nodeLabels").items()): name
         for pool in reversed(pools)  # of two with the same labels the second is at fault
@@ -37,5 +37,5 @@ def _names(good: Policy, given: Part, faulty: set[tuple[str | int, ...]]) -> Ite
     }
     for pool in good.pools:
         name = new.get(frozenset(pool.node_labels.items()))
-        if name is not None and pool.name not in said:
+        if name is not None and pool.name not in named:
             yield pool.name, name

@@ -106,9 +106,9 @@ def scheduled_floors_fit(policy: Part) -> Iterator[Finding]:
         unknown = any(limits.get(name) is None for name in place)
         if unknown or sum(claim.most for claim in inside) <= limit or sum(c.gpus * c.floor for c in inside) > limit:
             continue
-        found = _first_excess(inside, limit)
-        if found is not None:
-            yield _excess(found, sorted(place), limit)
+        excess = _first_excess(inside, limit)
+        if excess is not None:
+            yield _excess(excess, sorted(place), limit)
             return
 
 
@@ -152,16 +152,16 @@ def _first_excess(claims: list[_Claim], limit: int) -> _Excess | None:
     return None
 
 
-def _excess(found: _Excess, pools: list[str], limit: int) -> Finding:
-    schedule = found.window.schedule
-    begins = f"{local(found.window.begins, schedule.time_zone):%a %Y-%m-%d %H:%M} {schedule.time_zone}"
-    shown = sorted(found.needs.items(), key=lambda need: (-need[1], need[0]))[:5]
+def _excess(excess: _Excess, pools: list[str], limit: int) -> Finding:
+    schedule = excess.window.schedule
+    begins = f"{local(excess.window.begins, schedule.time_zone):%a %Y-%m-%d %H:%M} {schedule.time_zone}"
+    shown = sorted(excess.needs.items(), key=lambda need: (-need[1], need[0]))[:5]
     who = ", ".join(f"{model} {gpus}" for model, gpus in shown)
     what = (
-        f"when window {schedule.name} begins ({begins}) floors need {sum(found.needs.values())} GPUs of"
+        f"when window {schedule.name} begins ({begins}) floors need {sum(excess.needs.values())} GPUs of"
         f" {' and '.join(pools)}, gpuLimit is {limit} ({who})"
     )
-    return Finding(found.path, what, fix="lower a floor, part the windows, or raise gpuLimit")
+    return Finding(excess.path, what, fix="lower a floor, part the windows, or raise gpuLimit")
 
 
 def _valid(part: Part) -> Schedule | None:
@@ -183,13 +183,13 @@ def _days(first: date, last: date) -> list[date]:
 
 def _days_of(schedules: Iterable[Schedule]) -> list[date]:
     """A year that stands for all, and the days that any schedule names, with those around them."""
-    found = set(_days(ANY_YEAR, date.max))
+    days = set(_days(ANY_YEAR, date.max))
     for schedule in schedules:
         first, last = schedule.first_date, schedule.last_date
         if first is not None:
             begin = date.fromisoformat(first) - timedelta(days=2)
-            found.update(_days(begin, date.max if last is None else date.fromisoformat(last) + timedelta(days=2)))
+            days.update(_days(begin, date.max if last is None else date.fromisoformat(last) + timedelta(days=2)))
         elif last is not None:
             end = date.fromisoformat(last)
-            found.update(_days(end - timedelta(days=YEAR_DAYS - 1), end))
-    return sorted(found)
+            days.update(_days(end - timedelta(days=YEAR_DAYS - 1), end))
+    return sorted(days)

@@ -268,24 +268,24 @@ class Loads:
         if due:
             self._flush()
             signals = signals_of(due, self._latest, now, self._policy.guards.blind)
-            for track, told in zip(due, signals, strict=True):
-                track.lag_seconds = track.lag_seconds if told.lag_seconds is None else told.lag_seconds
+            for track, readings in zip(due, signals, strict=True):
+                track.lag_seconds = track.lag_seconds if readings.lag_seconds is None else readings.lag_seconds
             works = self._windows.works(self._rings, due, now)
-            for track, work, told in zip(due, works, signals, strict=True):
-                self._rebuild(track, work, told, now)
+            for track, work, readings in zip(due, works, signals, strict=True):
+                self._rebuild(track, work, readings, now)
         if self._all is None:
             self._all = tuple(self._loads[model] for model in sorted(self._loads))
         return self._all
 
-    def _rebuild(self, track: Track, work: Work, told: Signals, now: float) -> None:
-        track.due_at = min(told.fresh_until, moves_on_at(track, work, now))
+    def _rebuild(self, track: Track, work: Work, readings: Signals, now: float) -> None:
+        track.due_at = min(readings.fresh_until, moves_on_at(track, work, now))
         load = ModelLoad(
             model=track.id,
-            signals=told.by_name,
+            signals=readings.by_name,
             work=work,
             interval_seconds=track.interval_seconds,
             intervals_live=track.intervals_live,
-            pod_requests=told.pod_requests,
+            pod_requests=readings.pod_requests,
             carries=track.offered.carries,
             lag_seconds=round(track.lag_seconds, 3),
             known_until=None if work == Work() else float(known_until(track, now)),

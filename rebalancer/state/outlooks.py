@@ -186,11 +186,11 @@ class Outlooks:
             some.sort(key=lambda member: member[0].column)
             terms = Terms(cold, step, interval)
             known = terms.horizon_seconds, *(rules.column for rules, _, _ in some)
-            found = services.get(known) or (
+            service_of_group = services.get(known) or (
                 np.array(known[1:], dtype=np.int64),
                 _service([rules for rules, _, _ in some], terms.horizon_seconds),
             )
-            columns, service = self._services[known] = found
+            columns, service = self._services[known] = service_of_group
             standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
             groups.append(Group(columns, standing, service, terms, head and head - late))
         return groups

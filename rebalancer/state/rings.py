@@ -136,10 +136,10 @@ class Rings:
         begins = [np.arange(first, level.newest + 1, dtype=np.int64) * level.step - 1 for level, first in spans]
         pieces = [piece for level, first in spans for piece in level.pieces(first)]
         if len(columns) == self.columns:
-            found = [np.concatenate([piece[:, channel] for piece in pieces]) for channel in channels]
+            sums = [np.concatenate([piece[:, channel] for piece in pieces]) for channel in channels]
         else:
-            found = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
-        return np.concatenate([*begins, [self.head]]), found
+            sums = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
+        return np.concatenate([*begins, [self.head]]), sums
 
     def scale_work(self, column: int, times: float) -> None:
         """What one model was offered was so many times as much: a replica carries something else than was believed."""

@@ -34,10 +34,10 @@ class Subject:
 
     def in_flight(self, latest: Latest, since: float, *, counted: bool = False) -> float:
         """The most requests that a producer told since then, of those who count them or of all; NaN: none did."""
-        told = (
+        figures = (
             latest.in_flight(one.place) for one in self.series.values() if one.at >= since and counted <= one.counts
         )
-        return max((figure for figure in told if not isnan(figure)), default=nan)
+        return max((figure for figure in figures if not isnan(figure)), default=nan)
 
     def end(self, latest: Latest) -> None:
         """Nobody will ask for its samples any more."""

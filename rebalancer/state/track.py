@@ -47,15 +47,15 @@ def _sum(figures: Iterable[float]) -> float:
 
 
 def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
-    told: list[tuple[str, list[int]]] = []
+    by_subject: list[tuple[str, list[int]]] = []
     producers: set[str] = set()
     for name, subject in subjects:
         if subject.series:
-            told.append((name, [one.place for one in subject.series.values()]))
+            by_subject.append((name, [one.place for one in subject.series.values()]))
             producers.update(subject.series)
-    places = [place for _, its_places in told for place in its_places]
-    lengths = [len(its_places) for _, its_places in told]
-    return Heard([name for name, _ in told], places, lengths, frozenset(producers))
+    places = [place for _, its_places in by_subject for place in its_places]
+    lengths = [len(its_places) for _, its_places in by_subject]
+    return Heard([name for name, _ in by_subject], places, lengths, frozenset(producers))
 
 
 class Track:
@@ -229,15 +229,15 @@ class Track:
 
         Looks a few seconds apart differ by the root of what they see; three times that is none. `since`: of fresh ones.
         """
-        told, counted = subject.in_flight(latest, since), subject.in_flight(latest, since, counted=True)
+        in_flight, counted = subject.in_flight(latest, since), subject.in_flight(latest, since, counted=True)
         if isnan(counted) and self.worked_sides is not None:
             pods = [pod for pod in self.pods.values() if pod.ready_at is not None]
             if subject is self.whole:
                 counted = _sum(pod.in_flight(latest, since, counted=True) for pod in pods)
             else:
-                told = _sum(pod.in_flight(latest, since) for pod in pods)
+                in_flight = _sum(pod.in_flight(latest, since) for pod in pods)
                 counted = self.whole.in_flight(latest, since, counted=True)
-        return told > counted and (told - counted) ** 2 > CHANCE**2 * (told + counted)
+        return in_flight > counted and (in_flight - counted) ** 2 > CHANCE**2 * (in_flight + counted)
 
     def seen_live(self, sample: MetricSample) -> None:
         """Count the metric interval of a sample taken since the process started."""

@@ -88,7 +88,7 @@ def test_an_engine_that_has_become_slower_is_known_within_a_day() -> None:
 
 def test_a_restart_goes_on_with_what_was_learnt() -> None:
     used = hours(1, 0.2, 0.8)
-    kept = told(Cost(), used[: len(used) // 2], 0.2).kept
+    kept = told(Cost(), used[: len(used) // 2], 0.2).sums
     assert kept.blocks == pytest.approx(1800 / BLOCK_SECONDS, rel=0.05)
     assert Cost(kept).of_token() == pytest.approx(FULL, rel=0.1)
 

@@ -96,7 +96,7 @@ def _panel(panel: Panel) -> Json:
     return {
         "type": panel.kind,
         "title": panel.title,
-        "description": f"{panel.said} {empty}".rstrip(),
+        "description": f"{panel.description} {empty}".rstrip(),
         "datasource": DATASOURCE,
         "fieldConfig": {
             "defaults": {"unit": panel.unit, "mappings": [{"type": "value", "options": mapped}] if mapped else []},

@@ -19,7 +19,7 @@ class Panel(NamedTuple):
     title: str
     kind: str
     queries: tuple[Query, ...]
-    said: str
+    description: str
     unit: str = "short"
     width: int = 8
     words: tuple[tuple[int, str, str], ...] = ()  # value, word, colour

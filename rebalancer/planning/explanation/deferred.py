@@ -16,7 +16,8 @@ def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
         return ()
     text = f"it stands back: a request counts {figure(deferral.weight)} of its priority"
     if deferral.due and deferral.until is not None:
-        text = f"it has its turn until {clock(deferral.until)}: {replicas(deferral.due)} of it come before what anybody gains"
+        first = f"{replicas(deferral.due)} of it come before what anybody gains"
+        text = f"it has its turn until {clock(deferral.until)}: {first}"
     elif deferral.since is not None and deferral.turn_at is not None:
         text += f"; it is deferred since {clock(deferral.since)} and has its turn at {clock(deferral.turn_at)}"
     numbers: dict[str, float | int | str | None] = {

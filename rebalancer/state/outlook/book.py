@@ -122,10 +122,10 @@ class Book:
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
         """Notes from what the outlooks of `columns` were made at second `at`: until that has changed they stand."""
-        told = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
-        level, shifts = np.array(told).reshape(-1, 2).T
-        made = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
-        for old, new in zip(self._then, made, strict=True):
+        levels = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
+        level, shifts = np.array(levels).reshape(-1, 2).T
+        glance = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
+        for old, new in zip(self._then, glance, strict=True):
             old[columns] = new
 
     def look(self, rings: Rings, groups: Sequence[Group], every_seconds: int) -> None:
@@ -164,11 +164,11 @@ class Book:
             for begin in range(0, len(due), TOGETHER):
                 columns = due[begin : begin + TOGETHER]
                 past = remembered(rings, columns, span, self._each[columns], turn)
-                told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
-                for column, one in zip(columns.tolist(), told, strict=True):
+                learnt = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
+                for column, one in zip(columns.tolist(), learnt, strict=True):
                     self.learned[column] = one
-                self._beta[columns] = [one.beta for one in told]
-                self._usual[:, columns] = learnt_usual(told, self._usual[:, columns])
+                self._beta[columns] = [one.beta for one in learnt]
+                self._usual[:, columns] = learnt_usual(learnt, self._usual[:, columns])
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """The figures for a curve from now: the last five minutes afresh, the slow means at most a minute old."""

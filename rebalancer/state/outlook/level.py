@@ -59,8 +59,8 @@ def base_of_means(windows: F64) -> Base:
 
 def level(of: Base, beta: F64) -> F64:
     """The base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
-    told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
-    factor = np.minimum(np.maximum(1.0 + told, CORRECTION_LEAST), CORRECTION_MOST)
+    correction = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
+    factor = np.minimum(np.maximum(1.0 + correction, CORRECTION_LEAST), CORRECTION_MOST)
     corrected: F64 = np.maximum(of.base * factor, LEAST_LEVEL)
     return corrected
 
@@ -108,8 +108,8 @@ def dispersion(of: Bins, ends: Rungs, window_seconds: int) -> F64:
     each = np.maximum(number, 1.0)
     mean = total / each
     variance = np.maximum(squares / each - mean * mean, 0.0)
-    told = (number >= LEAST_BINS) & (mean > 0.0)
-    return np.divide(variance, mean, out=np.ones(mean.shape), where=told)
+    known = (number >= LEAST_BINS) & (mean > 0.0)
+    return np.divide(variance, mean, out=np.ones(mean.shape), where=known)
 
 
 def _running(of: F64) -> F64:

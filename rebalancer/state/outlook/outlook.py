@@ -124,16 +124,16 @@ def outlooks(  # noqa: PLR0913  # one thing each
     them already.
     """
     ladder = ladder or past.ladder(terms.past_seconds)
-    told = base(ladder, NOW)
-    ahead = _ahead(past, ladder, learned, told, terms)
-    known = ~np.isnan(told.base[0])
+    parts = base(ladder, NOW)
+    ahead = _ahead(past, ladder, learned, parts, terms)
+    known = ~np.isnan(parts.base[0])
     shifted = shift(ladder, ahead.level, learned, usual_of(learned, ladder, past.each))
     lanes, replays = paths(ahead, shifted)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     middle = usual(ladder)
     most = np.maximum(busiest(ladder, HOUR), [one.busiest for one in learned])
     curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
-    return _told(ahead, told, shifted, replays, curves, service, (spread, middle, most), known)
+    return _told(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
 
 
 def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
@@ -145,9 +145,9 @@ def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
     return np.where(service.serving.by_minute, np.fmax(middle, LEAST_SECOND), ahead.each)
 
 
-def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
+def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], parts: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
-    now = np.nan_to_num(level(told, beta)[0], nan=1.0)
+    now = np.nan_to_num(level(parts, beta)[0], nan=1.0)
     each = np.where(past.each > 0.0, past.each, UNKNOWN_WORK_OF_ONE)
     return Ahead(
         past, ladder, bins(ladder), learned, now, each, terms.steps, terms.step_seconds, terms.interval_seconds
@@ -247,7 +247,7 @@ def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
 
 def _told(  # noqa: PLR0913  # one thing each
     ahead: Ahead,
-    told: Base,
+    parts: Base,
     shifted: Shift,
     replays: Replays,
     curves: Curves,
@@ -257,7 +257,7 @@ def _told(  # noqa: PLR0913  # one thing each
 ) -> tuple[Outlook | None, ...]:
     """One `Outlook` per model from the arrays of all, None where `known` is False.
 
-    `told`: the level before its correction; `more`: dispersion, usual work, and that of the busiest five
+    `parts`: the level before its correction; `more`: dispersion, usual work, and that of the busiest five
     minutes of three hours, (models,) each.
     """
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
@@ -266,15 +266,15 @@ def _told(  # noqa: PLR0913  # one thing each
     deferred = service.serving.deferred.tolist()
     values, late, errors, arriving = _rounded(curves.value.T, curves.late.T, curves.error.T, curves.arriving.T).tolist()
     figures = _rounded(
-        ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
+        ahead.level, parts.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
-    found: list[Outlook | None] = []
+    of_models: list[Outlook | None] = []
     for model, (now, plain, p, moved, excess, one, wide, middle, most) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
-            found.append(None)
+            of_models.append(None)
             continue
         learned, width = ahead.learned[model], widths[model]
-        found.append(
+        of_models.append(
             Outlook(
                 at=float(ahead.past.until),
                 horizon_seconds=ahead.steps * ahead.step_seconds,
@@ -303,7 +303,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 busiest=most,
             )
         )
-    return tuple(found)
+    return tuple(of_models)
 
 
 def _rounded(*of: F64) -> F64:
