@@ -174,8 +174,10 @@ def read_hook(message: Message, now: float) -> list[Told]:
     hook = _hook(message.data)
     row = HOOKS.get(hook.lifecycle_transition) or HOOKS.get(hook.event)
     if row is None:
-        told = hook.lifecycle_transition or hook.event
-        raise RejectedError(Reason.UNKNOWN_TYPE, f"{told!r} at `{message.path}` is not read here: send {TERMINATING}")
+        transition = hook.lifecycle_transition or hook.event
+        raise RejectedError(
+            Reason.UNKNOWN_TYPE, f"{transition!r} at `{message.path}` is not read here: send {TERMINATING}"
+        )
     at = refuse_ahead(epoch(hook.time) if hook.time else message.sent.at, now)
     sent = Sent("aws.autoscaling", hook.request_id[:1024] or message.sent.id, at)
     return [Told(_read(row, message.data, at, message.path), sent)]

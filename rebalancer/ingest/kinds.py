@@ -23,12 +23,12 @@ class NoScale(ValueError):
 async def served(kube: KubeReader, kind: TargetKind) -> Resource:
     """Where the API server serves the kind. Raises NotFound where it has none, NoScale, and other KubeErrors."""
     listed = (await kube.discover(kind.api_version)).get("resources", ())
-    found = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
-    if found is None:
+    resource = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
+    if resource is None:
         raise NotFound(f"the cluster has no kind {kind.kind} in {kind.api_version}")
-    if f"{found['name']}/scale" not in {each["name"] for each in listed}:
+    if f"{resource['name']}/scale" not in {each["name"] for each in listed}:
         raise NoScale(_unscaled(kind))
-    return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
+    return Resource(kind.group, kind.version, resource["name"], namespaced=resource["namespaced"], kind=kind.kind)
 
 
 async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, Shape]:

@@ -97,7 +97,7 @@ def _read(message: Message | RejectedError, position: Position, now: float) -> l
     if message.sent.type == CAPACITY_NOTICE_TYPE:
         notices = [_own(message, position, now)]
     else:
-        notices = [one for told in _told(message, now) for one in told.notices(position)]
+        notices = [one for subject in _told(message, now) for one in subject.notices(position)]
     for notice in notices:
         _refuse_stale(notice, now)
     return notices

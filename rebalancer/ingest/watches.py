@@ -111,8 +111,8 @@ class SourceSink:
             self._malformed(str(one))
         unreadable = tuple(sorted({*self._left_out, *(one.name for one in unusable)}))
         self._left_out = ()
-        found = tuple(one for one in values if not isinstance(one, Unusable))
-        self._recovered(now, ObjectsListed(self.source, now, found, unreadable))
+        readable = tuple(one for one in values if not isinstance(one, Unusable))
+        self._recovered(now, ObjectsListed(self.source, now, readable, unreadable))
 
     def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object as it is now; one that cannot be used leaves the last good one in place."""

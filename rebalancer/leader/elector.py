@@ -124,10 +124,10 @@ class Elector:
         async def read() -> tuple[Lease | None]:
             return (await self._leases.read(),)
 
-        found = await self._bounded(read())
-        if found is None:
+        lease = await self._bounded(read())
+        if lease is None:
             return False
-        self._candidate = self._candidate.saw(found[0], self._clock.monotonic())
+        self._candidate = self._candidate.saw(lease[0], self._clock.monotonic())
         return True
 
     async def _bounded(self, call: Awaitable[T]) -> T | None:

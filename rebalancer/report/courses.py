@@ -113,9 +113,11 @@ def _blocks(record: Record, counted: set[str]) -> NDArray[np.float64]:
     models = record.scenario.models
     mine = [index for index, model in enumerate(models) if model.name in counted]
     begins = np.arange(0, record.scenario.seconds, BLOCK_SECONDS)
-    asked = [models[index].requests[: record.scenario.seconds] for index in mine] or [np.zeros(record.scenario.seconds)]
+    requests = [models[index].requests[: record.scenario.seconds] for index in mine] or [
+        np.zeros(record.scenario.seconds)
+    ]
     late = np.add.reduceat(record.late[mine].sum(axis=0), begins)
-    return np.column_stack([late, np.add.reduceat(np.sum(asked, axis=0), begins)])
+    return np.column_stack([late, np.add.reduceat(np.sum(requests, axis=0), begins)])
 
 
 def _limit(policy: Policy) -> int:

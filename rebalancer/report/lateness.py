@@ -57,9 +57,9 @@ class ModelHour(NamedTuple):
 
 
 def played(
-    day: RecordedDay, autoscaler_from: dict[str, int] | None, told: Callable[[int, F64], None] = lambda _, __: None
+    day: RecordedDay, autoscaler_from: dict[str, int] | None, hear: Callable[[int, F64], None] = lambda _, __: None
 ) -> list[ModelHour]:
-    """Every hour of the day, by model; `told` hears the day's first second and each model's late requests by second.
+    """Every hour of the day, by model; `hear` hears the day's first second and each model's late requests by second.
 
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
@@ -74,7 +74,7 @@ def played(
         own = recorded.entry.entitlement
         was = late_with(model, recorded.ready[: day.seconds])
         alone = late_with(model, np.full(day.seconds, own, np.int32)) if own else None
-        told(day.since, was)
+        hear(day.since, was)
         late, work, requests = (
             np.add.reduceat(of, begins) for of in (was, model.work, recorded.requests[: day.seconds])
         )

@@ -262,13 +262,13 @@ def devices_of(steps: Iterable[tuple[bool, dict[str, int]]], containers: Iterabl
     """
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for sidecar, asked in steps:
+    for sidecar, devices in steps:
         if sidecar:
-            running = _sum(running, asked)
+            running = _sum(running, devices)
         else:
-            peak = _most(peak, _sum(running, asked))
-    for asked in containers:
-        running = _sum(running, asked)
+            peak = _most(peak, _sum(running, devices))
+    for devices in containers:
+        running = _sum(running, devices)
     return _most(running, peak)
 
 

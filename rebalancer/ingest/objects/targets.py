@@ -84,14 +84,14 @@ def deployment(wire: DeploymentWire) -> Workload:
     """Raises ValueError."""
     # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
     # generation, which it moves as well, says nothing.
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(wire.metadata.namespace, "Deployment", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
         wire.spec.template,
         rolling=wire.status.updated_replicas < wire.status.replicas,
     )
-    return msgspec.structs.replace(found, unproven=True) if _unproven(wire) else found
+    return msgspec.structs.replace(workload, unproven=True) if _unproven(wire) else workload
 
 
 def _unproven(wire: DeploymentWire) -> bool:
@@ -108,13 +108,13 @@ def _unproven(wire: DeploymentWire) -> bool:
 def replica_set(wire: DeploymentWire) -> Workload:
     """One that no Deployment made. Raises ValueError."""
     ref = WorkloadRef(wire.metadata.namespace, "ReplicaSet", wire.metadata.name)
-    found = _of_template(ref, wire.metadata, wire.spec.replicas, wire.spec.template, rolling=False)
-    return msgspec.structs.replace(found, resource="apps/v1/replicasets")
+    workload = _of_template(ref, wire.metadata, wire.spec.replicas, wire.spec.template, rolling=False)
+    return msgspec.structs.replace(workload, resource="apps/v1/replicasets")
 
 
 def stateful_set(wire: StatefulSetWire) -> Workload:
     """Raises ValueError."""
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(wire.metadata.namespace, "StatefulSet", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
@@ -122,7 +122,7 @@ def stateful_set(wire: StatefulSetWire) -> Workload:
         rolling=wire.status.current_revision != wire.status.update_revision,
     )
     start = 0 if wire.spec.ordinals is None else wire.spec.ordinals.start
-    return msgspec.structs.replace(found, resource="apps/v1/statefulsets", first_ordinal=start)
+    return msgspec.structs.replace(workload, resource="apps/v1/statefulsets", first_ordinal=start)
 
 
 def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
@@ -133,7 +133,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         raise ValueError(f"`{'.'.join(paths.replicas)}` is no number of replicas")  # noqa: TRY004  its values, not ours
     grouped = resource.kind == GROUPED
     template, leader, pods = _group(wire.spec) if grouped else (_template(wire.spec), None, 1)
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(meta.namespace, resource.kind, meta.name),
         meta,
         replicas,
@@ -141,7 +141,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         rolling=_rolling(resource.kind, wire.status or {}),
     )
     return msgspec.structs.replace(
-        found,
+        workload,
         resource=f"{resource.api_version}/{resource.plural}",
         pods=pods,
         leader_gpus=None if leader is None else devices_in(leader.spec),
@@ -182,10 +182,10 @@ def _asks(meta: Managed, template: Template) -> PodAsk:
 
 def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> object:
     """What stands at `path`, None where nothing does."""
-    found: object = tree
+    inner: object = tree
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if path else None
+        inner = inner.get(key) if isinstance(inner, Mapping) else None
+    return inner if path else None
 
 
 def _template(spec: Mapping[str, Any]) -> Template | None:

@@ -15,7 +15,7 @@ from rebalancer.sim.requests.passage import ACTIVE, COME, PLACES, WAITING, Draws
 
 
 class Head:
-    """One job under way; `.measured` is what came of its requests, by second in `rows`, (5, seconds) of zeros."""
+    """One job under way; `measured` is what came of its requests, by second in `rows`, (5, seconds) of zeros."""
 
     def __init__(self, arrivals: Arrivals, rows: F64, most: int, ongoing_limit: int = 4, queue_limit: int = 50) -> None:
         count = len(arrivals.at)

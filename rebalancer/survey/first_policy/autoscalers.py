@@ -34,21 +34,21 @@ class Autoscaler:
 
 def autoscalers_of(survey: Survey, unusable: list[str]) -> dict[WorkloadRef, Autoscaler]:
     """By their targets. A ScaledObject goes before an HPA beside it, which it would fight; both are named."""
-    found: dict[WorkloadRef, Autoscaler] = {}
+    by_target: dict[WorkloadRef, Autoscaler] = {}
     for seen in decoded("scaledobjects", survey.of("ScaledObject", "keda.sh"), unusable):
-        _add(found, seen.value.target, _of_keda(seen.value, seen.raw))
+        _add(by_target, seen.value.target, _of_keda(seen.value, seen.raw))
     for seen in decoded("hpas", survey.of("HorizontalPodAutoscaler", "autoscaling"), unusable):
         if seen.value.owner_scaled_object is None:
-            _add(found, seen.value.target, _of_hpa(seen.value, seen.raw))
-    return found
+            _add(by_target, seen.value.target, _of_hpa(seen.value, seen.raw))
+    return by_target
 
 
-def _add(found: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autoscaler) -> None:
-    if (first := found.get(target)) is None:
-        found[target] = new
+def _add(by_target: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autoscaler) -> None:
+    if (first := by_target.get(target)) is None:
+        by_target[target] = new
         return
     both = f"{first.about} and {new.about} both scale it and fight: keep one (the bounds below are the first one's)"
-    found[target] = replace(first, notes=(*first.notes, both))
+    by_target[target] = replace(first, notes=(*first.notes, both))
 
 
 def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject

@@ -37,18 +37,20 @@ def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namesp
     bystanders = [node.labels for node in things.nodes if not gpus(node.allocatable)]
     there = pools_of(places_of(things), usable, bystanders)
     homes = {each.ref: home for each in usable if (home := home_of(each, there)) is not None}
-    asked, homeless = wanted([each for each in usable if each.ref not in homes], there)
-    homes |= {each.ref: home for each in usable if each.ref not in homes and (home := home_of(each, asked)) is not None}
+    for_homeless, homeless = wanted([each for each in usable if each.ref not in homes], there)
+    homes |= {
+        each.ref: home for each in usable if each.ref not in homes and (home := home_of(each, for_homeless)) is not None
+    }
 
     around = Around(homes, autoscalers, recent)
     served = list(twins([each for each in usable if each.ref in homes], homes))
     models = distinct([model_of(targets, around) for targets in served])
     lived_in = {model.targets[0].value["pool"] for model in models}
-    asking = {pool.name: _asked(pool, served) for pool in asked}
+    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
     limits = {node_pool.name: node_pool.limits for node_pool, _ in things.node_pools}
     pools = [
         pool_of(pool, behind, limits, asking.get(pool.name, 0), lived_in=pool.name in lived_in)
-        for pool, behind in with_node_pools((*asked, *there))
+        for pool, behind in with_node_pools((*for_homeless, *there))
     ]
     roomy, entitled = fitted(pools, models)
     left_out += [

@@ -183,8 +183,8 @@ def _own(targets: Sequence[GpuWorkload], around: Around, floor: int, most: int) 
         )
         if around.recent is not None:
             why += " (Prometheus has none)"
-    kept = min(max(own, floor), most)
-    return Said(kept, why if kept == own else f"{why}; held between floor and maximum")
+    bounded = min(max(own, floor), most)
+    return Said(bounded, why if bounded == own else f"{why}; held between floor and maximum")
 
 
 def _class(scaler: Autoscaler | None) -> Said[str]:
@@ -194,11 +194,11 @@ def _class(scaler: Autoscaler | None) -> Said[str]:
 
 
 def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Said[object]]:
-    found = dict(scaler.votes.signals) if scaler else {}
+    signals = dict(scaler.votes.signals) if scaler else {}
     counts = any(map(_ENGINES.search, workload.engine))
     known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
     default: Said[object] = Said({}, f"{known}; what a replica carries is learnt")
-    return {"concurrency": found.pop("concurrency", default), **found}
+    return {"concurrency": signals.pop("concurrency", default), **signals}
 
 
 def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Iterator[str]:

@@ -92,9 +92,9 @@ def capacity_of(labels: Mapping[str, str]) -> tuple[str, str]:
     """on-demand, reserved or spot, and the label that says so ("" where none does: on-demand is a guess then)."""
     for key in CAPACITIES:
         if (value := labels.get(key, "").lower()) and value != "false":
-            found = "spot" if value == "true" else _CAPACITY.get(value)
-            if found:
-                return found, key
+            capacity = "spot" if value == "true" else _CAPACITY.get(value)
+            if capacity:
+                return capacity, key
     return "on-demand", ""
 
 

@@ -27,7 +27,7 @@ def with_node_pools(pools: Sequence[Pool]) -> Iterator[tuple[Pool, tuple[str, ..
 
 
 def pool_of(
-    pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int, *, lived_in: bool
+    pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked_gpus: int, *, lived_in: bool
 ) -> PoolDraft:
     """The draft of a pool.
 
@@ -48,7 +48,7 @@ def pool_of(
         else None,
         node_pools=Said(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
         gpus_per_node=Said(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
-        gpu_limit=_limit(pool, node_pools, limits, asked),
+        gpu_limit=_limit(pool, node_pools, limits, asked_gpus),
         notes=pool.notes,
     )
 
@@ -63,9 +63,11 @@ def _kind(pool: Pool, *, lived_in: bool) -> Said[str]:
     return Said("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
 
 
-def _limit(pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int) -> Said[int]:
+def _limit(
+    pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked_gpus: int
+) -> Said[int]:
     if not pool.places:
-        return Said(min(asked, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
+        return Said(min(asked_gpus, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
     nodes = [place for place in pool.places if place.name]
     counts = Counter(place.gpus[pool.resource] for place in nodes)
     there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"

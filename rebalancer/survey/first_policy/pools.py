@@ -76,8 +76,8 @@ def pools_of(
     left, away = list(_groups(places, workloads)), list(bystanders)
     pools: list[Pool] = []
     while left:
-        found = [(group, _labels(group, left, away, selected)) for group in left]
-        now = [each for each in found if each[1]] or found  # at a standstill the rest want a label of their own
+        labelled = [(group, _labels(group, left, away, selected)) for group in left]
+        now = [each for each in labelled if each[1]] or labelled  # at a standstill the rest want a label of their own
         for group, labels in now:
             name = _unused(_name(group, labels or {}), {pool.name for pool in pools})
             before = sum(
@@ -95,8 +95,8 @@ def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tup
     """
     groups: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[GpuWorkload]] = defaultdict(list)
     for each in workloads:
-        asked = _selected(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
-        groups[each.resource, tuple(sorted(asked.items()))].append(each)
+        selected = _selected(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
+        groups[each.resource, tuple(sorted(selected.items()))].append(each)
     made: list[Pool] = []
     left_out: list[str] = []
     for (resource, selects), some in sorted(groups.items(), key=lambda group: (-len(group[0][1]), group[0])):
@@ -133,12 +133,12 @@ def _taken(labels: dict[str, str], pools: Sequence[Pool]) -> str:
 
 
 def _groups(places: Sequence[Place], workloads: Sequence[GpuWorkload]) -> Iterable[_Group]:
-    asked = Counter[str]()
+    asked_gpus = Counter[str]()
     for each in workloads:
-        asked[each.resource] += each.gpus * max(1, each.replicas)
+        asked_gpus[each.resource] += each.gpus * max(1, each.replicas)
     groups: defaultdict[tuple[str, str, tuple[str, str], frozenset[WorkloadRef]], list[Place]] = defaultdict(list)
     for place in places:
-        resource = resource_of(place, asked)
+        resource = resource_of(place, asked_gpus)
         guests = frozenset(each.ref for each in workloads if each.resource == resource and place.takes(each))
         groups[resource, product_of(place.labels), capacity_of(place.labels), guests].append(place)
     for (resource, product, (capacity, by), guests), some in sorted(groups.items(), key=lambda each: _order(each[1])):
@@ -193,8 +193,8 @@ def _notes(group: _Group) -> Iterable[str]:
 def _selected(workload: GpuWorkload) -> dict[str, str]:
     """Labels that its node selector names, and with one value each its one term of required nodeAffinity."""
     terms = workload.placement.terms
-    asked = terms[0].labels if len(terms) == 1 else ()
-    required = {one.key: one.values[0] for one in asked if one.operator == "In" and len(one.values) == 1}
+    conditions = terms[0].labels if len(terms) == 1 else ()
+    required = {one.key: one.values[0] for one in conditions if one.operator == "In" and len(one.values) == 1}
     return dict(workload.placement.selector) | required
 
 
@@ -205,8 +205,8 @@ def _name(group: _Group, labels: dict[str, str]) -> str:
 
 def _word(labels: dict[str, str]) -> str:
     """The first value of some labels that says anything by itself."""
-    said = (value for key, value in labels.items() if key not in CAPACITIES)
-    return next((value for value in said if value and value != "true"), "")
+    values = (value for key, value in labels.items() if key not in CAPACITIES)
+    return next((value for value in values if value and value != "true"), "")
 
 
 def _clean(text: str) -> str:

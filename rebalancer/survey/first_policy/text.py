@@ -94,15 +94,15 @@ def _lines(
 
 def _line(text: str, why: str) -> Iterator[str]:
     """The sentence beside the value where it fits, else above it."""
-    said = _said(why)
-    beside = f"{text:<{_COLUMN}}# {said}" if len(text) < _COLUMN else f"{text}  # {said}"
-    if not said:
+    sentence = _said(why)
+    beside = f"{text:<{_COLUMN}}# {sentence}" if len(text) < _COLUMN else f"{text}  # {sentence}"
+    if not sentence:
         yield text
     elif len(beside) <= WIDTH:
         yield beside
     else:
         indent = " " * (len(text) - len(text.lstrip(" ")))
-        yield from _comment(said, f"{indent}# ", f"{indent}# ")
+        yield from _comment(sentence, f"{indent}# ", f"{indent}# ")
         yield text
 
 

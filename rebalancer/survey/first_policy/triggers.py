@@ -84,11 +84,11 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
 
 def keda_trigger(number: int, raw: Object) -> Trigger:
     """Trigger `number` of a ScaledObject."""
-    told, kind = mapped(raw, "metadata"), text(raw, "type") or "of no type"
-    query = " ".join(told[key] for key in ("query", "metricName", "valueLocation", "url") if told.get(key))
-    threshold = next((told[key] for key in ("threshold", "targetValue", "value") if key in told), "")
+    metadata, kind = mapped(raw, "metadata"), text(raw, "type") or "of no type"
+    query = " ".join(metadata[key] for key in ("query", "metricName", "valueLocation", "url") if metadata.get(key))
+    threshold = next((metadata[key] for key in ("threshold", "targetValue", "value") if key in metadata), "")
     per_replica = (text(raw, "metricType") or "AverageValue") == "AverageValue"
-    average = _AVERAGE.match(told.get("query", "")) is not None
+    average = _AVERAGE.match(metadata.get("query", "")) is not None
     return Trigger(f"trigger {number} ({kind})", kind, query, _number(threshold), per_replica or average)
 
 
@@ -129,8 +129,8 @@ def _promise(each: Trigger) -> float | None:
 
 
 def _number(word: str) -> float | None:
-    found = _QUANTITY.fullmatch(word.strip())
-    if found is None:
+    quantity = _QUANTITY.fullmatch(word.strip())
+    if quantity is None:
         return None
-    number = float(found[1]) / (1000 if found[2] else 1)
+    number = float(quantity[1]) / (1000 if quantity[2] else 1)
     return int(number) if number == int(number) else number
