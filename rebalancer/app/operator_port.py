@@ -68,11 +68,11 @@ class ServiceOperatorPort:
     async def overrides(self) -> Overrides:
         """All overrides; from the API server while the watch has not shown them yet."""
         if self.known is not None and not (known := self.known().snapshot).sync.missing:
-            found = known.overrides
+            overrides = known.overrides
         else:
             listed = await self._on_kubernetes(lambda kube: kube.list(OVERRIDES, into=OverrideWire))
-            found = tuple(override(wire) for wire in listed.items)
-        ordered = tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
+            overrides = tuple(override(wire) for wire in listed.items)
+        ordered = tuple(sorted(overrides, key=lambda one: (one.namespace, one.name)))
         return Overrides(self._instance, self._leader(), ordered, self.gone())
 
     async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:

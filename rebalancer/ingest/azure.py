@@ -71,7 +71,7 @@ class _Told(Struct, frozen=True, rename={"resource_info": "resourceInfo"}):
 
 
 _answer = msgspec.json.Decoder(_Answer).decode
-_told = msgspec.json.Decoder(_Told).decode
+_decode = msgspec.json.Decoder(_Told).decode
 _properties = msgspec.json.Decoder(_Scheduled).decode
 _of_cluster = msgspec.json.Decoder(_OfCluster).decode
 AKS_TYPE = "microsoft.containerservice/managedclusters/scheduledevents"
@@ -88,7 +88,7 @@ def read_answer(message: Message, now: float) -> list[Told]:
 
 def read_grid(message: Message, now: float) -> list[Told]:
     """What Event Grid says, by CloudEvents or its own schema. Raises RejectedError and ValueError."""
-    info, at = _told(message.data).resource_info, refuse_ahead(message.sent.at, now)
+    info, at = _decode(message.data).resource_info, refuse_ahead(message.sent.at, now)
     sent = Sent(GRID_SOURCE, message.sent.id, at)
     if info.type.lower() == AKS_TYPE:
         _of_cluster(info.properties)

@@ -147,7 +147,7 @@ async def _perform(
                 await _told(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
-                loop = Loop(stage, tally, lambda said: console.print(f"{clock.monotonic():7.1f} s  {said}"))
+                loop = Loop(stage, tally, lambda line: console.print(f"{clock.monotonic():7.1f} s  {line}"))
                 await _alive(loop.run() if trace is None else _for_ever(), sandbox, service)
     return show.findings
 
@@ -245,10 +245,10 @@ async def _for_ever() -> None:
 def _replays(journal: Path, console: Console) -> bool:
     """Make every decision again from its recorded inputs; whether all came out byte by byte the same."""
     with journal.open("rb") as lines:
-        found = replay(lines)
-    same = found.cycles - len(found.differences)
-    console.print(f"\nrebalancer replay {journal}: {found.cycles} cycles, {same} byte-equal")
-    return found.cycles > 0 and same == found.cycles
+        result = replay(lines)
+    same = result.cycles - len(result.differences)
+    console.print(f"\nrebalancer replay {journal}: {result.cycles} cycles, {same} byte-equal")
+    return result.cycles > 0 and same == result.cycles
 
 
 def _address(service: Serves) -> str:

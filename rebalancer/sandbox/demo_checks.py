@@ -100,9 +100,9 @@ def replacement_ready(model: str) -> Look:
         if up is None:
             return None
         raises = evidence.written(model, marks.notice_at, more=True)
-        asked = sum(write.after - write.before for write in raises if write.at <= up)
-        words = f"{marks.deadline - up:.0f} s before the node's end, {asked} asked for {doomed} doomed"
-        return Said(words, up - marks.notice_at, held=up < marks.deadline and asked == doomed)
+        raised = sum(write.after - write.before for write in raises if write.at <= up)
+        words = f"{marks.deadline - up:.0f} s before the node's end, {raised} asked for {doomed} doomed"
+        return Said(words, up - marks.notice_at, held=up < marks.deadline and raised == doomed)
 
     return look
 

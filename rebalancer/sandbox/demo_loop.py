@@ -37,14 +37,14 @@ def refuse(target: Target, old: Obj | None, new: Obj) -> None:
 
 
 def _asked(deployment: Obj) -> str | None:
-    asked: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
-    return asked
+    annotation: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return annotation
 
 
-def _seconds(asked: str | None) -> float:
+def _seconds(annotation: str | None) -> float:
     """How long a surge is asked for: `600 s, asked at ...`; 0 where the annotation says nothing of the kind."""
-    said = (asked or "").partition(" ")[0]
-    return min(float(said), LONGEST_SECONDS) if said.isdigit() else 0.0
+    number = (annotation or "").partition(" ")[0]
+    return min(float(number), LONGEST_SECONDS) if number.isdigit() else 0.0
 
 
 @dataclass(slots=True)

@@ -95,12 +95,14 @@ class Told(Protocol):
         ...
 
 
-async def tell(acts: tuple[Act, ...], stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> None:
+async def tell(
+    acts: tuple[Act, ...], stage: Stage, evidence: Evidence, audience: Told, findings: list[Finding]
+) -> None:
     """Play the acts and fill `findings`; after one that fails the others are not played."""
     for number, act in enumerate(acts, 1):
-        told.act(number, len(acts), act.title)
+        audience.act(number, len(acts), act.title)
         await act.play(stage)
-        if not await _seen(act, stage, evidence, told, findings):
+        if not await _seen(act, stage, evidence, audience, findings):
             findings += [
                 Finding(check.what, Said("not reached", held=False))
                 for later in acts[number:]
@@ -109,27 +111,27 @@ async def tell(acts: tuple[Act, ...], stage: Stage, evidence: Evidence, told: To
             return
 
 
-async def _seen(act: Act, stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> bool:
+async def _seen(act: Act, stage: Stage, evidence: Evidence, audience: Told, findings: list[Finding]) -> bool:
     open_checks = list(act.checks)
 
     def look() -> bool:
         for check in tuple(open_checks):
-            said = check.look(evidence)
-            if said is not None:
+            answer = check.look(evidence)
+            if answer is not None:
                 open_checks.remove(check)
-                _enter(Finding(check.what, said), told, findings)
+                _enter(Finding(check.what, answer), audience, findings)
         return not open_checks
 
     await stage.until(look, act.within_seconds)
     for check in open_checks:
         words = f"did not happen within {act.within_seconds:.0f} s"
-        _enter(Finding(check.what, Said(words, held=False)), told, findings)
+        _enter(Finding(check.what, Said(words, held=False)), audience, findings)
     return not open_checks
 
 
-def _enter(finding: Finding, told: Told, findings: list[Finding]) -> None:
+def _enter(finding: Finding, audience: Told, findings: list[Finding]) -> None:
     findings.append(finding)
-    told.found(finding)
+    audience.found(finding)
 
 
 # --- the acts

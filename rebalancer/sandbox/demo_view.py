@@ -99,8 +99,8 @@ class LiveView:
         seconds = f"world {passed:5.0f} s   wall {self._clock.wall_seconds(passed):4.0f} s"
         head = Text(f"rebalancer demo   clock {speed:g}x   {seconds}")
         events = [Text(_event(write), style="dim") for write in self._facts.writes[-EVENTS_SHOWN:]]
-        told = [*self._acts, *self._checks]
-        return Group(head, Text(), *told, Text(), self._models(), self._gpus(), self._late(), *events)
+        story = [*self._acts, *self._checks]
+        return Group(head, Text(), *story, Text(), self._models(), self._gpus(), self._late(), *events)
 
     def _late(self) -> Text:
         """How the sides stand, once the surge has begun."""

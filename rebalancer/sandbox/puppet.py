@@ -73,14 +73,14 @@ class Puppet:
             self._showing = False
 
     def _show(self, thing: object, *, gone: bool) -> None:
-        told = manifest(thing)
-        there = self._store.get(told.resource, told.name, told.namespace)
+        wanted = manifest(thing)
+        there = self._store.get(wanted.resource, wanted.name, wanted.namespace)
         if gone:
-            self._store.remove(told.resource, told.name, told.namespace)
+            self._store.remove(wanted.resource, wanted.name, wanted.namespace)
         elif there is None:
-            self._store.put(told.whole)
+            self._store.put(wanted.whole)
         else:
-            self._store.patch(told.resource, told.name, told.news, told.namespace)
+            self._store.patch(wanted.resource, wanted.name, wanted.news, wanted.namespace)
 
 
 def _cost(pod: Obj) -> int | None:

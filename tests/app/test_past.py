@@ -271,11 +271,11 @@ async def test_what_was_written_while_kafka_was_away_is_known_after_a_restart(
     start = await read_start(broker, POLICY, now, files)
     assert {one.intent.id: one.status for one in start.outcomes} == {"42-b-a100": WRITTEN, "42-a-a100": UNKNOWN}
     assert start.first_cycle == 43
-    assert {one.intent.id for one in untold(start.outcomes, start.told)} == {"42-b-a100", "42-a-a100"}
+    assert {one.intent.id for one in untold(start.outcomes, start.published)} == {"42-b-a100", "42-a-a100"}
     (settled,) = (one for one in start.outcomes if one.intent.id == "42-b-a100")
     assert await outbox.send("decisions", b"outcome", journal.encode(journal.OutcomeLine(settled)))
     start = await read_start(broker, POLICY, now, files)
-    assert [one.intent.id for one in untold(start.outcomes, start.told)] == ["42-a-a100"], "the other one was told"
+    assert [one.intent.id for one in untold(start.outcomes, start.published)] == ["42-a-a100"], "the other one was told"
 
 
 async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(broker: Broker, outbox: Outbox) -> None:

@@ -104,8 +104,8 @@ def _recent(url: str, draft: "Draft") -> "Mapping[str, Use]":
         for target in model.targets
     ]
     try:
-        found = answers(Server(url), questions(refs), RealClock(), PROMETHEUS_SECONDS)
-        return {workload: use for result in found for workload, use in use_of(result).items()}
+        results = answers(Server(url), questions(refs), RealClock(), PROMETHEUS_SECONDS)
+        return {workload: use for result in results for workload, use in use_of(result).items()}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it

@@ -87,13 +87,13 @@ class Api:
         return NoAnswer(message + "--server names another address", UNREACHABLE)
 
     def _refused(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Failed:
-        said = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
+        reason = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
         if response.status == HTTPStatus.UNAUTHORIZED:
             which = "there is none" if self._token is None else f"that of {self._token.account} is not accepted"
-            return NoAnswer(f"{said}; the service wants a token and {which}: run rebalancer login")
+            return NoAnswer(f"{reason}; the service wants a token and {which}: run rebalancer login")
         if response.status == HTTPStatus.FORBIDDEN:
-            return NoAnswer(f"{said}; for more rights: rebalancer login --as operator")
-        return NoAnswer(said) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(said)
+            return NoAnswer(f"{reason}; for more rights: rebalancer login --as operator")
+        return NoAnswer(reason) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(reason)
 
 
 @asynccontextmanager
@@ -173,7 +173,7 @@ def _why(error: Exception) -> str:
 def _refusal(body: bytes) -> str:
     """The service's own words in an error answer, "" when there are none."""
     try:
-        said = from_wire(body, ErrorBody)
+        error = from_wire(body, ErrorBody)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-    return "; ".join(part for part in (said.error, said.fix) if part)
+    return "; ".join(part for part in (error.error, error.fix) if part)

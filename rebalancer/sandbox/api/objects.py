@@ -64,10 +64,10 @@ def with_metadata(obj: Obj, **metadata: object) -> Obj:
 def born(resource: Resource, obj: Obj) -> Obj:
     """What a client may create: no fields of the server's, and no status where that is a subresource."""
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in OWNED}
-    kept = {key: value for key, value in obj.items() if key != "status" or not resource.status}
+    given = {key: value for key, value in obj.items() if key != "status" or not resource.status}
     if resource.plural == "pods":
-        kept["status"] = {"phase": "Pending"}
-    return {**kept, "metadata": metadata}
+        given["status"] = {"phase": "Pending"}
+    return {**given, "metadata": metadata}
 
 
 def view(obj: Obj, subresource: str) -> Obj:
@@ -98,8 +98,8 @@ def settled(resource: Resource, old: Obj, wanted: Obj, subresource: str) -> Obj:
     if resource.status:
         new.pop("status", None)
         new |= {"status": old["status"]} if "status" in old else {}
-    kept = ("name", "namespace", *OWNED)
-    return with_metadata(new, **{key: old["metadata"][key] for key in kept if key in old["metadata"]})
+    unchanged = ("name", "namespace", *OWNED)
+    return with_metadata(new, **{key: old["metadata"][key] for key in unchanged if key in old["metadata"]})
 
 
 def managed(old: Obj, new: Obj, manager: str) -> Obj:

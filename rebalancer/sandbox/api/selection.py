@@ -31,8 +31,8 @@ class Term:
 
     def holds(self, value: object) -> bool:
         """Whether a key with that value (None: no such key) satisfies the term."""
-        found = value is not None if self.value is None else value == self.value
-        return found is self.wanted
+        satisfied = value is not None if self.value is None else value == self.value
+        return satisfied is self.wanted
 
 
 @dataclass(frozen=True)

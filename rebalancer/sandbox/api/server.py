@@ -166,8 +166,8 @@ class EmbeddedKubernetes:
         if request.method != "POST":
             return None
         # `kubectl auth whoami` asks in protobuf and reads JSON: what it asks is in the path alone.
-        asked = {} if request.content_type == PROTOBUF else _decoded(request, body)
-        answer = reviewed(request.path, asked, user, self._clock.now(), TOKEN_PREFIX, self.allow)
+        review = {} if request.content_type == PROTOBUF else _decoded(request, body)
+        answer = reviewed(request.path, review, user, self._clock.now(), TOKEN_PREFIX, self.allow)
         return None if answer is None else _json(201, _encode(answer))
 
     def _about(self, request: web.Request) -> web.StreamResponse:

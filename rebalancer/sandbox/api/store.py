@@ -202,10 +202,10 @@ class Store:
 
 def _aged(resource: Resource, old: Obj, obj: Obj) -> Obj:
     """An existing object's next state: same uid and birth, a new generation if more than metadata or status changed."""
-    kept = {key: old["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
+    metadata = {key: old["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
     if resource.status:
-        kept["generation"] = old["metadata"].get("generation", 1) + _differs(old, obj)
-    return objects.with_metadata(obj, **kept)
+        metadata["generation"] = old["metadata"].get("generation", 1) + _differs(old, obj)
+    return objects.with_metadata(obj, **metadata)
 
 
 def _differs(old: Obj, new: Obj) -> bool:

@@ -152,8 +152,8 @@ class Verbs:
         target = call.target
         old = self._stored(target)
         _hold(target, old, call.body.get("preconditions") or {})
-        asked = call.query.get("gracePeriodSeconds", call.body.get("gracePeriodSeconds"))
-        grace = None if asked is None else integer(asked, "gracePeriodSeconds")
+        seconds = call.query.get("gracePeriodSeconds", call.body.get("gracePeriodSeconds"))
+        grace = None if seconds is None else integer(seconds, "gracePeriodSeconds")
         self.store.delete(target.resource, target.name, target.namespace, grace)
         left = self.store.get(target.resource, target.name, target.namespace)
         return left or success(target.resource, old)

@@ -27,9 +27,9 @@ class Watch:
         self._store = store
         self._target = target
         self._selection = Selection.parse(target.namespace, query)
-        self._asked = integer(query.get("resourceVersion") or 0, "resourceVersion")
-        if self._asked > store.revision:
-            raise ApiError(504, f"Too large resource version: {self._asked}, current: {store.revision}")
+        self._from_revision = integer(query.get("resourceVersion") or 0, "resourceVersion")
+        if self._from_revision > store.revision:
+            raise ApiError(504, f"Too large resource version: {self._from_revision}, current: {store.revision}")
         self._initial = query.get("sendInitialEvents", "").lower() == "true"
         self._bookmarks = query.get("allowWatchBookmarks", "").lower() in {"true", "1"}
         self._bookmark_due = False
@@ -78,8 +78,8 @@ class Watch:
     def _opening(self) -> bytes:
         """Without a revision to go on from, everything there is comes first, as ADDED."""
         log = self._store.log(self._target.resource)
-        if self._asked and not self._initial:
-            self._position = log.position_after(self._asked)
+        if self._from_revision and not self._initial:
+            self._position = log.position_after(self._from_revision)
             return self._news()
         self._position = log.end
         lines = [_line("ADDED", last.raw) for last in self._store.select(self._target.resource, self._selection)]
