@@ -38,7 +38,7 @@ class Misshapen(ValueError):
         self.fix = fix
 
 
-class Draft(Struct, frozen=True):
+class OverrideDraft(Struct, frozen=True):
     """Fields as in the Override object; `created_at`, `expires_at` epoch seconds; `seconds` it was asked for."""
 
     name: str
@@ -132,7 +132,7 @@ class Draft(Struct, frozen=True):
         }
 
 
-def check_shape(draft: Draft) -> None:
+def check_shape(draft: OverrideDraft) -> None:
     """What the CRD demands, said before the API server is asked: a preview shows it too. Raises Misshapen."""
     kind, capacity = draft.kind, (draft.node, draft.pool)
     if not draft.reason.strip():

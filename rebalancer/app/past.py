@@ -24,7 +24,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.broker import Broker
-from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
+from rebalancer.kafka.topic_past import PastUnreadable, TopicPast, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal_tail import read_tail
@@ -85,7 +85,7 @@ class Start:
 
 
 @dataclass(slots=True)
-class Writes:
+class OwnWrites:
     """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
 
     `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `published`: outcomes in the topic.
@@ -201,7 +201,7 @@ async def read_last_policy(broker: Broker) -> Policy | None:
     return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
 
 
-def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
+def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float) -> Start:
     """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before.
 
     What was written down later than `now`, before somebody set the clock back, counts as written down now: memory that
@@ -281,9 +281,9 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
 
 
-def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
+def _writes(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
     """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
-    writes, tail = Writes(), read_tail(files, since)
+    writes, tail = OwnWrites(), read_tail(files, since)
     for line_or_outcome in (*tail.writes, *tail.decided()):
         writes.take(line_or_outcome)
     for record in records:
@@ -298,7 +298,7 @@ def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Wri
     return writes
 
 
-def _line(record: Past) -> journal.Line | None:
+def _line(record: TopicPast) -> journal.Line | None:
     """The journal line in a record of `decisions`; what is none, or too old to be read, says nothing here."""
     if record.key not in {b"intent", b"outcome", b"cycle", b"frame"}:
         return None

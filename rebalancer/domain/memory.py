@@ -43,7 +43,7 @@ class Jump(Struct, frozen=True):
     confirmed_at: Instant | None = None
 
 
-class Ask(Struct, frozen=True):
+class AskedSince(Struct, frozen=True):
     """Since `since` votes have asked for `replicas` or more, without a break."""
 
     since: Instant
@@ -59,7 +59,7 @@ class Owed(Struct, frozen=True):
     """
 
     replicas: int
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[AskedSince, ...] = ()
     lower_since: Instant | None = None
 
 

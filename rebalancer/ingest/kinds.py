@@ -7,7 +7,7 @@ per object and race with the watch, and a selector, which stands in the status, 
 
 from rebalancer.domain.parents import instead_of
 from rebalancer.domain.target_kinds import TargetKind
-from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
+from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, WireShape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.reader import KubeReader
@@ -31,7 +31,7 @@ async def served(kube: KubeReader, kind: TargetKind) -> Resource:
     return Resource(kind.group, kind.version, resource["name"], namespaced=resource["namespaced"], kind=kind.kind)
 
 
-async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, Shape]:
+async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, WireShape]:
     """Where the kind is served, and how its objects look there. Raises as `served`."""
     built_in = next((each for each in BUILT_IN if (each.api_version, each.kind) == (kind.api_version, kind.kind)), None)
     if built_in is not None:

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from rebalancer.drawing.bins import F64
-from rebalancer.drawing.panels import MODEL_COLOURS, Level, Line, Panel, draw
+from rebalancer.drawing.panels import MODEL_COLOURS, LevelLine, Line, Panel, draw
 from rebalancer.drawing.parts import head, legend, table
 from rebalancer.ledger.books import MICRO
 from rebalancer.ledger.states import FREE, UNKNOWN
@@ -94,7 +94,7 @@ def _picture(of: Report, seen: Gathered) -> Iterator[str]:
     most = float(capacity.max()) if len(capacity) else 0.0
     step = lasted(seen.pieces.width)
     panels = [
-        Panel("GPUs", lines, [Level(most, f"{most:,.0f} GPUs")], stacked=True, unit="GPUs", whole=True, tall=2.6),
+        Panel("GPUs", lines, [LevelLine(most, f"{most:,.0f} GPUs")], stacked=True, unit="GPUs", whole=True, tall=2.6),
         Panel("late requests", [Line(seen.late, "second", "late", filled=True)], unit=f"in {step}"),
     ]
     keys = [(line.colour, line.label, False) for line in lines] + [("second", "late requests", False)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rebalancer.domain.codec import digest
 from rebalancer.domain.policy import Policy
-from rebalancer.settings.entries import Refused, take_over
+from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import check_text
 
@@ -33,7 +33,7 @@ class PolicyFile:
         self.loaded_at: float | None = None
         self.digest = ""
         self.problems: tuple[Problem, ...] = ()
-        self.refused: tuple[Refused, ...] = ()
+        self.refused: tuple[RefusedEntry, ...] = ()
         self._seen: tuple[str, bytes] | None = None
         self._judged: bytes | None = None
 

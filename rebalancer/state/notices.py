@@ -27,7 +27,7 @@ from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
 from rebalancer.state.pools import Pools
 from rebalancer.state.signs import Signs
-from rebalancer.state.told import Told, ToldPast
+from rebalancer.state.told import ToldNotices, ToldPast
 
 # What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
 # Interruption, expiry, repair and a person's delete set no reason.
@@ -69,7 +69,7 @@ class Notices:
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
-        self._by_events = Told(objects)
+        self._by_events = ToldNotices(objects)
         self._absent = Absent(objects, lambda node: any(holdings.pods_on(node)))
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted

@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 
 
-class Signals(NamedTuple):
+class SignalReadings(NamedTuple):
     """The signals of one model, from its newest samples.
 
     by_name: a reading for each signal, or the reason why there is none.
@@ -103,7 +103,7 @@ class _Readings(NamedTuple):
     bounds: Floats
 
 
-def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
+def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[SignalReadings]:
     """The signals of each track at `now`."""
     pods = [track.heard for track in tracks]
     answers = [not track.offered.tells_tokens for track in tracks]
@@ -118,7 +118,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     values, coverages = (np.array((best.values, best.coverage)).round(6) + 0.0).tolist()
     at, bounds = best.at.tolist(), best.bounds.tolist()
     return [
-        Signals(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
+        SignalReadings(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
         for n, (track, (until, lag)) in enumerate(zip(tracks, bounds, strict=True))
     ]
 

@@ -11,7 +11,7 @@ from rebalancer.state.series import Arrivals, Series
 SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
 
 
-class Subject:
+class SampledSubject:
     """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod).
 
     `worked`, `arrived`: its seconds, once several producers told of them.

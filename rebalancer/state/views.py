@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePoo
 from rebalancer.domain.devices import OnNode
 from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.parents import Controller
+from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, PodView, Shape, TargetView
@@ -169,11 +169,11 @@ def owner_views(
     if workload.controller is not None:
         owners.append(_owner(workload.ref.kind, workload.ref.name, workload.controller))
     names = sorted(one.name for one in pod_autoscalers)
-    by_reference = (Controller(AIBRIX, "PodAutoscaler", name) for name in names)
+    by_reference = (ControllerRef(AIBRIX, "PodAutoscaler", name) for name in names)
     return (*owners, *(_owner(workload.ref.kind, workload.ref.name, one) for one in by_reference))
 
 
-def _owner(kind: str, name: str, above: Controller) -> OwnerView:
+def _owner(kind: str, name: str, above: ControllerRef) -> OwnerView:
     return OwnerView(of_kind=kind, of_name=name, **asdict(above))
 
 

@@ -17,7 +17,7 @@ from rebalancer.survey.templates import Template, templates_of
 _MADE = frozenset({"Pod", "ReplicaSet"})  # kinds that are judged by what made them
 
 
-class Home(NamedTuple):
+class TargetHome(NamedTuple):
     """A target of the policy: the model, its target, and the pool where that is to stand."""
 
     model: Model
@@ -68,7 +68,7 @@ class Case:
                     scalers[target_of(obj)].append(obj)
         return dict(scalers)
 
-    def homes(self, workload: WorkloadRef) -> list[Home]:
+    def homes(self, workload: WorkloadRef) -> list[TargetHome]:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
@@ -103,12 +103,12 @@ class Case:
         return self._pods.chosen(namespace(obj), selector) if selector else []
 
     @cached_property
-    def _homes(self) -> dict[WorkloadRef, list[Home]]:
-        homes: dict[WorkloadRef, list[Home]] = defaultdict(list)
+    def _homes(self) -> dict[WorkloadRef, list[TargetHome]]:
+        homes: dict[WorkloadRef, list[TargetHome]] = defaultdict(list)
         pools = {pool.name: pool for pool in self.policy.pools} if self.policy else {}
         for model in self.policy.models if self.policy else ():
             for target in model.targets:
-                home = Home(model, target, pools[target.pool])
+                home = TargetHome(model, target, pools[target.pool])
                 homes[WorkloadRef(model.namespace, target.kind, target.name)].append(home)
         return dict(homes)
 

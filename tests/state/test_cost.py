@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.engines import LLAMA2_7B
 from rebalancer.state.cost import BLOCK_SECONDS, Cost, beginning
 from tests.sim.offered.judge import ENGINES
@@ -65,7 +65,7 @@ def test_bursts_beside_idle_seconds_are_no_load_between_the_two() -> None:
 
 @pytest.mark.parametrize("engine", [*ENGINES.values(), LLAMA2_7B["a40"]])
 @pytest.mark.parametrize("prompt", [1200, 6000, 13_500])
-def test_a_line_begins_where_those_of_engines_do(engine: Engine, prompt: int) -> None:
+def test_a_line_begins_where_those_of_engines_do(engine: BatchingEngine, prompt: int) -> None:
     """With answers of 200 tokens: what one costs that is written alone, and beside as many as there is room for."""
     held = prompt + 100
     full = int(min(engine.most_running, engine.kv_tokens / held))

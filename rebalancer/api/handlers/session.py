@@ -12,13 +12,13 @@ from rebalancer.api.auth.sessions import TOKEN_CHARACTERS as SESSION_CHARACTERS
 from rebalancer.api.auth.token_reviews import TOKEN_CHARACTERS
 from rebalancer.api.handlers.app_keys import STATUS_PORT
 from rebalancer.api.http.responses import ApiError, answer, read_body
-from rebalancer.api.http.route import READ, Permission, Route
+from rebalancer.api.http.route import READ, Route, RoutePermission
 from rebalancer.domain.instant import Instant
 
-OVERRIDE = Permission("create", "overrides")
-END = Permission("delete", "overrides")
-STOP = Permission("create", "writestops")
-RESUME = Permission("delete", "writestops")
+OVERRIDE = RoutePermission("create", "overrides")
+END = RoutePermission("delete", "overrides")
+STOP = RoutePermission("create", "writestops")
+RESUME = RoutePermission("delete", "writestops")
 NAMESPACES = 64  # what is asked of the API server at one login
 
 

@@ -15,7 +15,7 @@ import msgspec
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.http.responses import ErrorBody
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, NoAnswer
-from rebalancer.cli.remote.cluster import Cluster, open_cluster
+from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
 from rebalancer.cli.remote.where import Where
 from rebalancer.kube.forward import Forward
@@ -132,7 +132,7 @@ def place_of(server: str, where: Where) -> str:
     return where.address or f"{server} namespace {where.namespace}"
 
 
-async def _find_pod(cluster: Cluster, where: Where, but: str = "") -> tuple[str, int]:
+async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
     """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
     pods = (await cluster.kube.list(PODS, where.namespace)).items
     ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(APP_LABEL) == APP]

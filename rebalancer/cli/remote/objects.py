@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rebalancer.api.ports.requests import OverrideRequest
 from rebalancer.cli.failure import UNREACHABLE, Failed
-from rebalancer.cli.remote.cluster import Cluster
+from rebalancer.cli.remote.cluster import OpenedCluster
 from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, NotFound
 from rebalancer.kube.resources import OVERRIDES, WRITESTOPS, Object, Ref, Resource
 
@@ -50,7 +50,7 @@ def _object(resource: Resource, metadata: Object, spec: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
 
-async def create_once(cluster: Cluster, resource: Resource, obj: Object) -> Object:
+async def create_once(cluster: OpenedCluster, resource: Resource, obj: Object) -> Object:
     """Create `obj`, whose name its key chose; the object as stored. A lost reply is tried again: no second one comes.
 
     Raises Failed when another decision has the name, KubeError when the API server refuses.
@@ -75,7 +75,7 @@ def _same(wanted: Object, existing: Object) -> Object:
     raise Failed(f"{wanted['metadata']['name']} is another decision, made with the same --key: choose another key")
 
 
-async def with_status(cluster: Cluster, ref: Ref) -> Object | None:
+async def with_status(cluster: OpenedCluster, ref: Ref) -> Object | None:
     """The object once its status says something; None when it does not within 5 s."""
     give_up = cluster.clock.monotonic() + STATUS_SECONDS
     while True:
@@ -87,7 +87,7 @@ async def with_status(cluster: Cluster, ref: Ref) -> Object | None:
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def find_override(cluster: Cluster, name: str) -> Ref:
+async def find_override(cluster: OpenedCluster, name: str) -> Ref:
     """Where the override `name` is, in whatever namespace. Raises Failed when it is nowhere, or in several."""
     try:
         items = (await cluster.kube.list(OVERRIDES)).items
@@ -101,7 +101,7 @@ async def find_override(cluster: Cluster, name: str) -> Ref:
     return Ref(OVERRIDES, namespaces[0], name)
 
 
-async def remove(cluster: Cluster, ref: Ref) -> bool:
+async def remove(cluster: OpenedCluster, ref: Ref) -> bool:
     """Delete; whether it was there. A lost reply is tried again."""
     for _ in range(TRIES):
         try:

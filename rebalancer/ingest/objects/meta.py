@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, Controller, applier_of
+from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, ControllerRef, applier_of
 from rebalancer.ingest.instants import epoch
 from rebalancer.kube.calls import FIELD_MANAGER
 
@@ -103,13 +103,13 @@ def writer(meta: Managed, number: str) -> str:
     return max(owners, key=lambda one: one.time).manager[:MAX_MANAGER_CHARACTERS] if owners else ""
 
 
-def controller(meta: Managed) -> Controller | None:
+def controller(meta: Managed) -> ControllerRef | None:
     """The controller above the object, None where it has none."""
     owner = next((one for one in meta.owner_references or () if one.controller), None)
     if owner is None:
         return None
     group = owner.api_version.rpartition("/")[0]
-    return Controller(group, owner.kind, owner.name, (meta.annotations or {}).get(AUTOSCALER_CLASS, ""))
+    return ControllerRef(group, owner.kind, owner.name, (meta.annotations or {}).get(AUTOSCALER_CLASS, ""))
 
 
 def applied(meta: Managed, *numbers: str) -> tuple[Applied, ...]:

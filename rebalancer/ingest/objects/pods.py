@@ -137,7 +137,7 @@ class _TemplateMetadata(Struct, frozen=True, gc=False):
     labels: dict[str, str] | None = None
 
 
-class Template(Struct, frozen=True, gc=False):
+class PodTemplateWire(Struct, frozen=True, gc=False):
     """A pod template."""
 
     metadata: _TemplateMetadata = _TemplateMetadata()
@@ -298,7 +298,7 @@ def tolerations_of(spec: TemplateSpec) -> tuple[Toleration, ...]:
     return tuple(_toleration(one) for one in spec.tolerations or ())
 
 
-def placement_of(template: Template) -> Placement:
+def placement_of(template: PodTemplateWire) -> Placement:
     """What a template asks of nodes beside selector and tolerations."""
     spec = template.spec
     ports = (port for one in spec.containers for port in one.ports or ())

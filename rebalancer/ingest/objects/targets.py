@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import Workload
 from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Condition, Managed, applied, condition, controller, writer
-from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
+from rebalancer.ingest.objects.pods import PodTemplateWire, devices_in, grace_of, placement_of, tolerations_of
 from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
@@ -23,7 +23,7 @@ UNFINISHED = {"NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated",
 
 class _DeploymentSpec(Struct, frozen=True, gc=False):
     replicas: int | None = None
-    template: Template = Template()
+    template: PodTemplateWire = PodTemplateWire()
 
 
 class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -137,7 +137,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         WorkloadRef(meta.namespace, resource.kind, meta.name),
         meta,
         replicas,
-        template or Template(),
+        template or PodTemplateWire(),
         rolling=_rolling(resource.kind, wire.status or {}),
     )
     return msgspec.structs.replace(
@@ -152,7 +152,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
 
 
 def _of_template(
-    ref: WorkloadRef, meta: Managed, replicas: int | None, template: Template, *, rolling: bool
+    ref: WorkloadRef, meta: Managed, replicas: int | None, template: PodTemplateWire, *, rolling: bool
 ) -> Workload:
     spec = template.spec
     return Workload(
@@ -174,7 +174,7 @@ def _of_template(
     )
 
 
-def _asks(meta: Managed, template: Template) -> PodAsk:
+def _asks(meta: Managed, template: PodTemplateWire) -> PodAsk:
     """What its pods ask of their namespace; Kueue hands the queue of an object on to them."""
     ask, queue = pod_ask(template), (meta.labels or {}).get(QUEUE, "")
     return msgspec.structs.replace(ask, queue=queue) if queue and not ask.queue else ask
@@ -188,20 +188,20 @@ def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> object:
     return inner if path else None
 
 
-def _template(spec: Mapping[str, Any]) -> Template | None:
+def _template(spec: Mapping[str, Any]) -> PodTemplateWire | None:
     """The pod template of most kinds, None where it is not there: it may stand in another object."""
     template = spec.get("template")
     pod = template.get("spec") if isinstance(template, Mapping) else None
     there = isinstance(pod, Mapping) and "containers" in pod
-    return msgspec.convert(template, Template) if there else None
+    return msgspec.convert(template, PodTemplateWire) if there else None
 
 
-def _group(spec: Mapping[str, Any]) -> tuple[Template, Template | None, int]:
+def _group(spec: Mapping[str, Any]) -> tuple[PodTemplateWire, PodTemplateWire | None, int]:
     """Of a LeaderWorkerSet the workers' template, the leader's where it has its own, and the pods of a group."""
     both = spec.get("leaderWorkerTemplate") or {}
-    workers = msgspec.convert(both.get("workerTemplate") or {}, Template)
+    workers = msgspec.convert(both.get("workerTemplate") or {}, PodTemplateWire)
     own = both.get("leaderTemplate")
-    leader = None if not own or own.get("spec") is None else msgspec.convert(own, Template)
+    leader = None if not own or own.get("spec") is None else msgspec.convert(own, PodTemplateWire)
     pods = both.get("size", 1)
     if not isinstance(pods, int) or pods < 1:
         raise ValueError("`spec.leaderWorkerTemplate.size` is no number of pods")

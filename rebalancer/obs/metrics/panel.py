@@ -13,7 +13,7 @@ class Query(NamedTuple):
     empty: str = ""
 
 
-class Panel(NamedTuple):
+class DashboardPanel(NamedTuple):
     """`kind`: stat or timeseries; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
 
     title: str
@@ -25,8 +25,8 @@ class Panel(NamedTuple):
     words: tuple[tuple[int, str, str], ...] = ()  # value, word, colour
 
 
-class Row(NamedTuple):
+class DashboardRow(NamedTuple):
     """One question of whoever looks, and the panels that answer it."""
 
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[DashboardPanel, ...]

@@ -9,7 +9,7 @@ hovering: they count at once.
 import math
 from typing import NamedTuple
 
-from rebalancer.domain.memory import Ask, Owed
+from rebalancer.domain.memory import AskedSince, Owed
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.readings import Work
 
@@ -61,10 +61,10 @@ def waits(owed: Owed | None) -> bool:
     return owed is not None and (bool(owed.asks) or owed.lower_since is not None)
 
 
-def _stood(asks: tuple[Ask, ...], votes: int, now: float) -> tuple[Ask, ...]:
+def _stood(asks: tuple[AskedSince, ...], votes: int, now: float) -> tuple[AskedSince, ...]:
     """For each number of replicas, since when votes have asked for no fewer; ascending in both."""
     more = [ask.since for ask in asks if ask.replicas >= votes]
-    return (*(ask for ask in asks if ask.replicas < votes), Ask(more[0] if more else now, votes))
+    return (*(ask for ask in asks if ask.replicas < votes), AskedSince(more[0] if more else now, votes))
 
 
 def _lower(before: Owed, enough: int, patience_seconds: float, now: float) -> Owed:

@@ -15,7 +15,7 @@ from rebalancer.planning.demand.at_work import at_work
 from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, lends_words
 from rebalancer.planning.explanation.lateness import in_time, late_now
 from rebalancer.planning.explanation.node_words import node_words
-from rebalancer.planning.explanation.steps import Told, steps_of
+from rebalancer.planning.explanation.steps import StepResults, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.overrides.rulings import NO_RULING
 from rebalancer.planning.shares.share import ModelShare
@@ -58,7 +58,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     for name in sorted(scene.models):
         model = scene.models[name]
         own, lends, lack = by_subject.get(name, []), lent.get(name, 0), lacks.get(name)
-        results = Told(wanted[name], after[name], moves.waiting.get(name, ()))
+        results = StepResults(wanted[name], after[name], moves.waiting.get(name, ()))
         decisions.append(
             ModelDecision(
                 model=name,

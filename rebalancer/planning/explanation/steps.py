@@ -21,7 +21,7 @@ _UNITS = {"latency": " s", "concurrency": " requests in flight", "queue": " requ
 NEAR = 2  # counts about the share whose cost is told
 
 
-class Told(NamedTuple):
+class StepResults(NamedTuple):
     """Results that the steps show: replicas allocated and after the plan, and what the model's grants wait for."""
 
     allocation: int
@@ -29,7 +29,9 @@ class Told(NamedTuple):
     waiting: Sequence[str]
 
 
-def steps_of(model: ModelShare, results: Told, refusals: list[Refusal], scene: Scene[ModelShare]) -> tuple[Step, ...]:
+def steps_of(
+    model: ModelShare, results: StepResults, refusals: list[Refusal], scene: Scene[ModelShare]
+) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = model.load, None if model.share is None else model.load.outlook
     memo, name = scene.memo, model.entry.id

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cached_property
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.schedules import Standing, Turn, Window, next_turn, standing_at, stands_until
+from rebalancer.domain.schedules import ScheduledBounds, Turn, Window, next_turn, standing_at, stands_until
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.zones import local
 
@@ -29,7 +29,7 @@ class Scheduled:
     lead_seconds: float
     at: float
     until: float
-    standing: Standing
+    standing: ScheduledBounds
     turn: Turn | None
 
     @cached_property
@@ -64,7 +64,7 @@ class Scheduled:
             span = f"from {clock_in(window.begins, zone, self.at)}, asked for one start earlier"
         return f"by schedule {name} {span}" + (f" ({window.schedule.reason})" if window.schedule.reason else "")
 
-    def _bounds(self, standing: Standing) -> str:
+    def _bounds(self, standing: ScheduledBounds) -> str:
         """`floor 2, no cap`: a cap is one that a schedule sets."""
         cap = f"cap {standing.cap}" if standing.cap < self.model.max_replicas else "no cap"
         return f"floor {standing.floor}, {cap}"

@@ -9,7 +9,7 @@ from rebalancer.sim.demand import F64
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class BatchingEngine:
     """Iterations of one replica: every decoding request gets a token, prompts get what is left of the token budget.
 
     An iteration with B decoding requests and P prompt tokens takes the sum of what each costs, in seconds:

@@ -12,7 +12,7 @@ from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.names import BEST, Entry, UnknownController
-from rebalancer.sim.suite.search import COARSE, Outcome, Search
+from rebalancer.sim.suite.search import COARSE, Search, SearchOutcome
 
 MORE_RUNS = 15  # of a search, about, after its coarse steps
 SIGNALS_OF_KNOB = 2.4  # that a turn of it tries, about
@@ -46,12 +46,12 @@ def play_entry(entry: Entry, scenario: Scenario, delay_seconds: int, tell: Calla
     tried = len(entry.peer.begins) + SIGNALS_OF_KNOB * len(entry.peer.knobs)
     many = MORE_RUNS + tried * len(entry.peer.targets[::COARSE])
 
-    def judge(tuning: str, limit: float) -> Outcome | None:
+    def judge(tuning: str, limit: float) -> SearchOutcome | None:
         done = len(runs)
         controller = _Told(entry.peer.make(tuning), lambda share: tell(min(0.99, (done + share) / many)))
         runs[tuning] = play(scenario, controller, f"{entry.peer.name}:{tuning}", delay_seconds)
         total = score(runs[tuning])
-        return Outcome(total.violation, total.gpu_hours) if total.violation <= limit else None
+        return SearchOutcome(total.violation, total.gpu_hours) if total.violation <= limit else None
 
     best = Search(entry.peer, judge).best()
     tell(1.0)

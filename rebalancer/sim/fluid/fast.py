@@ -10,10 +10,10 @@ import numpy as np
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fleet import NEVER, Fleet
-from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, Karpenter
+from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, FluidKarpenter
 from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, NodeChange, Scenario
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class FastWorld:
         self._lost_in_flight = 0.0
         self._deeds = self._agenda()
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model, list(scenario.pool_of), split)
-        self._karpenter = Karpenter(scenario.launches, self.fleet) if scenario.launches else None
+        self._karpenter = FluidKarpenter(scenario.launches, self.fleet) if scenario.launches else None
         self.seen = Seen(
             scenario,
             0,
@@ -116,7 +116,7 @@ class FastWorld:
         deed = self._deeds[-1][0] if self._deeds else NEVER
         return min(self.fleet.next_event, deed, self._karpenter.next_event if self._karpenter else NEVER)
 
-    def _drain(self, change: Change, now: int) -> None:
+    def _drain(self, change: NodeChange, now: int) -> None:
         self.fleet.drain(change.node)
         self.fleet.advance(now)
         self._offer(change.node, 0)
@@ -126,7 +126,7 @@ class FastWorld:
         nodes = self.seen.scenario.nodes
         self.seen.scenario = replace(self.seen.scenario, nodes=(*nodes[:node], gpus, *nodes[node + 1 :]))
 
-    def _change(self, change: Change, now: int) -> None:
+    def _change(self, change: NodeChange, now: int) -> None:
         """The machine is another one; what was in service on replicas that die with it is lost."""
         for index, died in enumerate(self.fleet.become(change.node, change.gpus)):
             if died and now:

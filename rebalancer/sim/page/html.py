@@ -6,16 +6,16 @@ from html import escape
 from rebalancer.drawing.bins import Bins, bins, clock
 from rebalancer.drawing.panels import draw
 from rebalancer.drawing.parts import head, legend, table
-from rebalancer.sim.contest.outcome import Run
+from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.telling import verdicts
 from rebalancer.sim.page.beside import ABOUT, TITLE, keys, numbers, pictures
-from rebalancer.sim.page.figures import ROWS, Figure, figures
+from rebalancer.sim.page.figures import ROWS, PageFigure, figures
 
 MOVES_MOST = 500  # lines; a day of 20 models has some thousands, which nobody reads
 BESIDE_INCHES = 5.2
 
 
-def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> str:
+def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[ContestRun]) -> str:
     """One or two runs of the same traffic as HTML.
 
     `about`: sentences, the headline first. `rows`: the table of the results, heads first; a first cell that begins with
@@ -24,7 +24,7 @@ def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: 
     return "".join(_page(title, about, rows, runs))
 
 
-def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[str]:
+def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[ContestRun]) -> Iterator[str]:
     pieces, drawn = figures(runs)
     yield head(title)
     yield f"<h1>{escape(about[0] if about else title)}</h1>\n"
@@ -43,7 +43,7 @@ def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs:
     yield "</body>\n</html>\n"
 
 
-def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
+def _beside(runs: Sequence[ContestRun], pieces: Bins) -> Iterator[str]:
     seconds = runs[0].record.scenario.seconds
     yield f'<section>\n<h2 id="beside">{escape(TITLE)}</h2>\n<p>{escape(ABOUT)}</p>{legend(keys(runs))}\n'
     yield '<div class="beside">\n'
@@ -57,7 +57,7 @@ def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
     yield "</details>\n</section>\n"
 
 
-def _verdicts(runs: Sequence[Run]) -> Iterator[str]:
+def _verdicts(runs: Sequence[ContestRun]) -> Iterator[str]:
     if len(runs) == 1:
         return
     first, second = (run.outcome for run in runs)
@@ -66,7 +66,7 @@ def _verdicts(runs: Sequence[Run]) -> Iterator[str]:
     yield "</ul>\n</section>\n"
 
 
-def _moves(runs: Sequence[Run]) -> Iterator[str]:
+def _moves(runs: Sequence[ContestRun]) -> Iterator[str]:
     """Every move of the service with its reason; peers give none."""
     with_moves = [run for run in runs if run.moves]
     if not with_moves:
@@ -81,7 +81,7 @@ def _moves(runs: Sequence[Run]) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _figure(figure: Figure, pieces: Bins, seconds: int) -> Iterator[str]:
+def _figure(figure: PageFigure, pieces: Bins, seconds: int) -> Iterator[str]:
     drawn = draw(figure.name, figure.panels, pieces.begins, seconds)
     label = f'role="img" aria-label="{escape(f"{figure.title}. {figure.caption}")}"'
     yield f'<section>\n<h2 id="{figure.name}">{escape(figure.title)}</h2>\n<figure>\n'

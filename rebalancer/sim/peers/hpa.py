@@ -87,14 +87,14 @@ def by_average_value(current: int, total: float, target: float, tolerance: float
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class HpaMetric:
     """One entry of `spec.metrics`: a signal and its target in the signal's unit."""
 
     signal: Signal
     target: float
 
 
-def by_metrics(seen: Seen, index: int, metrics: Sequence[Metric], tolerance: float = TOLERANCE) -> int | None:
+def by_metrics(seen: Seen, index: int, metrics: Sequence[HpaMetric], tolerance: float = TOLERANCE) -> int | None:
     """The most that any metric wants; None when none is known, or when one is unknown and the others would shrink."""
     current = seen.desired[index]
     wanted, unknown = [], False
@@ -110,12 +110,12 @@ def by_metrics(seen: Seen, index: int, metrics: Sequence[Metric], tolerance: flo
     return None if most is None or (unknown and most < current) else most
 
 
-class Hpa:
+class HpaPeer:
     """An HPA per model: minReplicas its floor (at least 1), maxReplicas its `most`."""
 
     def __init__(
         self,
-        metrics: Sequence[Metric],
+        metrics: Sequence[HpaMetric],
         up: Rules = UP,
         down: Rules = DOWN,
         tolerance: float = TOLERANCE,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers.behaviour import DOWN, UP, Rules
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, TOLERANCE, Hpa, Metric, Total
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, TOLERANCE, HpaMetric, HpaPeer, Total
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Keda:
 
     def __init__(  # noqa: PLR0913  # the fields of a ScaledObject that decide something
         self,
-        triggers: Sequence[Metric],
+        triggers: Sequence[HpaMetric],
         up: Rules = UP,
         down: Rules = DOWN,
         activation: float = 0.0,
@@ -53,7 +53,7 @@ class Keda:
     ) -> None:
         self.every_seconds = every_seconds
         self._triggers = tuple(triggers)
-        self._hpa = Hpa(self._triggers, up, down, tolerance, every_seconds)
+        self._hpa = HpaPeer(self._triggers, up, down, tolerance, every_seconds)
         self._activation, self._cooldown_seconds, self._idle = activation, cooldown_seconds, idle
         self._poll_seconds = poll_seconds
         self._last_active: dict[int, float] = {}

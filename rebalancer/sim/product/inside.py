@@ -6,7 +6,7 @@ import numpy as np
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, Hpa, Metric
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, HpaMetric, HpaPeer
 from rebalancer.sim.peers.signals import Utilisation
 from rebalancer.sim.product.stage import Stage
 
@@ -27,7 +27,7 @@ class Autoscalers:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._hpa = Hpa([Metric(Utilisation(), TARGET)])
+        self._hpa = HpaPeer([HpaMetric(Utilisation(), TARGET)])
         scenario, world = stage.scenario, stage.world
         self._bounds = [
             world.add_hpa(

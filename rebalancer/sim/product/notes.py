@@ -9,7 +9,7 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.loop.gate_ports import Recorder
+from rebalancer.loop.gate_ports import CycleRecorder
 from rebalancer.obs import recorder
 from rebalancer.obs.journal_files import JournalFiles
 
@@ -44,7 +44,7 @@ class Unwritten:
 
 
 @asynccontextmanager
-async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[Recorder]:
+async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[CycleRecorder]:
     """Production's recorder over one file, complete on leaving; without a file one that writes nothing.
 
     `code`: digest of the source that decides. Raises OSError when the file could not be written.

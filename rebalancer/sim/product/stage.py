@@ -17,8 +17,8 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.machines import Machines
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Model, Scenario
-from rebalancer.world import Deployment, Service, World
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Scenario, ScenarioModel
+from rebalancer.world import Deployment, ServedModel, World
 from rebalancer.world.slots import Slots
 
 STARTED_AT = 1_800_000_000.0
@@ -26,7 +26,7 @@ STEP_SECONDS = 1.0
 GRACE_SECONDS = 30
 
 
-class Recorded(Service, Protocol):
+class RecordedService(ServedModel, Protocol):
     """A service model that keeps what a `Record` needs: arrays of shape (seconds,)."""
 
     wait: F64
@@ -35,7 +35,7 @@ class Recorded(Service, Protocol):
     left: F64
 
 
-Serve = Callable[[Model, float, int], Recorded]
+Serve = Callable[[ScenarioModel, float, int], RecordedService]
 """Makes the service of one model: the model, when its first second begins, how many seconds there are."""
 
 
@@ -93,7 +93,7 @@ class Stage:
         desired: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
         return desired
 
-    def _deployment(self, model: Model, policy: Policy, pool: Pool) -> Deployment:
+    def _deployment(self, model: ScenarioModel, policy: Policy, pool: Pool) -> Deployment:
         of = next((each for each in policy.models if each.id == model.name), None)
         if of is None:
             raise ValueError(f"the policy has no model {model.name}; it has {', '.join(m.id for m in policy.models)}")

@@ -11,7 +11,17 @@ import numpy as np
 from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.arrivals import Arrivals
 from rebalancer.sim.requests.minutes import by_minute
-from rebalancer.sim.requests.passage import ACTIVE, COME, PLACES, WAITING, Draws, State, Told, live, resize
+from rebalancer.sim.requests.passage import (
+    ACTIVE,
+    COME,
+    PLACES,
+    WAITING,
+    Draws,
+    PassageRows,
+    PassageState,
+    live,
+    resize,
+)
 
 
 class Head:
@@ -26,7 +36,7 @@ class Head:
             arrivals.route_seconds,
             float(arrivals.service_seconds.mean()) if count else 0.0,
         )
-        self._state = State(
+        self._state = PassageState(
             cursor=np.zeros(PLACES, np.int64),
             routed_at=np.full(1, np.inf),
             lane=np.zeros(2 * count, np.int32),
@@ -37,7 +47,7 @@ class Head:
             ongoing=np.zeros(places, np.int64),
             next_at=np.full(places, np.inf),
         )
-        self.measured = Told(np.full(count, np.nan), np.full(count, np.nan), *rows)
+        self.measured = PassageRows(np.full(count, np.nan), np.full(count, np.nan), *rows)
 
     @property
     def replicas(self) -> int:

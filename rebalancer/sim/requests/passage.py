@@ -22,7 +22,7 @@ class Draws(NamedTuple):
     mean_service: float
 
 
-class State(NamedTuple):
+class PassageState(NamedTuple):
     """`lane`: what the router was given, in order; a request on its way out is -1 - its number.
 
     `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`,
@@ -40,7 +40,7 @@ class State(NamedTuple):
     next_at: F64
 
 
-class Told(NamedTuple):
+class PassageRows(NamedTuple):
     """By request: seconds of `latency` and of `wait` for a replica; NaN until known, inf when turned away.
 
     By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), the sum
@@ -57,7 +57,7 @@ class Told(NamedTuple):
 
 
 @compiled
-def resize(replicas: int, state: State) -> None:
+def resize(replicas: int, state: PassageState) -> None:
     """Take on or let go replicas, the youngest first. Raises IndexError when there is no place for so many."""
     cursor = state.cursor
     active, ending = cursor[ACTIVE], cursor[ENDING]
@@ -81,7 +81,7 @@ def resize(replicas: int, state: State) -> None:
 
 
 @compiled
-def _move(state: State, source: int, target: int) -> None:
+def _move(state: PassageState, source: int, target: int) -> None:
     state.first[target] = state.first[source]
     state.ongoing[target] = state.ongoing[source]
     state.next_at[target] = state.next_at[source]
@@ -91,7 +91,7 @@ def _move(state: State, source: int, target: int) -> None:
 
 
 @compiled
-def _next_done(state: State) -> tuple[float, int]:
+def _next_done(state: PassageState) -> tuple[float, int]:
     """When a replica is next done with a request, and which."""
     soonest, who = np.inf, -1
     for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
@@ -101,7 +101,7 @@ def _next_done(state: State) -> tuple[float, int]:
 
 
 @compiled
-def _whose_turn(state: State) -> int:
+def _whose_turn(state: PassageState) -> int:
     """The next replica in turn that can take one more; -1 when all are full."""
     active = state.cursor[ACTIVE]
     place = state.cursor[TURN]
@@ -121,7 +121,7 @@ def _around(slot: int, size: int) -> int:
 
 
 @compiled
-def _dispatch(now: float, draws: Draws, state: State, measured: Told) -> None:
+def _dispatch(now: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """Hand out what waits, until nothing waits or every replica is full."""
     cursor = state.cursor
     limit = state.done_at.shape[1]
@@ -147,7 +147,7 @@ def _dispatch(now: float, draws: Draws, state: State, measured: Told) -> None:
 
 
 @compiled
-def _hand_back(who: int, state: State) -> None:
+def _hand_back(who: int, state: PassageState) -> None:
     """The replica is done with the first it holds: the router gets it."""
     first = state.first[who]
     state.lane[state.cursor[LANE_TAIL]] = -1 - state.held[who, first]
@@ -169,7 +169,7 @@ def _note_busy(begin: float, end: float, busy: F64) -> None:
 
 
 @compiled
-def _come_in(now: float, request: int, draws: Draws, state: State, measured: Told) -> None:
+def _come_in(now: float, request: int, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """It is through the router: it waits for a replica, or is turned away."""
     cursor = state.cursor
     if cursor[WAITING] == len(state.queue):
@@ -183,7 +183,7 @@ def _come_in(now: float, request: int, draws: Draws, state: State, measured: Tol
 
 
 @compiled
-def _go_out(now: float, request: int, draws: Draws, measured: Told) -> None:
+def _go_out(now: float, request: int, draws: Draws, measured: PassageRows) -> None:
     """Whoever asked has the answer, or the refusal."""
     turned_away = measured.wait[request] == np.inf
     measured.latency[request] = np.inf if turned_away else now - draws.at[request]
@@ -196,7 +196,7 @@ def _go_out(now: float, request: int, draws: Draws, measured: Told) -> None:
 
 
 @compiled
-def live(begin: float, end: float, draws: Draws, state: State, measured: Told) -> None:
+def live(begin: float, end: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """Everything that happens in [begin, end), second by second; an infinite `end` is the last answer."""
     _dispatch(begin, draws, state, measured)
     second = begin
@@ -209,7 +209,7 @@ def live(begin: float, end: float, draws: Draws, state: State, measured: Told) -
 
 
 @compiled
-def _live_until(until: float, draws: Draws, state: State, measured: Told) -> None:
+def _live_until(until: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     cursor, routed_at, lane = state.cursor, state.routed_at, state.lane
     done_at, who = _next_done(state)
     while True:
@@ -241,7 +241,7 @@ def _live_until(until: float, draws: Draws, state: State, measured: Told) -> Non
 
 
 @compiled
-def _work_left(now: float, draws: Draws, state: State) -> float:
+def _work_left(now: float, draws: Draws, state: PassageState) -> float:
     """Replica-seconds of what waits and of what replicas hold."""
     work = float(state.cursor[WAITING] * draws.mean_service)
     limit = state.done_at.shape[1]

@@ -14,7 +14,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sim.page.cases import cases_of
 from rebalancer.sim.page.robust import robust
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import Case, budgets, every_case, quick_cases
+from rebalancer.sim.suite.cases import SuiteCase, budgets, every_case, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.given import EXACT, GIVEN
 from rebalancer.sim.suite.names import UnknownController, called, kind
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _cases(chosen: argparse.Namespace) -> list[Case]:
+def _cases(chosen: argparse.Namespace) -> list[SuiteCase]:
     wanted = chosen.scenarios.split(",") if chosen.scenarios else None
     given = chosen.given.split(",") if chosen.given else GIVEN
     every = quick_cases() if chosen.quick else every_case()

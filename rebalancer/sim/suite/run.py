@@ -14,7 +14,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import PlanTimes
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
+from rebalancer.sim.suite.cases import SuiteCase, budgets, data_digest, development
 from rebalancer.sim.suite.given import EXACT
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, LIMITS, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.rounds import Round, cpu_seconds, rounds
@@ -45,7 +45,7 @@ _LEAVES = frozenset({"rebalancer.sim.suite.peers", "rebalancer.sim.suite.worlds"
 class Task:
     """One run. `tuning` of a peer that has targets; `actuation` of the product."""
 
-    case: Case
+    case: SuiteCase
     controller: str
     seed: int
     tuning: str | None = None
@@ -102,7 +102,7 @@ class Planned:
 
 
 def plan_tasks(
-    cases: Sequence[Case], field: Field, tuned: Found, folder: Path, *, without_missing: bool = False
+    cases: Sequence[SuiteCase], field: Field, tuned: Found, folder: Path, *, without_missing: bool = False
 ) -> Planned:
     """Every controller on every case, in every world and with every seed that it has (`rounds`).
 
@@ -121,14 +121,16 @@ def plan_tasks(
     return Planned(tuple(tasks), tuple(warnings))
 
 
-def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
+def players(case: SuiteCase, peers: Iterable[Peer]) -> Iterator[Peer]:
     """Those of the peers that play it. Who knows the future is told nothing wrong or late."""
     for peer in entrants(case.budget, peers):
         if case.given == EXACT or peer.name not in LIMITS | TOLD_THE_FUTURE:
             yield peer
 
 
-def _settings(case: Case, field: Field, tuned: Found, data: str, warnings: dict[str, None]) -> dict[str, str | None]:
+def _settings(
+    case: SuiteCase, field: Field, tuned: Found, data: str, warnings: dict[str, None]
+) -> dict[str, str | None]:
     """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
     for peer in players(case, field.peers):
@@ -146,7 +148,7 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, warnings: dict[
     return settings
 
 
-def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str | None]) -> Iterator[Task]:
+def _played_in(each: Round, case: SuiteCase, field: Field, settings: Mapping[str, str | None]) -> Iterator[Task]:
     world, seed, actuations = each
     for name, tuning in settings.items():
         yield Task(case, name, seed, tuning, world=world)
@@ -157,7 +159,7 @@ def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str
             yield Task(case, OURS, seed, actuation=actuation, world=world)
 
 
-def _is_there(case: Case, folder: Path, warnings: dict[str, None]) -> bool:
+def _is_there(case: SuiteCase, folder: Path, warnings: dict[str, None]) -> bool:
     try:
         case.build(folder)
     except MissingTrace as error:

@@ -20,7 +20,7 @@ from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import by_figure
 from rebalancer.sim.suite.peers import BY_NAME, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.row import Row, played, standing
-from rebalancer.sim.suite.search import Outcome, Search
+from rebalancer.sim.suite.search import Search, SearchOutcome
 
 PARTS = 8  # of a run, after each of which it may be given up
 TUNED_FILE = Path(__file__).with_name("tuned.json")
@@ -81,17 +81,17 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
     code = peer.digest  # of the code that plays, not of what may be written meanwhile
     rows: dict[str, list[Row]] = {}
 
-    def judge(tuning: str, limit: float) -> Outcome | None:
+    def judge(tuning: str, limit: float) -> SearchOutcome | None:
         played_rows = play_all(peer, tuning, scenarios, limit)
         if played_rows is None:
             return None
         rows[tuning] = played_rows
         first, second = zip(*map(standing, played_rows), strict=True)
-        return Outcome(sum(first) / len(first), sum(second) / len(second))
+        return SearchOutcome(sum(first) / len(first), sum(second) / len(second))
 
-    def sketch(tuning: str, limit: float) -> Outcome | None:
+    def sketch(tuning: str, limit: float) -> SearchOutcome | None:
         played_rows = play_all(peer, tuning, scenarios[-1:], limit)
-        return None if played_rows is None else Outcome(*standing(played_rows[0]))
+        return None if played_rows is None else SearchOutcome(*standing(played_rows[0]))
 
     best = Search(peer, judge, sketch if sketched and len(scenarios) > 1 else None).best()
     best_rows = rows[best]

@@ -15,7 +15,7 @@ from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
-from rebalancer.state.outlook.outlook import Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import ModelTerms, Terms, outlooks
 from rebalancer.state.outlook.past import F64, I64, NOW, Past, from_cells, work_of_one
 from rebalancer.state.outlook.rule import (
     HOUR_SECONDS,
@@ -50,7 +50,7 @@ class Group(NamedTuple):
 
     columns: I64
     standing: Standing
-    service: Service
+    service: ModelTerms
     terms: Terms
     until: int | None = None
 
@@ -197,7 +197,7 @@ class Book:
         standing, service = group.standing, group.service
         some = standing.of(places)
         serving, priority = service.serving.of(places), service.priority[places]
-        rules = Service(serving, service.floor[places], service.most[places], priority)
+        rules = ModelTerms(serving, service.floor[places], service.most[places], priority)
         renewed = outlooks(past, learned, some, rules, terms, ladder)
         for column, one in zip(columns.tolist(), renewed, strict=True):
             self.outlooks[column] = one

@@ -82,7 +82,7 @@ def busiest(ladder: Ladder, ends: Rungs) -> F64:
     return most
 
 
-class Bins(NamedTuple):
+class RateBins(NamedTuple):
     """Running sums over the 10-s bins of a ladder, (rungs, models) each: bins known, their rates, rates squared."""
 
     known: F64
@@ -90,15 +90,15 @@ class Bins(NamedTuple):
     squares: F64
 
 
-def bins(ladder: Ladder) -> Bins:
+def bins(ladder: Ladder) -> RateBins:
     """The bins of a ladder; a bin counts where at least half of it was observed."""
     seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
-    return Bins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
+    return RateBins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
 
 
-def dispersion(of: Bins, ends: Rungs, window_seconds: int) -> F64:
+def dispersion(of: RateBins, ends: Rungs, window_seconds: int) -> F64:
     """Variance over mean of the 10-s rates in the window before each end, in replicas; (points, models).
 
     1 where fewer than six bins of it are known, or nothing arrived.

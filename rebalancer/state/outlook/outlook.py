@@ -34,11 +34,11 @@ from rebalancer.state.outlook.rule import (
     UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import Shift, shift, usual_of
+from rebalancer.state.outlook.shift import LevelShift, shift, usual_of
 from rebalancer.state.outlook.value import Serving, Standing, capacities, late_and_left
 
 
-class Service(NamedTuple):
+class ModelTerms(NamedTuple):
     """The policy for each model, (models,) each.
 
     serving: how it serves: waits, patience, queues.
@@ -113,7 +113,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
     past: Past,
     learned: Sequence[Learned],
     standing: Standing,
-    service: Service,
+    service: ModelTerms,
     terms: Terms,
     ladder: Ladder | None = None,
 ) -> tuple[Outlook | None, ...]:
@@ -136,7 +136,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
     return _told(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
 
 
-def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
+def _one(ahead: Ahead, service: ModelTerms, middle: F64) -> F64:
     """Late replica-seconds that count as 1, (models,): a request's, or a second's where objectives are by the minute.
 
     A minute counts the same however much traffic it has, so GPUs that keep as much of it in time keep more minutes of
@@ -155,7 +155,7 @@ def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], parts: Base, 
 
 
 def _curves(  # noqa: PLR0913  # one thing each
-    ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, one: F64
+    ahead: Ahead, lanes: Paths, standing: Standing, service: ModelTerms, terms: Terms, one: F64
 ) -> Curves:
     """The cost of each count of replicas of each model.
 
@@ -248,10 +248,10 @@ def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
 def _told(  # noqa: PLR0913  # one thing each
     ahead: Ahead,
     parts: Base,
-    shifted: Shift,
+    shifted: LevelShift,
     replays: Replays,
     curves: Curves,
-    service: Service,
+    service: ModelTerms,
     more: tuple[F64, F64, F64],
     known: NDArray[np.bool_],
 ) -> tuple[Outlook | None, ...]:

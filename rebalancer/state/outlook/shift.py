@@ -40,7 +40,7 @@ LEAST_TYPICAL = 0.001
 BEFORE_A_SHIFT = SHIFT_WINDOWS_SECONDS[-1] // RUNG_SECONDS
 
 
-class Shift(NamedTuple):
+class LevelShift(NamedTuple):
     """Whether each model's level has shifted, (models,) each.
 
     p: probability that it is `level` now, 0-1.
@@ -105,7 +105,7 @@ def _median(of: F64) -> F64:
     return middle
 
 
-def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
     """Whether each model's level has shifted by now, the end of the past. `levels`: (models,), `usual`: `usual_of`."""
     rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
     shifted = shift_of_means(rates, levels, learned, usual)
@@ -186,7 +186,7 @@ def roughness(ladder: Ladder) -> F64:
     return rough
 
 
-def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
     """The same from means over `SHIFT_WINDOWS_SECONDS`, NaN where unknown. `rates`, `usual`: (windows, models)."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
@@ -198,7 +198,7 @@ def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F
     for model in (most > SHIFT_LEAST_TIMES).nonzero()[0].tolist():
         p[model] = probability(float(excess[model]), learned[model].excesses[int(chosen[model])])
     p *= np.clip((most - SHIFT_LEAST_TIMES) / (SHIFT_TYPICAL - SHIFT_LEAST_TIMES), 0.0, 1.0)
-    return Shift(p.round(QUANTUM), rates[chosen, columns], excess, most)
+    return LevelShift(p.round(QUANTUM), rates[chosen, columns], excess, most)
 
 
 def probability(excess: float, known: Excesses) -> float:

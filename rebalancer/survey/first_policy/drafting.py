@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from rebalancer.domain.words import counted
 from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.autoscalers import autoscalers_of
-from rebalancer.survey.first_policy.draft import Draft
+from rebalancer.survey.first_policy.draft import PolicyDraft
 from rebalancer.survey.first_policy.entitlements import fitted
 from rebalancer.survey.first_policy.homes import home_of, twins
 from rebalancer.survey.first_policy.left_out import unread_kinds
 from rebalancer.survey.first_policy.models import Around, distinct, model_of, refused_kind
 from rebalancer.survey.first_policy.places import places_of
 from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
-from rebalancer.survey.first_policy.pools import Pool, pools_of, wanted
+from rebalancer.survey.first_policy.pools import NodeGrouping, pools_of, wanted
 from rebalancer.survey.first_policy.recent import Use
 from rebalancer.survey.first_policy.things import things_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload, workloads_of
 from rebalancer.survey.objects import Survey
 
 
-def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namespaces: Sequence[str] = ()) -> Draft:
+def first_policy(
+    survey: Survey, recent: Mapping[str, Use] | None = None, namespaces: Sequence[str] = ()
+) -> PolicyDraft:
     """The draft; without models it is no policy yet, and says in `left_out` why.
 
     recent: last week's use by workload, None where nobody was asked. namespaces: whose workloads are models; all, where
@@ -62,15 +64,15 @@ def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namesp
         left_out.append(f"{workloads.without} Deployments, StatefulSets or LeaderWorkerSets that ask for no GPU")
     left_out += unread_kinds(survey)
     unread = (*survey.unread, *dict.fromkeys(broken))
-    return Draft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
+    return PolicyDraft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
 
 
-def _asked(pool: Pool, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
+def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
     """GPUs that the workloads of a pool without nodes ask for today."""
     return sum(each.gpus * max(1, each.replicas) for targets in served for each in targets if each.ref in pool.guests)
 
 
-def _seen(pools: Sequence[Pool], scaled: int) -> str:
+def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:
     nodes = sum(1 for pool in pools for place in pool.places if place.name)
     total = Counter[str]()
     for pool in pools:

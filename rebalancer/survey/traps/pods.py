@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rebalancer.survey.accelerators import accelerators
-from rebalancer.survey.case import Case, Home, address_of
+from rebalancer.survey.case import Case, TargetHome, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, text, value, whole
@@ -141,7 +141,7 @@ def _on_spot(case: Case, template: Template) -> bool:
     return template.on_spot or any(pool.capacity_type == "spot" for pool in pools)
 
 
-def _lacking(template: Template, home: Home) -> dict[str, str]:
+def _lacking(template: Template, home: TargetHome) -> dict[str, str]:
     wanted = home.pool.node_labels.items()
     return {key: label for key, label in wanted if template.node_labels.get(key) != frozenset({label})}
 

@@ -20,7 +20,7 @@ from rebalancer.sim.suite import tuning
 from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.cases import (
     Budget,
-    Case,
+    SuiteCase,
     budgets,
     cases,
     data_digest,
@@ -36,7 +36,7 @@ from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import finished, table
 from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
 
-CASE = Case("S7", "generated", 24, 60)
+CASE = SuiteCase("S7", "generated", 24, 60)
 WORK = {"work": BY_NAME["keda"].signals["work"]}
 SMALL = Peer("keda", WORK, BY_NAME["keda"].modules, targets=(0.6, 0.7, 0.8, 0.9, 1.0))
 NOWHERE = Path("nowhere")

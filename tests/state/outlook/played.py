@@ -14,9 +14,9 @@ from rebalancer.sim.controller import Seen
 from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.state.outlook import (
     Learned,
+    ModelTerms,
     Outlook,
     Past,
-    Service,
     Serving,
     Standing,
     Terms,
@@ -195,11 +195,11 @@ def _until(past: Past, seen: Seen, interval_seconds: int) -> Past:
     return Past(past.edges[kept], past.work[kept], since, each)
 
 
-def _service(seen: Seen, past: Past, columns: I64) -> Service:
+def _service(seen: Seen, past: Past, columns: I64) -> ModelTerms:
     models = [seen.scenario.models[i] for i in columns]
     each = past.each
     base = np.array([model.queue_base for model in models])
-    return Service(
+    return ModelTerms(
         Serving(
             np.array([model.slo_wait_seconds for model in models]),
             np.array([model.headroom_seconds for model in models]),

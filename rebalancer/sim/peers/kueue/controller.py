@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers.behaviour import DOWN
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, Metric
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, HpaMetric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kueue.scheduler import Scheduler
-from rebalancer.sim.peers.kueue.settings import Settings, queues
+from rebalancer.sim.peers.kueue.settings import KueueSettings, queues
 
 
 class KedaKueue:
@@ -21,7 +21,7 @@ class KedaKueue:
 
     every_seconds = SYNC_SECONDS
 
-    def __init__(self, metrics: Sequence[Metric], settings: Settings) -> None:
+    def __init__(self, metrics: Sequence[HpaMetric], settings: KueueSettings) -> None:
         self._keda = Keda(metrics, down=replace(DOWN, window_seconds=int(settings.window)))
         self._settings = settings
         self._scheduler: Scheduler | None = None
