@@ -13,7 +13,7 @@ from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.astray import Waiting, held_up
+from rebalancer.planning.allocation.astray import WaitingPod, held_up
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.scene import Scene
@@ -120,15 +120,15 @@ class Moves:
         self.waiting.setdefault(model, []).append(why)
 
 
-def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
     moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
-    for victim in found.releases:
+    for victim in allocation.releases:
         release(scene, moves, victim, None)
-    called_home = held_back(scene, found.units)
+    called_home = held_back(scene, allocation.units)
     made: set[int] = set()  # units whose victims go
-    for index, unit in enumerate(found.units):
+    for index, unit in enumerate(allocation.units):
         if moves.spared[unit.target.model] > 0:
             moves.spared[unit.target.model] -= 1
             moves.keep(*unit.victims)
@@ -140,7 +140,7 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
         elif unit.target.settle > 0 or unit.target.key in withdrawing:
             moves.wait(unit.target.model, "replicas of its own that are on their way out")
         else:
-            _raise(scene, moves, unit, held_up(found.astray, index, made))
+            _raise(scene, moves, unit, held_up(allocation.astray, index, made))
     for unit, grant, node_pool in nodes.units:
         if unit.target.settle > 0 or moves.spared[unit.target.model] > 0:
             continue
@@ -151,7 +151,7 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
     return moves
 
 
-def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: Waiting | None) -> None:
+def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPod | None) -> None:
     """Grants one more replica if its GPUs are free and may be promised now; else it waits. `robbed`: for whom first."""
     target = unit.target
     if unit.source != "free":

@@ -17,7 +17,7 @@ from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
 
 
-class Waiting(NamedTuple):
+class WaitingPod(NamedTuple):
     """A pod that is to have GPUs which are not free yet.
 
     target: the target whose pod it is.
@@ -35,45 +35,45 @@ class Waiting(NamedTuple):
         return f"{self.target.model} to take its GPUs on {self.node}, where the scheduler could put this replica"
 
 
-def astray(ledger: Ledger, units: Sequence[Unit]) -> dict[int, tuple[Waiting, ...]]:
+def astray(ledger: Ledger, units: Sequence[Unit]) -> dict[int, tuple[WaitingPod, ...]]:
     """By index of a unit that has free GPUs: whose room it could take. `ledger`: all `units` are seated in it."""
     waiting = [*_pending(ledger), *_making_room(units)]
     if not waiting:
         return {}
     strayed: Counter[str] = Counter()  # GPUs, by node, of raises before this one that could land there
-    found = {}
+    waits = {}
     for index, unit in enumerate(units):
         if unit.source != "free" or unit.tier == FLOOR:
             continue
         able = [one for one in waiting if (one.unit is None or one.unit < index) and _could_land(unit, one, ledger)]
         robbed = tuple(one for one in able if _robs(unit, one, ledger, strayed))
         if robbed:
-            found[index] = robbed
+            waits[index] = robbed
         else:
             strayed.update({one.node: unit.target.gpus for one in able})
-    return found
+    return waits
 
 
-def held_up(robbed: Mapping[int, Sequence[Waiting]], index: int, made: Collection[int]) -> Waiting | None:
+def held_up(robbed: Mapping[int, Sequence[WaitingPod]], index: int, made: Collection[int]) -> WaitingPod | None:
     """The first for whom a unit has to wait; `made`: indices of the units whose victims do go in this plan."""
     return next((one for one in robbed.get(index, ()) if one.unit is None or one.unit in made), None)
 
 
-def _pending(ledger: Ledger) -> Iterator[Waiting]:
+def _pending(ledger: Ledger) -> Iterator[WaitingPod]:
     targets = {target.key: target for model in ledger.scene.models.values() for target in model.targets}
     for key, uid in sorted(ledger.awaiting):
         for node in dict.fromkeys(ledger.homes.get(key, {}).get(uid, ())):
-            yield Waiting(targets[key], node, None)
+            yield WaitingPod(targets[key], node, None)
 
 
-def _making_room(units: Sequence[Unit]) -> Iterator[Waiting]:
+def _making_room(units: Sequence[Unit]) -> Iterator[WaitingPod]:
     for index, unit in enumerate(units):
         if unit.victims:
             for node in unit.places:
-                yield Waiting(unit.target, node, index)
+                yield WaitingPod(unit.target, node, index)
 
 
-def _could_land(unit: Unit, waiting: Waiting, ledger: Ledger) -> bool:
+def _could_land(unit: Unit, waiting: WaitingPod, ledger: Ledger) -> bool:
     """Whether there is room now for a pod of the unit on the node, other than on its own seat there."""
     target, node = unit.target, waiting.node
     if target.pool != waiting.target.pool or node in unit.nodes or node not in ledger.eligible(target):
@@ -81,7 +81,7 @@ def _could_land(unit: Unit, waiting: Waiting, ledger: Ledger) -> bool:
     return ledger.scene.pools[target.pool].rooms[node].now >= target.pod_gpus
 
 
-def _robs(unit: Unit, waiting: Waiting, ledger: Ledger, strayed: Counter[str]) -> bool:
+def _robs(unit: Unit, waiting: WaitingPod, ledger: Ledger, strayed: Counter[str]) -> bool:
     """Whether the pod that waits would fit neither beside the unit's pod nor where that was to go."""
     rooms, gpus = ledger.rooms[unit.target.pool], unit.target.gpus
     if rooms[waiting.node].soon - strayed[waiting.node] >= gpus:

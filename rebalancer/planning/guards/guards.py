@@ -143,10 +143,10 @@ def sudden(release: Release) -> Refusal | None:
     """No decrease for a while of a model that fell at once with most others: an outage, not calm."""
     scene, model = release.scene, release.model
     work, rule = model.load.work, scene.policy.guards.sudden
-    found = silence(scene.memory.outages, model.entry.id, work, rule, scene.now)
-    if found is None or found[0].against is not None:
+    outage_and_silent = silence(scene.memory.outages, model.entry.id, work, rule, scene.now)
+    if outage_and_silent is None or outage_and_silent[0].against is not None:
         return None
-    outage, silent = found
+    outage, silent = outage_and_silent
     left = "unknown work" if work.last_60s is None else figure(work.last_60s)
     back = figure((1.0 - rule.drop) * silent.work)
     return release.refuse(
