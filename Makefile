@@ -33,7 +33,7 @@ test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter inc
 	@$(BIN)/python -m pytest -p tests.halves -m "not proof" $(ARGS)
 
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
-	@$(BIN)/python -m pytest -m "not real and not slow and not proof" $(ARGS)
+	@$(BIN)/python -m pytest -p tests.halves -m "not real and not slow and not proof" $(ARGS)
 
 proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days
 	@$(BIN)/python -m pytest -m proof $(ARGS)

@@ -1,9 +1,10 @@
-"""A pytest plugin that `make test` asks for (`-p tests.halves`): the two halves of a run side by side.
+"""A pytest plugin that `make test` and `make check` ask for (`-p tests.halves`): the two halves of a run side by side.
 
 Tests on the testbed's one stack mostly wait for other people's controllers: their 20 minutes keep less than half a core
 busy, and most others compute. So the first have this process, and the others a second pytest of the same arguments and
 seed, at a lower priority: what has deadlines of its own goes first. Whatever the second reports is told and counted
-here: one summary, one exit code. A run with tests of one half only has one process.
+here: one summary, one exit code. A run without the stack is halved by modules where it is long enough to gain by that;
+any other has one process.
 """
 
 import ast
@@ -11,10 +12,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+from zlib import crc32
 
 import pytest
 
@@ -23,6 +25,7 @@ from tests.testbed.process import Reaper
 
 # Where both halves want the same core, the second has a quarter of it: the kernel weighs 5 as 335, 0 as 1024.
 _NICENESS = 5
+_LONG_TESTS = 1000  # a second process costs 5 to 10 s of collecting
 _LOOK_SECONDS = 0.5
 _STOP_SECONDS = 10.0
 _LOG_BYTES = 4000
@@ -36,8 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, bool, bool]:
     """Run one of the halves; the first starts the second, and does not end before it."""
     config = session.config
-    first = [item for item in session.items if _on_the_stack(item)]
-    second = [item for item in session.items if not _on_the_stack(item)]
+    first, second = _halved(session.items)
     if file := config.getoption("reports_to"):
         session.items = second
         config.pluginmanager.register(_Reporter(config, file))
@@ -52,6 +54,15 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, bool, bool]:
         done = yield
         second_half.wait()
         return done
+
+
+def _halved(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The same in both processes, whose items are the same."""
+    first = [item for item in items if _on_the_stack(item)]
+    if not first and len(items) >= _LONG_TESTS:
+        first = [item for item in items if crc32(item.path.as_posix().encode()) % 2]
+    chosen = {*first}
+    return first, [item for item in items if item not in chosen]
 
 
 def _on_the_stack(item: pytest.Item) -> bool:
