@@ -15,14 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import ModelMemory
-from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, owed
 from rebalancer.planning.demand.votes import Ballot, replicas_for
-
-NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
 def need_of(level: float) -> int:
