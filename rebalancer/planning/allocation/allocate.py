@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
+from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
@@ -30,13 +31,16 @@ from rebalancer.planning.shares.share import ModelShare
 class Allocation:
     """What allocation found.
 
-    units: wanted, in the order of their claims. releases: replicas that go though nobody needs them. short: per model
-    how many replicas found no place, the binding constraint, and why.
+    units: wanted, in the order of their claims.
+    releases: replicas that go though nobody needs them.
+    short: how many replicas of a model found no place, the binding constraint, and why; by model id.
+    astray: for whose room a unit has to wait, since the scheduler could put it there; by index of the unit.
     """
 
     releases: list[Victim] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    astray: dict[int, tuple[WaitingPod, ...]] = field(default_factory=dict)
 
     @property
     def giving(self) -> set[tuple[str, str]]:
@@ -59,6 +63,7 @@ def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     _give_way(ledger, allocation)
     allocation.units += fill(ledger)
     _let_go(ledger, allocation)
+    allocation.astray = astray(ledger, allocation.units)
     return allocation
 
 
