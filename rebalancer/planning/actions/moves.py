@@ -176,7 +176,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPo
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
     """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
-    one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
+    one = _released(scene, moves.tally, victim)
     if not _is_next(moves, victim, (victim,)):
         moves.keep(victim)
         return
@@ -187,6 +187,10 @@ def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: s
         return
     _enter(moves, one, victim, recipient, scene)
     moves.tally.book(one)
+
+
+def _released(scene: Scene[ModelShare], tally: Tally, victim: Victim) -> Release:
+    return Release(scene, tally, victim.target, victim.purpose, victim.pod, victim.together, victim.at_once)
 
 
 def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool:
@@ -218,7 +222,7 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> bool:
     recipient = unit.target.model
     trial = moves.tally.copy()
     for victim in unit.victims:
-        one = Release(scene, trial, victim.target, victim.purpose, victim.pod, victim.together)
+        one = _released(scene, trial, victim)
         refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)

@@ -43,10 +43,11 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
         return None
     places, picks = chosen
     victims = []
-    together = Counter(donor.target.model for donor, pod in picks if tier == FLOOR and pod.node is not None)
+    on_nodes = Counter(donor.target.model for donor, pod in picks if pod.node is not None)
     for donor, pod in picks:
         purpose = _purpose(donor.model, recipient, tier, ledger)
-        victim = Victim(donor.target, pod, purpose, max(1, together[donor.target.model]))
+        at_once = max(1, on_nodes[donor.target.model])
+        victim = Victim(donor.target, pod, purpose, at_once if tier == FLOOR else 1, at_once)
         ledger.take(victim)
         victims.append(victim)
     ledger.seat(target, places)

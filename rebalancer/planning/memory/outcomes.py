@@ -177,8 +177,11 @@ def _longest_cooldown(policy: Policy) -> float:
 
 
 def _longest_window(policy: Policy) -> float:
+    """Of the guards; that of `shift` may be as many times as long as a replica has GPUs."""
     guards = policy.guards
-    return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
+    most_together = max((model.gpus_per_replica for model in policy.models), default=1)
+    shift_seconds = most_together * guards.shift.window_seconds
+    return max(guards.step.window_seconds, guards.fleet.window_seconds, shift_seconds)
 
 
 def _pruned(memory: ModelMemory, policy: Policy, now: float) -> ModelMemory:
