@@ -3,19 +3,16 @@
 A simulated cluster that answers them in memory is written to by the very same gate, checks and drivers.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from rebalancer.kube.object_port import ObjectPort
 from rebalancer.kube.reader import Listing
 from rebalancer.kube.resources import Object, Ref, Resource
 from rebalancer.kube.wire import RAW, T
 
 
-class Port(Protocol):
-    """The verbs; each of them raises KubeError, whose kinds `rebalancer.kube.errors` explains."""
-
-    async def get(self, ref: Ref) -> Object:
-        """Read one object."""
-        ...
+class Port(ObjectPort, Protocol):
+    """The verbs beside those for one object; each raises KubeError, whose kinds `rebalancer.kube.errors` explains."""
 
     async def get_scale(self, ref: Ref) -> Object:
         """Read the Scale of a target."""
@@ -23,20 +20,6 @@ class Port(Protocol):
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
         """Read all objects of a namespace or the cluster."""
-        ...
-
-    async def create(self, resource: Resource, obj: Object) -> Object:
-        """Create an object."""
-        ...
-
-    async def patch(
-        self,
-        ref: Ref,
-        body: Any,  # noqa: ANN401  # a JSON object
-        *,
-        resource_version: str | None = None,
-    ) -> Object:
-        """Merge into an object, if it is still at that revision."""
         ...
 
     async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:

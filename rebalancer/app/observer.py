@@ -14,9 +14,6 @@ import structlog
 from rebalancer.act.shadow import Shadow
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
-from rebalancer.api.handlers.app_keys import OPERATOR
-from rebalancer.api.handlers.event_stream import page_parts
-from rebalancer.api.serving.server import Servers
 from rebalancer.app.archive import Archive
 from rebalancer.app.backfill import backfill
 from rebalancer.app.cycle_ports import ServicePorts
@@ -27,6 +24,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.observed_operator import ObserverOperatorPort
 from rebalancer.app.onlooker import LoggedOnlooker, Onlooker
 from rebalancer.app.page_data import ServicePageData
+from rebalancer.app.served import servers_of
 from rebalancer.app.sources import await_pods, prometheus_of, server_of, sink_of
 from rebalancer.app.status_reporter import StatusReporter
 from rebalancer.app.tasks import Tasks
@@ -98,13 +96,8 @@ class Observer:
         archive = Archive(self._files.paths, clock)
         self._traps = TrapLooks(clock, self._policy.in_force, self.reporter.snapshot)
         page_data = ServicePageData(self.reporter, clock, self._policy, self.history, archive, self._traps)
-        self.servers = Servers(
-            self.reporter,
-            Authentication(Trusting(), clock, settings.api_names, settings.own_namespace),
-            (settings.api_host, settings.api_port),
-            (settings.probe_host, settings.probe_port),
-            parts={**page_parts(page_data), OPERATOR: self.operator},
-        )
+        authentication = Authentication(Trusting(), clock, settings.api_names, settings.own_namespace)
+        self.servers = servers_of(settings, self.reporter, page_data, self.operator, authentication)
         self._kube: KubeReader | None = None
         self._runner: Runner | None = None
 

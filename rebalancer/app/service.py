@@ -13,9 +13,6 @@ from rebalancer.act.succession import settled, untold
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.auth.token_reviews import Reviews
-from rebalancer.api.handlers.app_keys import OPERATOR
-from rebalancer.api.handlers.event_stream import page_parts
-from rebalancer.api.serving.server import Servers
 from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
@@ -28,6 +25,7 @@ from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
 from rebalancer.app.past import Start, await_start, read_start, read_succession
 from rebalancer.app.refilled import DAY_SECONDS, refilled
+from rebalancer.app.served import servers_of
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
 from rebalancer.app.sources import prometheus_of, read_when_pods_are_known, sink_of
 from rebalancer.app.status_reporter import StatusReporter
@@ -97,13 +95,8 @@ class Service:
         page_data = ServicePageData(self.reporter, clock, self._policy, self.history, archive, self._traps)
         self._reviews = Reviews(clock)
         authority = self._reviews if settings.api_auth == "kubernetes" else Trusting()
-        self.servers = Servers(
-            self.reporter,
-            Authentication(authority, clock, settings.api_names, settings.own_namespace),
-            (settings.api_host, settings.api_port),
-            (settings.probe_host, settings.probe_port),
-            parts={**page_parts(page_data), OPERATOR: self.operator},
-        )
+        authentication = Authentication(authority, clock, settings.api_names, settings.own_namespace)
+        self.servers = servers_of(settings, self.reporter, page_data, self.operator, authentication)
         self._kube: KubeClient | None = None
         self._runner: Runner | None = None
         self._checkpoints: Checkpoints | None = None

@@ -1,11 +1,17 @@
 """How a command ends when it did not do what was asked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 DONE = 0
 FAILED = 1
 USAGE = 2
 DIFFERS = 3  # only with --exit-code: there are differences, or unmet need
 UNREACHABLE = 4
 INTERRUPTED = 130
+
+EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
+"""What `pip install 'rebalancer[sim]'` brings."""
 
 
 class Failed(Exception):
@@ -18,3 +24,14 @@ class Failed(Exception):
 
 class NoAnswer(Failed):
     """The service could not be asked, or does not answer us: what can do without its answer goes on."""
+
+
+@contextmanager
+def extra_installed() -> Iterator[None]:
+    """Around the imports of a command that wants the extra. Raises Failed where a library of it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing

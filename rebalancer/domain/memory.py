@@ -63,7 +63,7 @@ class Owed(Struct, frozen=True):
     lower_since: Instant | None = None
 
 
-class Silent(NamedTuple):
+class SilentModel(NamedTuple):
     """A model whose silence could be an outage's, and how many replicas its work kept busy before."""
 
     model: str
@@ -94,7 +94,7 @@ class Outage(Struct, frozen=True):
     until: Instant
     fell: int
     of: int
-    silent: tuple[Silent, ...] = ()
+    silent: tuple[SilentModel, ...] = ()
     source: str = ""
     against: Rose | None = None
 

@@ -1,9 +1,14 @@
 """How late each count of replicas of a model would be, as the look-ahead finds by replays of the model's own past."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.words import figure
+
+NEED_ROOTS: Final = 1.5
+"""Replicas that a level of offered work needs beyond itself, in roots of it: for bursts shorter than a start."""
 
 
 class Outlook(Struct, frozen=True):

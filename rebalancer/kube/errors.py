@@ -45,7 +45,7 @@ class Gone(KubeError):
     """List again: that revision is no longer served, or what came from it cannot be read."""
 
 
-class SilentWatch(Gone):
+class Silent(Gone):
     """List again: a watch said nothing for longer than a living one should."""
 
 

@@ -18,7 +18,7 @@ from rebalancer.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
-    SilentWatch,
+    Silent,
     Temporary,
     Unauthorized,
 )
@@ -122,7 +122,7 @@ class Reflector(Generic[T]):
             try:
                 await self._relist()
                 await self._follow()
-            except SilentWatch as error:  # no failure of the server's, as far as we know: list at once
+            except Silent as error:  # no failure of the server's, as far as we know: list at once
                 self._trouble("silent", str(error))
             except KubeError as error:
                 self._put_off(error)

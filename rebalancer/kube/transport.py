@@ -16,7 +16,7 @@ import aiohttp
 from yarl import URL
 
 from rebalancer.kube.access import Access, AuthorizationHeader
-from rebalancer.kube.errors import KubeError, SilentWatch, Temporary, Unauthorized, lost, refusal
+from rebalancer.kube.errors import KubeError, Silent, Temporary, Unauthorized, lost, refusal
 from rebalancer.kube.resources import Call
 from rebalancer.obs.clock import Clock
 
@@ -126,7 +126,7 @@ class Transport:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Temporary(f"{call}: not connected: {error}") from error
         except aiohttp.SocketTimeoutError as error:
-            raise SilentWatch(f"{call}: the API server has said nothing for {idle_seconds or 0.0:.0f} s") from error
+            raise Silent(f"{call}: the API server has said nothing for {idle_seconds or 0.0:.0f} s") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise lost(call, str(error) or type(error).__name__) from error
 

@@ -1,39 +1,18 @@
 """The Lease in Kubernetes: read, made where there is none, and written at the version that was seen."""
 
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.moment import written_as
-from rebalancer.kube.resources import LEASES, Object, Ref, Resource
+from rebalancer.kube.object_port import ObjectPort
+from rebalancer.kube.resources import LEASES, Object, Ref
 from rebalancer.leader.candidate import Lease, LeaseClaim
 from rebalancer.obs.clock import Clock
 
 EPOCH: Final = "rebalancer.io/epoch"
 """The annotation that carries the number of a term, on the Lease and on what a leader writes."""
-
-
-class LeasePort(Protocol):
-    """The verbs of the Kubernetes API that a Lease needs; each raises KubeError."""
-
-    async def get(self, ref: Ref) -> Object:
-        """Read one object."""
-        ...
-
-    async def create(self, resource: Resource, obj: Object) -> Object:
-        """Create an object."""
-        ...
-
-    async def patch(
-        self,
-        ref: Ref,
-        body: Any,  # noqa: ANN401  # a JSON object
-        *,
-        resource_version: str | None = None,
-    ) -> Object:
-        """Merge into an object, if it is still at that revision."""
-        ...
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -44,7 +23,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 class LeaseObject:
     """One Lease, by namespace and name."""
 
-    def __init__(self, kube: LeasePort, namespace: str, name: str, clock: Clock) -> None:
+    def __init__(self, kube: ObjectPort, namespace: str, name: str, clock: Clock) -> None:
         self._kube = kube
         self._ref = Ref(LEASES, namespace, name)
         self._clock = clock

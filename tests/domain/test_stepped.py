@@ -22,7 +22,7 @@ from rebalancer.domain.memory import (
     Owed,
     Rose,
     Shift,
-    Silent,
+    SilentModel,
     Waiting,
     WaitingSince,
 )
@@ -57,7 +57,7 @@ MEMORY = Memory(
     node_grants=(NodeGrant("g", "b", "spot", "spot", 1, 2, NOW - 20, NOW + 900),),
     grant_failures=(GrantFailure("spot", NOW + 60, "no capacity", 60.0),),
     overrides=(Decided("uid", NOW - 21, 3),),
-    outages=(Outage(NOW - 22, NOW + 878, 3, 4, (Silent("b", 4.0),), "gateway", Rose("c", 3.0, 1.0)),),
+    outages=(Outage(NOW - 22, NOW + 878, 3, 4, (SilentModel("b", 4.0),), "gateway", Rose("c", 3.0, 1.0)),),
     unknown_before=NOW - 23,
     resumed_at=NOW - 24,
     accounts=(

@@ -87,7 +87,7 @@ class Begun(NamedTuple):
 class Topics:
     """What outlives a process: decisions and notices in Kafka, and the journal on its own disk.
 
-    `away`: Kafka acknowledges nothing, and only the journal has it. Implements `loop.gate_ports.Recorder`.
+    `away`: Kafka acknowledges nothing, and only the journal has it. Implements `loop.gate_ports.CycleRecorder`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic, owners, parents
-from rebalancer.domain.memory import Outage, Owed, Silent
+from rebalancer.domain.memory import Outage, Owed, SilentModel
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
@@ -98,8 +98,8 @@ def _outages() -> Iterator[Mutant]:
     )
 
 
-def _all_are_silent(outages: Sequence[Outage], model: str, *_: object) -> tuple[Outage, Silent] | None:
-    return (outages[0], Silent(model, 1.0)) if outages else None
+def _all_are_silent(outages: Sequence[Outage], model: str, *_: object) -> tuple[Outage, SilentModel] | None:
+    return (outages[0], SilentModel(model, 1.0)) if outages else None
 
 
 def _no_front(concerned: Mapping[str, Loads]) -> dict[str, Loads]:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Outage, Silent
+from rebalancer.domain.memory import Outage, SilentModel
 from rebalancer.domain.outlook import Outlook
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
@@ -86,5 +86,5 @@ def told_by(story: Story, *producers: str, **models: tuple[str, ...]) -> None:
 
 def an_outage(story: Story, at: float = NOW, fell: int = 2, of: int = 2) -> Outage:
     """All models are silent since ten seconds before `at`: none has a millionth of what it had."""
-    silent = tuple(Silent(model.id, 1e6) for model in story.policy.models)
+    silent = tuple(SilentModel(model.id, 1e6) for model in story.policy.models)
     return Outage(at - 10.0, at + 890.0, fell, of, silent)

@@ -108,7 +108,7 @@ def test_a_change_is_told_once_and_as_it_is_now() -> None:
     world = a_world(nodes=1)
     deployment = a_deployment(world, replicas=1)
     told = world.take_changes()
-    assert {type(change.thing).__name__ for change in told} == {"Node", "Deployment", "WorldPod"}
+    assert {type(change.thing).__name__ for change in told} == {"WorldNode", "Deployment", "WorldPod"}
     assert world.take_changes() == []
     world.advance(START + 60)
     world.scale(A, 0)

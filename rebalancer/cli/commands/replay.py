@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli.failure import DIFFERS, DONE, FAILED, USAGE, Failed
+from rebalancer.cli.failure import DIFFERS, DONE, FAILED, USAGE, Failed, extra_installed
 from rebalancer.cli.terminal.output import show
 from rebalancer.cli.terminal.reviewed import MaxOption, ReviewOutput, ReviewOutputOption, limits_of, show_review
 from rebalancer.cli.terminal.talk import QuietOption, Talk
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rebalancer.loop.replay import Replay
 
 SHOWN = 5
-EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
 NOTHING = (
     "no cycle could be replayed: the journal has no keyframe followed by a cycle; let the service run for a minute, or"
     " give the file that begins before this one, too"
@@ -107,12 +106,8 @@ def _policy(path: Path) -> "Policy":
 
 def _installed() -> None:
     """Before a journal of gigabytes is read. Raises Failed."""
-    try:
+    with extra_installed():
         import rebalancer.report.reviewing  # noqa: F401  # numba, a second
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
 
 
 def _damaged(damaged: "list[str] | tuple[str, ...]") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.cli.failure import USAGE, Failed, extra_installed
 from rebalancer.cli.terminal.talk import QuietOption, Talk
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rebalancer.obs.predictions import DayPrediction
 
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
 
 
 class ReportOutput(StrEnum):
@@ -133,15 +132,11 @@ def _prices(words: list[str]) -> dict[str, float]:
 
 def _installed(page: Path | None) -> None:
     """Before a journal of gigabytes is read. Raises Failed."""
-    try:
+    with extra_installed():
         import rebalancer.report.gathering
 
         if page is not None:
             import rebalancer.report.page  # noqa: F401  # matplotlib, half a second
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
 
 
 def _written(path: Path, write: "Callable[[], object]") -> None:

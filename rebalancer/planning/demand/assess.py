@@ -32,8 +32,8 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
     if ruled := model.ruling.said(model.entry, needed.replicas):
         wanted = model.ruling.wanted(model.entry, needed.replicas)
         needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{ruled}; {needed.why}")
-    has = model.staying_replicas
-    stands_back, memory = deferral.defer(model.entry, model.load, needed, has, shown.memory, policy.deferral, now)
+    stance = demand.Stance(model.entry, model.load.work, shown.memory, policy, now)
+    stands_back, memory = deferral.defer(stance, model.load, needed, model.staying_replicas)
     memory = _without_void(memory, model) if memory.replaced else memory
     return ModelNeed(
         **asdict(model),
@@ -73,7 +73,8 @@ def _calmly(model: Model, load: ModelLoad, ready: int, memory: ModelMemory, poli
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
-    needed, memory = demand.foreseen(model, load.outlook, ballot, load.work, memory, policy, now=math.nan)
+    stance = demand.Stance(model, load.work, memory, policy, math.nan)
+    needed, memory = demand.foreseen(stance, load.outlook, ballot)
     return None if waits(memory.owed) else _Found(ballot, needed, memory, None, votes.fresh_until(load, blind))
 
 
@@ -84,12 +85,13 @@ def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
     ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)
     seen = plausible.opinion(model, ballot, policy.guards.plausible, now)
     memory = model.memory if model.memory.jump == seen.jump else replace(model.memory, jump=seen.jump)
+    stance = demand.Stance(entry, load.work, memory, policy, now)
     if seen.keeps:
-        needed, memory = demand.doubted(entry, load.work, has, memory, policy, now)
+        needed, memory = demand.doubted(stance, has)
     elif load.outlook is None or ballot.blind or seen.refusal is not None:
-        needed, memory = demand.assess(entry, ballot, load.work, has, memory, policy, now)
+        needed, memory = demand.assess(stance, ballot, has)
     else:
-        needed, memory = demand.foreseen(entry, load.outlook, ballot, load.work, memory, policy, now)
+        needed, memory = demand.foreseen(stance, load.outlook, ballot)
     doubt = seen.refusal if model.ruling.settled is None else None
     return _Found(ballot, needed, memory, doubt, until=now)
 

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import ModelMemory, Waiting
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.policy import DeferralRule, Model
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.planning.demand.demand import Demand
+from rebalancer.planning.demand.demand import Demand, Stance
 from rebalancer.planning.demand.waiting import follow, in_order
 
 BATCH = "batch"
@@ -84,25 +83,24 @@ class Deferral:
 NO_DEFERRAL = Deferral(1.0)  # of every other class
 
 
-def defer(  # noqa: PLR0913  # each is one input
-    model: Model, load: ModelLoad, demand: Demand, has: int, memory: ModelMemory, rule: DeferralRule, now: float
-) -> tuple[Deferral, ModelMemory]:
-    """How far the model that has `has` replicas stands back at `now`, and its memory afterwards.
+def defer(of: Stance, load: ModelLoad, demand: Demand, has: int) -> tuple[Deferral, ModelMemory]:
+    """How far the model that has `has` replicas stands back, and its memory afterwards.
 
     Models of other classes do not. Nor does one whose requests are due before the outlook's horizon is over (a start
     and 90 s): such work cannot be deferred. By a deadline where the outlook was made for one and the queue is known,
     else by turns.
     """
-    if model.workload_class != BATCH:
+    memory, rule = of.memory, of.policy.deferral
+    if of.entry.workload_class != BATCH:
         return NO_DEFERRAL, memory
-    outlook, deadline = load.outlook, rule.deadline_seconds(model)
+    outlook, deadline = load.outlook, rule.deadline_seconds(of.entry)
     if deadline is not None and outlook is not None:
         if deadline <= outlook.horizon_seconds:
             return NO_DEFERRAL, _remembered(memory, None, None)
         waiting = follow(memory.waiting, load, outlook.work_of_one, deadline)
         if waiting is not None and outlook.deferred:
-            return _by_deadline(waiting, outlook, deadline, rule.weight, now), _remembered(memory, None, waiting)
-    by_turns = _by_turns(model, demand, has, memory.deferred_since, rule, now)
+            return _by_deadline(waiting, outlook, deadline, rule.weight, of.now), _remembered(memory, None, waiting)
+    by_turns = _by_turns(of, demand, has)
     return by_turns, _remembered(memory, by_turns.since, memory.waiting)
 
 
@@ -151,11 +149,12 @@ def _deadlines(waiting: Waiting, outlook: Outlook, seconds: float, now: float) -
     return deadlines
 
 
-def _by_turns(model: Model, demand: Demand, has: int, since: float | None, rule: DeferralRule, now: float) -> Deferral:  # noqa: PLR0913  # fmt: skip  # each is one input
-    """Deferral by turns of a model that has `has` replicas and has lacked some since `since`.
+def _by_turns(of: Stance, demand: Demand, has: int) -> Deferral:
+    """Deferral by turns of a model that has `has` replicas, and may have lacked some for a while.
 
     A turn lasts to its end though the model then has the replicas that it needs: else it would lose them again at once.
     """
+    since, rule, now = of.memory.deferred_since, of.policy.deferral, of.now
     short = not demand.unknown and has < demand.replicas
     if since is not None and now - since >= rule.window_seconds:
         since = None
@@ -164,7 +163,7 @@ def _by_turns(model: Model, demand: Demand, has: int, since: float | None, rule:
         return Deferral(rule.weight)
     begun = now if since is None else since
     until = begun + rule.window_seconds
-    own = model.deferral.share if model.deferral is not None else None
+    own = of.entry.deferral.share if of.entry.deferral is not None else None
     share = rule.share if own is None else own
     due = max(1, math.ceil(share * demand.replicas)) if turn and demand.replicas > 0 else 0
     return Deferral(1.0 if turn else rule.weight, begun, until - rule.turn_seconds, until, due)

@@ -9,19 +9,18 @@ A model with an outlook needs as many replicas as its level (`foreseen`); for a 
 """
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import ModelMemory
-from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, owed
 from rebalancer.planning.demand.votes import Ballot, replicas_for
-
-NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
 def need_of(level: float) -> int:
@@ -82,28 +81,56 @@ class Demand(Struct, frozen=True):
         return self.replicas if self.busy is None else min(self.replicas, self.busy)
 
 
-def assess(model: Model, ballot: Ballot, work: Work, has: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
-    """Demand by votes of a model that has `has` replicas at `now`, and its memory afterwards.
+class Stance(NamedTuple):
+    """Where a model stands when its demand is worked out.
+
+    entry: the model of the policy.
+    work: what is offered to it.
+    memory: its memory before.
+    policy: the policy in force.
+    now: UTC epoch seconds; NaN where the demand is the same at every instant.
+    """
+
+    entry: Model
+    work: Work
+    memory: ModelMemory
+    policy: Policy
+    now: float
+
+    @property
+    def surges(self) -> bool:
+        """Whether the model is in a surge, by its memory."""
+        return self.memory.surge_since is not None
+
+    @property
+    def cooldown_seconds(self) -> float:
+        """The cooldown of the model's class."""
+        return rules_of(self.policy, self.entry).cooldown_seconds
+
+    def at_work(self) -> "Stance":
+        """With its surge as the offered work leaves it."""
+        return self._replace(memory=_surge(self.memory, self.work, self.policy.surge, self.now))
+
+
+def assess(of: Stance, ballot: Ballot, has: int) -> tuple[Demand, ModelMemory]:
+    """Demand by votes of a model that has `has` replicas, and its memory afterwards.
 
     Without a usable vote the demand is unknown: the model needs the replicas it has, and no less than its floor. Else
     the highest vote, within the policy's bounds, is compared with the demand in force: `_rise` and `_fall` say when it
     follows.
     """
-    memory = _surge(memory, work, policy.surge, now)
-    surge = memory.surge_since is not None
-    need = ballot.need
+    of = of.at_work()
+    model, memory, need = of.entry, of.memory, ballot.need
     if need is None:
         held = max(has, model.min_replicas)
         why = f"its demand is unknown: {ballot.silence or 'no signal is configured'}"
-        return Demand(held, unknown=True, surge=surge, why=why), replace(
+        return Demand(held, unknown=True, surge=of.surges, why=why), replace(
             memory, lower_since=None, higher_since=None, demand=held
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
     in_force = max(model.min_replicas, min(_in_force(memory, has, need), model.max_replicas))
-    memory = replace(memory, begun_anew=False) if memory.begun_anew else memory
-    if need >= in_force:
-        return _rise(model, need, in_force, memory, policy, now)
-    return _fall(need, in_force, ballot, memory, rules_of(policy, model).cooldown_seconds, now, surge)
+    of = of._replace(memory=replace(memory, begun_anew=False)) if memory.begun_anew else of
+    return _rise(of, need, in_force) if need >= in_force else _fall(of, need, in_force, ballot)
 
 
 def _in_force(memory: ModelMemory, has: int, need: int) -> int:
@@ -113,7 +140,7 @@ def _in_force(memory: ModelMemory, has: int, need: int) -> int:
     return min(has, need) if memory.begun_anew else has
 
 
-def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def foreseen(of: Stance, outlook: Outlook, ballot: Ballot) -> tuple[Demand, ModelMemory]:
     """Demand of a model with an outlook, and its memory afterwards: its level with room for bursts, or more if owed.
 
     The level counts with as much of a shift as is likely (`Outlook.expected_level`). It is slow, so there is nothing to
@@ -122,18 +149,17 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, memory:
     not owed: the model that gains most from it has it. Were it owed, three models that own a third of 24 GPUs each, one
     of which surges, would be 25 % late instead of 3 %; were every vote owed at once, 6 % with four times the moves.
     """
-    memory = _surge(memory, work, policy.surge, now)
-    surge, level, own = memory.surge_since is not None, outlook.expected_level, model.entitlement
-    seen = crossed(outlook, work, memory.owed, surge=surge)
-    patience = rules_of(policy, model).cooldown_seconds
-    due = owed(memory.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
+    of = of.at_work()
+    model, memory, level, own = of.entry, of.memory, outlook.expected_level, of.entry.entitlement
+    seen = crossed(outlook, of.work, memory.owed, surge=of.surges)
+    due = owed(memory.owed, seen.of(own), min(own, ballot.need or 0), of.cooldown_seconds, of.now)
     need = need_of(level)
     words = f"a level of {work_of(level)} needs {min(need, model.max_replicas)}, with room for bursts"
     if due.replicas > need:
         words += f"; its work or its votes claim {due.replicas} of the {own} that it owns"
     need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
     busy = due.replicas if due.replicas < own else max(own, seen.busy)
-    demand = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
+    demand = Demand(need, unknown=False, surge=of.surges, why=words, busy=busy)
     return demand, _settled(memory if memory.owed == due else replace(memory, owed=due), need)
 
 
@@ -153,43 +179,42 @@ def calm(work: Work, memory: ModelMemory, rules: SurgeRules) -> bool:
     return replicas_for(work.short) <= replicas_for(work.long)
 
 
-def doubted(model: Model, work: Work, has: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def doubted(of: Stance, has: int) -> tuple[Demand, ModelMemory]:
     """Demand of a model whose offered work is not plausible, and its memory afterwards: no less than before."""
-    memory = _surge(memory, work, policy.surge, now)
-    held = max(has, model.min_replicas, 0 if memory.demand is None else memory.demand)
+    of = of.at_work()
+    held = max(has, of.entry.min_replicas, 0 if of.memory.demand is None else of.memory.demand)
     why = "its work jumped beyond what is plausible, so it keeps what it has"
-    return Demand(held, unknown=False, surge=memory.surge_since is not None, why=why), _settled(memory, held)
+    return Demand(held, unknown=False, surge=of.surges, why=why), _settled(of.memory, held)
 
 
-def _rise(model: Model, need: int, in_force: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def _rise(of: Stance, need: int, in_force: int) -> tuple[Demand, ModelMemory]:
     """Demand where the votes ask for `need`, no less than `in_force`, and the model's memory afterwards.
 
     It rises to the model's entitlement at once; beyond that in a surge, or when the votes have stood for a planning
     period.
     """
-    surge = memory.surge_since is not None
+    memory, period = of.memory, of.policy.plan_every_seconds
+    granted = Demand(need, unknown=False, surge=of.surges, why=f"its votes ask for {replicas(need)}")
     if need == in_force:
-        return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(
-            memory, need
-        )
-    since = now if memory.higher_since is None else memory.higher_since
-    own = min(need, max(in_force, model.entitlement))
-    if need > own and not surge and now - since < policy.plan_every_seconds:
-        why = f"its votes ask for {replicas(need)}; borrowing waits {policy.plan_every_seconds:.0f} s outside a surge"
-        return Demand(own, unknown=False, surge=surge, why=why), replace(
+        return granted, _settled(memory, need)
+    since = of.now if memory.higher_since is None else memory.higher_since
+    own = min(need, max(in_force, of.entry.entitlement))
+    if need > own and not of.surges and of.now - since < period:
+        why = f"its votes ask for {replicas(need)}; borrowing waits {period:.0f} s outside a surge"
+        return Demand(own, unknown=False, surge=False, why=why), replace(
             memory, lower_since=None, higher_since=since, demand=own
         )
-    return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(memory, need)
+    return granted, _settled(memory, need)
 
 
-def _fall(need: int, in_force: int, ballot: Ballot, memory: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
+def _fall(of: Stance, need: int, in_force: int, ballot: Ballot) -> tuple[Demand, ModelMemory]:
     """Demand where the votes ask for `need`, less than `in_force`, and the model's memory afterwards.
 
     It stays `in_force` while the votes do not agree to fewer, and until they have asked for fewer, and nothing has
-    moved for the model, throughout `cooldown` seconds. Then it falls to the highest vote of that time, and a new
+    moved for the model, throughout its cooldown. Then it falls to the highest vote of that time, and a new
     cooldown begins.
     """
-    memory = replace(memory, higher_since=None)
+    memory, now, cooldown, surge = replace(of.memory, higher_since=None), of.now, of.cooldown_seconds, of.surges
     if not ballot.may_fall:
         why = f"a vote asks for only {replicas(need)}; to go down, votes must agree"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(memory, lower_since=None, demand=in_force)

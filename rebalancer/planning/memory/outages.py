@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rebalancer.domain.instant import clock
-from rebalancer.domain.memory import Level, Memory, ModelMemory, Outage, Rose, Silent
+from rebalancer.domain.memory import Level, Memory, ModelMemory, Outage, Rose, SilentModel
 from rebalancer.domain.policy import Policy, SuddenRule
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.domain.snapshot import Snapshot
@@ -78,7 +78,7 @@ def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
 
 def silence(
     outages: Sequence[Outage], model: str, work: Work, rule: SuddenRule, now: float
-) -> tuple[Outage, Silent] | None:
+) -> tuple[Outage, SilentModel] | None:
     """Where the model's silence could be an outage's, and what it had before; None: nowhere, or it is heard.
 
     One that holds comes before one that somebody speaks against.
@@ -139,13 +139,13 @@ def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: 
     return replace(outage, silent=_silent(loads, known, look))
 
 
-def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) -> tuple[Silent, ...]:
+def _silent(loads: Sequence[ModelLoad], known: Iterable[SilentModel], look: _Look) -> tuple[SilentModel, ...]:
     """The models that fell, by name, with the most work they had: the `known` ones, and others that follow."""
     had = {one.model: one.work for one in known}
     for load in loads:
         if look.fell[load.model]:
             had[load.model] = max(had.get(load.model, 0.0), look.most[load.model])
-    return tuple(Silent(model, work) for model, work in sorted(had.items()))
+    return tuple(SilentModel(model, work) for model, work in sorted(had.items()))
 
 
 def _who_rose(loads: Sequence[ModelLoad], back: Collection[str], look: _Look) -> Rose | None:

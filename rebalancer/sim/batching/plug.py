@@ -23,7 +23,7 @@ class BatchingService:
     Seconds that pass with the same replicas are lived through together, when somebody looks or replicas change.
     A pod that was deleted takes no more requests and serves those it has until its GPUs are free: its stop time, at
     most the grace. `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them, and `slow`
-    requests as `world.Outcome` has them, up to date about every minute and at the end; `busy`, `served_by`: as
+    requests as `world.BatchOutcome` has them, up to date about every minute and at the end; `busy`, `served_by`: as
     `sim.controller.Seen` has them. Metrics count simulated requests.
     """
 

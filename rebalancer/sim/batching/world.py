@@ -110,9 +110,7 @@ class BatchingWorld:
 
     def ask(self, model: int, replicas: int) -> None:
         """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
-        self._floor_breaches += replicas < self._scenario.models[model].floor
-        if replicas != self.fleet.desired[model]:
-            self.fleet.ask(model, replicas)
+        self._floor_breaches += self.fleet.want(model, replicas)
 
     def advance(self, until: int) -> None:
         """Live through the seconds up to `until`."""

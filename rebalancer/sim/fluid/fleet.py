@@ -87,6 +87,12 @@ class Fleet:
         self._place()
         self._next = min(self._next, self.now)
 
+    def want(self, index: int, replicas: int) -> bool:
+        """As `ask`, where the number is another one; whether it is under the model's floor, which is done too."""
+        if replicas != self.desired[index]:
+            self.ask(index, replicas)
+        return replicas < self.models[index].floor
+
     def advance(self, now: int) -> None:
         """Live through everything that happens until `now`, that second's beginning included."""
         while self._next <= now:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs, at
+from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs, at, running
 from rebalancer.state.outlook.rule import (
     BUSIEST_SECONDS,
     CORRECTION_LEAST,
@@ -95,7 +95,7 @@ def bins(ladder: Ladder) -> RateBins:
     seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
-    return RateBins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
+    return RateBins(*(running(of) for of in (known.astype(np.float64), rates, rates * rates)))
 
 
 def dispersion(of: RateBins, ends: Rungs, window_seconds: int) -> F64:
@@ -110,7 +110,3 @@ def dispersion(of: RateBins, ends: Rungs, window_seconds: int) -> F64:
     variance = np.maximum(squares / each - mean * mean, 0.0)
     known = (number >= LEAST_BINS) & (mean > 0.0)
     return np.divide(variance, mean, out=np.ones(mean.shape), where=known)
-
-
-def _running(of: F64) -> F64:
-    return np.concatenate([np.zeros((1, of.shape[1])), np.cumsum(of, axis=0)])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import HOUR, Base, base, bins, busiest, dispersion, level, usual
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
@@ -25,7 +25,6 @@ from rebalancer.state.outlook.rule import (
     LATE_OF_DECREASE,
     LEAST_LEVEL,
     LEAST_SECOND,
-    NEED_ROOTS,
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,

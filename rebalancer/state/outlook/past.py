@@ -179,7 +179,7 @@ def per_second(work: F64, each: F64, begin: int = 0) -> Past:
     """From work of shape (models, seconds) that leaves nothing out, the first second being `begin`."""
     models, seconds = work.shape
     edges = np.arange(begin, begin + seconds + 1, dtype=np.int64)
-    return Past(edges, _running(work.T), np.full(models, begin, dtype=np.int64), each)
+    return Past(edges, running(work.T), np.full(models, begin, dtype=np.int64), each)
 
 
 def from_cells(edges: I64, work: F32 | F64, coverage: F32 | F64, each: F64) -> Past:
@@ -190,10 +190,10 @@ def from_cells(edges: I64, work: F32 | F64, coverage: F32 | F64, each: F64) -> P
     looked = coverage > 0.0
     width = (edges[1:] - edges[:-1]).astype(np.float64)[:, np.newaxis]
     if looked.all():
-        return Past(edges, _running(work / coverage * width), np.full(work.shape[1], edges[0], dtype=np.int64), each)
+        return Past(edges, running(work / coverage * width), np.full(work.shape[1], edges[0], dtype=np.int64), each)
     come = np.divide(work, coverage, out=np.zeros(work.shape), where=looked) * width
     first = np.where(looked.any(axis=0), edges[np.argmax(looked, axis=0)], edges[-1])
-    return Past(edges, _running(come), first.astype(np.int64), each, _running(looked * width))
+    return Past(edges, running(come), first.astype(np.int64), each, running(looked * width))
 
 
 def work_of_one(work: F64, requests: F64, before: F64) -> F64:
@@ -206,7 +206,8 @@ def work_of_one(work: F64, requests: F64, before: F64) -> F64:
     return each
 
 
-def _running(of: F64) -> F64:
+def running(of: F64) -> F64:
+    """Running sums of rows, with a row of zeros before the first."""
     sums = np.zeros((len(of) + 1, of.shape[1]))
     np.cumsum(of, axis=0, out=sums[1:])
     return sums

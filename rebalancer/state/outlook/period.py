@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rebalancer.state.outlook.past import F64, I64
+from rebalancer.state.outlook.past import F64, I64, running
 from rebalancer.state.outlook.rule import GRID_SECONDS, LONGEST_PERIOD_SECONDS, PERIOD_POINTS, RHO_MOST
 
 LEAST_CORRELATION = 0.5  # below, a period is taken for chance
@@ -29,7 +29,7 @@ def periods(off: F64, points: I64, shortest: int) -> tuple[I64, F64]:
 def _correlation(off: F64, points: I64, lags: I64, pairs: I64) -> F64:
     """Pearson's r of each series with itself `lags` points later; (lags, models)."""
     columns = np.arange(len(points))
-    sums, squares = (_running(of) for of in (off, off * off))
+    sums, squares = (running(of) for of in (off, off * off))
     last = np.minimum(pairs, len(off))
     newer, newer_squares = sums[last, columns], squares[last, columns]
     first = np.minimum(lags[:, np.newaxis], points)
@@ -41,7 +41,3 @@ def _correlation(off: F64, points: I64, lags: I64, pairs: I64) -> F64:
     together = both - newer * older / pairs
     r: F64 = np.divide(together, np.sqrt(np.maximum(spread, 0.0)), out=np.zeros(pairs.shape), where=spread > 0.0)
     return r
-
-
-def _running(of: F64) -> F64:
-    return np.concatenate([np.zeros((1, of.shape[1])), np.cumsum(of, axis=0)])

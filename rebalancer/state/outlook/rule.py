@@ -87,8 +87,7 @@ RARE = 4  # forecasts of the last three hours, beyond the replays: a surge an ho
 
 # --- what a count of replicas is worth
 # Replicas up and down from what there is: single ones near, where most moves are; between the others lines are drawn.
-OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)
-NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: the last two offsets go as far as that
+OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)  # and two more, as far as the level needs with its `NEED_ROOTS`
 TERMINAL_CAP_SECONDS = 300.0  # of level: bounds what a backlog beyond the horizon may cost
 LOST = 0.1  # late requests: what it costs beyond being late not to be served at all, so that no count is worth nothing
 # Costs of models that look further, as those that start slowly do, are compared as if all looked so far: a GPU is held

@@ -5,12 +5,10 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.failure import DIFFERS, DONE, Failed
+from rebalancer.cli.failure import DIFFERS, DONE, extra_installed
 from rebalancer.cli.terminal.output import ExitCodeOption, show
 from rebalancer.cli.terminal.reviewed import MaxOption, ReviewOutput, ReviewOutputOption, limits_of, show_review
 from rebalancer.cli.terminal.talk import QuietOption, Talk
-
-EXTRA = ("llvmlite", "matplotlib", "numba", "pyarrow", "scipy")
 
 
 def command(
@@ -108,17 +106,13 @@ def command(
     hold of the run that is judged.
     """
     limits = limits_of(most)
-    try:
+    with extra_installed():
         from rebalancer.cli.commands.simulate.compared import check, compared
         from rebalancer.cli.commands.simulate.simulation import SimulationRequest, is_alone, simulate, written
         from rebalancer.cli.commands.simulate.speeds import Speeds
 
         if page is not None:
             import rebalancer.sim.page.html  # noqa: F401  # matplotlib: half a second, and known to be there before the run
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
     import msgspec
 
     from rebalancer.sim.contest.telling import rows
