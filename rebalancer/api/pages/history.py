@@ -51,9 +51,11 @@ class PoolHistory(Struct, frozen=True):
 class ModelHistory(Struct, frozen=True):
     """One model by step. `work`, `demand`, `allocation`, `ready`: in replicas; `latency_seconds`: p95.
 
-    `slo_seconds`: of the policy in force, None without one. `late_per_minute`: requests that were late a minute, as the
-    look-ahead reckons while the latency is over its SLO or the model is short; 0 else. Of several minutes in a step the
-    largest work, latency and lateness count.
+    Of a minute `work` and `late_per_minute` are the mean of all its cycles, `latency_seconds` is the highest, and the
+    others are those of its last cycle. Of four minutes in a step the largest work, latency and lateness count, and the
+    last of the others. `late_per_minute`: requests that came while the p95 was over the SLO, a minute; where nobody
+    tells the latency, those that the look-ahead expects while the model is short. `slo_seconds`: of the policy in
+    force, None without one.
     """
 
     model: str
