@@ -352,4 +352,7 @@ def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
         GpuTiles.of(snapshot, loans, seat({}, snapshot)).draw(node, snapshot.pools[0].name)
         for node in snapshot.pools[0].nodes
     )
-    assert on_loan(snapshot, loans)["b"] == drawn.count("+") == 1
+    assert on_loan(snapshot, loans).replicas["b"] == drawn.count("+") == 1
+    assert on_loan(snapshot, loans).unowned["b"] == 0
+    nobodys = tuple(replace(loan, owner=None) for loan in loans)
+    assert on_loan(snapshot, nobodys).unowned["b"] == 1

@@ -175,6 +175,7 @@ def _row(model: str, numbers: tuple[int, ...], why: str, next_at: float | None, 
         workload_class=workload_class,
         namespace="serving",
         on_loan=min(ready, borrowed),
+        unowned=min(ready, borrowed),
         most=8,
     )
 

@@ -55,7 +55,7 @@ def pool_of(
 
 def _kind(pool: Pool, *, lived_in: bool) -> Said[str]:
     if pool.spot and not lived_in:
-        return Said("elastic", "spot: owned by nobody, lent to whoever gains most")
+        return Said("elastic", "spot: owned by nobody, used by whoever gains most")
     if pool.spot:
         return Said(
             "primary", f"models live on this spot pool alone; {CHOOSE}elastic, once each has a target elsewhere"

@@ -70,10 +70,10 @@ function signals({ signals: list, at }) {
 
 function replicas({ replicas: pods }) {
   const per = pods.some((pod) => pod.requests !== null && pod.requests !== undefined);
-  return folding("replicas", `Replicas ${pods.length}`, null, pods.length === 0 ? h("p", { class: "quiet" }, "None.") : table("replicas", "Replicas", [["Pod"], ["Node"], ["State"], ["Since", "number"], ...(per ? [["Requests", "number"]] : []), ["Lender"]], pods.map((pod) => row(pod.name,
+  return folding("replicas", `Replicas ${pods.length}`, null, pods.length === 0 ? h("p", { class: "quiet" }, "None.") : table("replicas", "Replicas", [["Pod"], ["Node"], ["State"], ["Since", "number"], ...(per ? [["Requests", "number"]] : []), ["Whose GPUs"]], pods.map((pod) => row(pod.name,
     h("th", { scope: "row", class: "name" }, pod.name),
     cell("name", pod.node ?? "no node yet", " ", toPool(pod.pool)),
-    cell("", pod.state), cell("number", clock(pod.since)), per && number(pod.requests), cell("name", pod.lender || "own")))));
+    cell("", pod.state), cell("number", clock(pod.since)), per && number(pod.requests), cell("name", pod.lender === pod.pool ? "nobody's" : pod.lender || "own")))));
 }
 
 model.title = (it) => it.decision.model;
