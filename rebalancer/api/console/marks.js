@@ -17,7 +17,7 @@ const FILLED = new Set(["owned", "lent", "in use", "loading", "doomed"]);
 // Marks of a 14 px tile at x, y, in the page's colour on a fill, in the state's own where there is none.
 const MARKS = {
   lent: (x, y) => `M${x + 6} ${y}h8v8z`,
-  "in use": (x, y) => `M${x} ${y + 10}h14v4h-14z`,
+  "in use": (x, y) => `M${x + 3} ${y + 6}h8v2h-8z`,
   loading: (x, y) => `M${x} ${y + 7}l7 -7M${x} ${y + 14}l14 -14M${x + 7} ${y + 14}l7 -7`,
   doomed: (x, y) => `M${x + 3} ${y + 3}l8 8m0 -8l-8 8`,
   other: (x, y) => `M${x + 5} ${y + 7}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z`,

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from rebalancer.api.pages.badges import Badge, badges_of
-from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, Day, Figures
+from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, STEPS, Day, Figures
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.api.text.printed import printed
 from rebalancer.domain.instant import Instant
@@ -94,7 +94,10 @@ class _Window:
         self.day = day
         self.stride = STRIDES[hours]
         self.steps = int(hours) * 60 // self.stride
-        self.first = (int(now // STEP_SECONDS) // self.stride - self.steps + 1) * self.stride  # steps stand still
+        last = int(now // STEP_SECONDS)
+        if day.minutes[last % STEPS] != last:
+            last -= 1  # it has just begun: no cycle has told of it yet
+        self.first = (last // self.stride - self.steps + 1) * self.stride  # steps stand still
 
     @property
     def first_at(self) -> float:

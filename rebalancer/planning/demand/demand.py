@@ -128,7 +128,7 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     patience = rules_of(policy, model).cooldown_seconds
     due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
     need = need_of(level)
-    words = f"a level of {work_of(level)} needs {min(need, model.max_replicas)}, with room for bursts"
+    words = f"its expected level, {work_of(level)}, needs {min(need, model.max_replicas)}, with room for bursts"
     if due.replicas > need:
         words += f"; its work or its votes claim {due.replicas} of the {own} that it owns"
     need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
