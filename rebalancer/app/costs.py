@@ -20,8 +20,8 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
         most = max(otherwise, left)
         if left < most:
             does = "loses" if left < before.get(model.id, 0) else "does not get"
-            told = _told(known, seen, model, left, most)
-            yield f"{model.id} {does} {replicas(most - left)}: {told or UNKNOWN}"
+            effect = _effect(known, seen, model, left, most)
+            yield f"{model.id} {does} {replicas(most - left)}: {effect or UNKNOWN}"
 
 
 def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
@@ -32,9 +32,9 @@ def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
     before = _counts(seen.course, 0)
     for model, has, otherwise in _differing(known, seen):
         if has > otherwise:
-            told = _told(known, seen, model, has, otherwise)
+            effect = _effect(known, seen, model, has, otherwise)
             does = "gets" if has > before.get(model.id, 0) else "keeps"
-            yield f"{model.id} {does} {replicas(has - otherwise)}: {told or UNKNOWN.replace('costs', 'spares')}"
+            yield f"{model.id} {does} {replicas(has - otherwise)}: {effect or UNKNOWN.replace('costs', 'spares')}"
 
 
 def _differing(known: Known, seen: Foresight) -> Iterator[tuple[Model, int, int]]:
@@ -46,7 +46,7 @@ def _differing(known: Known, seen: Foresight) -> Iterator[tuple[Model, int, int]
             yield model, *counts
 
 
-def _told(known: Known, seen: Foresight, model: Model, count: int, other: int) -> str:
+def _effect(known: Known, seen: Foresight, model: Model, count: int, other: int) -> str:
     """Its work on so many replicas, and how many more or fewer requests are late than with the `other` count."""
     load = next((each for each in known.snapshot.loads if each.model == model.id), None)
     if load is None:
@@ -67,11 +67,11 @@ def _late(outlook: Outlook, work: float | None, counts: tuple[int, int], priorit
     late, beside = outlook.late_with(count, priority), outlook.late_with(other, priority)
     if late is None or beside is None or outlook.deferred:
         return ""
-    told = figure(max(0.0, late - beside if count < other else beside - late))
-    many, word = "no" if told == "0" else f"about {told}", "more" if count < other else "fewer"
+    number = figure(max(0.0, late - beside if count < other else beside - late))
+    many, word = "no" if number == "0" else f"about {number}", "more" if count < other else "fewer"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    said = f"{many} {word} {of} in {outlook.horizon_seconds} s than with {other}"
-    return ", ".join(filter(None, [said, outlook.at_level(work)]))
+    lateness = f"{many} {word} {of} in {outlook.horizon_seconds} s than with {other}"
+    return ", ".join(filter(None, [lateness, outlook.at_level(work)]))
 
 
 def _counts(course: Course, turn: int) -> dict[str, int]:

@@ -262,14 +262,11 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
 
 def _each(late: Sequence[tuple[int, float]]) -> str:
     """`140 as it is, 60 with 2 GPUs more, 12 with 4`."""
-    said: list[str] = []
+    parts: list[str] = []
     for gpus, number in late:
-        said.append(
-            f"{_many(number)} as it is"
-            if not gpus
-            else f"{_many(number)} with {gpus}{' GPUs more' if len(said) == 1 else ''}"
-        )
-    return ", ".join(said)
+        more = f"with {gpus}{'' if parts[1:] else ' GPUs more'}"
+        parts.append(f"{_many(number)} {more if gpus else 'as it is'}")
+    return ", ".join(parts)
 
 
 def _many(requests: float) -> str:
