@@ -1,120 +1,97 @@
-"""Every model's last day in steps of a minute, and who held the GPUs of each pool.
+"""Every model's last day in minutes, its last hour in tens of seconds, and who held the GPUs of each pool.
 
-35 KB a model and 6 KB for each pool in which it has a target: 46 MB at 1,000 models with two each, and no more.
+47 KB a model and 6 KB for each pool in which it has a target: 59 MB at 1,000 models with two each, and no more.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, STEPS, Day, Figures
+from rebalancer.api.ports.day import (
+    FIGURES,
+    FINE_FIGURES,
+    FINE_SECONDS,
+    FINE_STEPS,
+    STEP_SECONDS,
+    STEPS,
+    Day,
+    Figures,
+)
 from rebalancer.api.ports.timeline import Point
+from rebalancer.app.step_rings import LAST, MEAN, MOST, StepRings
 from rebalancer.domain.plan import ModelDecision, Plan
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import Snapshot
 
 POINTS = 60
 DEMAND, ALLOCATION, READY = (FIGURES.index(each) for each in ("demand", "allocation", "ready"))
+MADE = tuple({"work": MEAN, "latency_seconds": MOST, "late_per_minute": MEAN}.get(each, LAST) for each in FIGURES)
 NAN = float("nan")
-
-Key = TypeVar("Key")
 
 
 class Charts:
-    """Rings of `STEPS` minutes; a minute shows what its last cycle saw and decided, and unknown where there was none.
+    """Minutes of the last day and tens of seconds of the last hour, each made of all its cycles, as `Day` says how.
 
-    Who left the policy is kept until the last minute that knows it is a day old.
+    One without a cycle is unknown. Who left the policy is kept until the last minute that knows it is a day old.
     """
 
     def __init__(self) -> None:
-        self._minutes = np.full(STEPS, -1, dtype=np.int64)
-        self._models: dict[str, Figures] = {}
-        self._gpus: dict[tuple[str, str], Figures] = {}
+        self._models: StepRings[str] = StepRings(STEPS, MADE)
+        self._fine: StepRings[str] = StepRings(FINE_STEPS, (MEAN,) * len(FINE_FIGURES))
+        self._gpus: StepRings[tuple[str, str]] = StepRings(STEPS, (LAST,))
 
     def note(self, snapshot: Snapshot, plan: Plan, policy: Policy) -> None:
         """What a cycle saw and decided."""
         minute = int(snapshot.at // STEP_SECONDS)
-        place = minute % STEPS
-        if self._minutes[place] != minute:
-            self._turn(place, {decision.model for decision in plan.models})
-            self._minutes[place] = minute
         loads = {load.model: load for load in snapshot.loads}
         specs = {model.id: model for model in policy.models}
         short = {each.model for each in plan.unmet}
+        figures: dict[str, tuple[float, ...]] = {}
+        fine: dict[str, tuple[float, ...]] = {}
         for decision in plan.models:
-            ring = self._models.get(decision.model)
-            if ring is None:
-                ring = self._models[decision.model] = np.full((STEPS, len(FIGURES)), np.nan, dtype=np.float32)
-            spec, load = specs.get(decision.model), loads.get(decision.model)
-            latency = NAN if load is None else _latency_seconds(load, policy, snapshot.at)
-            over = spec is not None and spec.slo is not None and latency > spec.slo.latency_seconds
-            late = NAN
-            if load is not None and spec is not None:
-                late = _late_per_minute(load, decision, spec.priority, late=over or decision.model in short)
-            ring[place] = (
-                NAN if load is None or load.work.last_60s is None else load.work.last_60s,
-                NAN if decision.demand is None else decision.demand,
-                decision.allocation,
-                decision.ready,
-                latency,
-                late,
-            )
-        for key, gpus in _held(snapshot):
-            if key not in self._gpus:
-                self._gpus[key] = np.full(STEPS, np.nan, dtype=np.float32)
-            self._gpus[key][place] = gpus
-
-    def _turn(self, place: int, current: Collection[str]) -> None:
-        """What stands at `place` is a day old; who is not `current` and known in no other minute goes."""
-        for ring in (*self._models.values(), *self._gpus.values()):
-            ring[place] = np.nan
-        for model in [each for each in self._models if each not in current]:
-            if np.isnan(self._models[model]).all():
-                del self._models[model]
-        for key in [each for each in self._gpus if each[1] not in current]:
-            if np.isnan(self._gpus[key]).all():
-                del self._gpus[key]
+            name = decision.model
+            load, spec = loads.get(name, ModelLoad(name)), specs.get(name)
+            latency, work = _latency_seconds(load, policy, snapshot.at), _known(load.work.newest)
+            over = NAN if spec is None else _over(latency, spec)
+            late = NAN if spec is None else _late_per_minute(load, decision, spec.priority, over, short=name in short)
+            figures[name] = work, _known(decision.demand), decision.allocation, decision.ready, latency, late
+            fine[name] = work, decision.ready, over
+        self._models.note(minute, figures)
+        self._fine.note(int(snapshot.at // FINE_SECONDS), fine)
+        self._gpus.note(minute, {key: (gpus,) for key, gpus in _held(snapshot)})
 
     def put_before(self, older: "Charts") -> None:
-        """Take what `older`, made from the journal, knows of minutes that no cycle here has noted."""
-        mine = np.flatnonzero(self._minutes >= 0)
-        self._minutes = np.where(self._minutes >= 0, self._minutes, older._minutes)  # noqa: SLF001  # of one class
-        self._models = _joined(self._models, older._models, mine)  # noqa: SLF001  # of one class
-        self._gpus = _joined(self._gpus, older._gpus, mine)  # noqa: SLF001  # of one class
+        """Take what `older`, made from the journal, knows of cycles before our first."""
+        self._models.put_before(older._models)  # noqa: SLF001  # of one class
+        self._fine.put_before(older._fine)  # noqa: SLF001  # of one class
+        self._gpus.put_before(older._gpus)  # noqa: SLF001  # of one class
 
     def day(self) -> Day:
         """The last day of everything."""
-        return Day(self._minutes.copy(), dict(self._models), dict(self._gpus))
+        gpus = {key: ring[:, 0] for key, ring in self._gpus.rings.items()}
+        return Day(self._models.at.copy(), dict(self._models.rings), gpus, self._fine.at.copy(), dict(self._fine.rings))
 
     def points(self, model: str, now: float) -> tuple[Point, ...]:
         """The last hour of `model`, oldest first, from the first minute in which anything was decided."""
-        ring = self._models.get(model)
+        ring, at = self._models.rings.get(model), self._models.at
         if ring is None:
             return ()
         last = int(now // STEP_SECONDS)
-        minutes = [each for each in range(last - POINTS + 1, last + 1) if self._minutes[each % STEPS] == each]
+        minutes = [each for each in range(last - POINTS + 1, last + 1) if at[each % STEPS] == each]
         return tuple(self._point(ring, each) for each in range(minutes[0], minutes[-1] + 1)) if minutes else ()
 
     def _point(self, ring: Figures, minute: int) -> Point:
         place = minute % STEPS
         at = float(minute * STEP_SECONDS)
-        if self._minutes[place] != minute:
+        if self._models.at[place] != minute:
             return Point(at, None, None, None)
         figures = (float(ring[place, each]) for each in (DEMAND, ALLOCATION, READY))
         return Point(at, *(None if np.isnan(each) else int(each) for each in figures))
 
 
-def _joined(newer: Mapping[Key, Figures], older: Mapping[Key, Figures], mine: NDArray[np.intp]) -> dict[Key, Figures]:
-    """The rings of both; those that both have with `newer` at the places `mine`."""
-    joined = {**newer, **older}
-    for key in older.keys() & newer.keys():
-        joined[key][mine] = newer[key][mine]
-    for key in older.keys() - newer.keys():
-        joined[key][mine] = np.nan
-    return joined
+def _known(figure: float | None) -> float:
+    return NAN if figure is None else figure
 
 
 def _latency_seconds(load: ModelLoad, policy: Policy, now: float) -> float:
@@ -125,16 +102,24 @@ def _latency_seconds(load: ModelLoad, policy: Policy, now: float) -> float:
     return reading.value
 
 
-def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int, *, late: bool) -> float:
-    """Requests that are late a minute with what serves and loads, as far as the outlook's replays can say.
+def _over(latency: float, spec: Model) -> float:
+    """1 where the p95 is over the SLO, else 0; NaN where either is unknown."""
+    return NAN if spec.slo is None or np.isnan(latency) else float(latency > spec.slo.latency_seconds)
 
-    `late`: whether the latency is over its SLO, or the plan calls the model short. Else none are: the outlook's mean
-    holds surges of its past, by which a model at ease would have hundreds. NaN where nobody counts requests.
+
+def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int, over: float, *, short: bool) -> float:
+    """Requests that are late, as a rate a minute; NaN where nobody counts requests.
+
+    Those that come while the p95 is over the SLO: what `rebalancer report` calls late as it came. Where nobody tells
+    the latency, those that the outlook expects with what serves and loads while the plan calls the model short, and
+    else none: its mean holds surges of the past, by which a model at ease would have hundreds.
     """
-    outlook = load.outlook
-    if outlook is None or outlook.deferred or outlook.by_minute:
+    outlook, work = load.outlook, load.work.newest
+    if outlook is None or outlook.deferred or outlook.by_minute or not outlook.work_of_one:
         return NAN
-    if not late:
+    if not np.isnan(over):
+        return 0.0 if not over else NAN if work is None else work * 60.0 / outlook.work_of_one
+    if not short:
         return 0.0
     requests = outlook.late_with(decision.ready + decision.loading, priority)
     requests = outlook.expected_requests if requests is None else requests  # fewer than were played: all of them

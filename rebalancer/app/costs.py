@@ -1,9 +1,10 @@
-"""What a decision costs: the models that have fewer replicas by it, and how late that makes them. Pure."""
+"""What a decision costs and brings: the models that have fewer or more replicas by it, and how late they are. Pure."""
 
 from collections.abc import Iterator
 
 from rebalancer.app.foresight import Course, Foresight, Known
 from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.policy import Model
 from rebalancer.domain.words import counted, figure, replicas, work_of
 
 UNKNOWN = "what that costs is unknown, since its load is"
@@ -14,36 +15,62 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
     """
-    loads = {load.model: load for load in known.snapshot.loads}
-    surges = {each.model for each in seen.course.now.models if each.surge}
-    before, otherwise, after = _counts(seen.course, 0), _counts(seen.without, 2), _counts(seen.course, 2)
+    before = _counts(seen.course, 0)
+    for model, left, otherwise in _differing(known, seen):
+        most = max(otherwise, left)
+        if left < most:
+            does = "loses" if left < before.get(model.id, 0) else "does not get"
+            effect = _effect(known, seen, model, left, most)
+            yield f"{model.id} {does} {replicas(most - left)}: {effect or UNKNOWN}"
+
+
+def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
+    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in 110 s than with 3`.
+
+    One sentence per model that ends with more replicas than it would have without the decision.
+    """
+    before = _counts(seen.course, 0)
+    for model, has, otherwise in _differing(known, seen):
+        if has > otherwise:
+            effect = _effect(known, seen, model, has, otherwise)
+            does = "gets" if has > before.get(model.id, 0) else "keeps"
+            yield f"{model.id} {does} {replicas(has - otherwise)}: {effect or UNKNOWN.replace('costs', 'spares')}"
+
+
+def _differing(known: Known, seen: Foresight) -> Iterator[tuple[Model, int, int]]:
+    """(model, replicas in the end, replicas in the end without the decision) of those where these differ."""
+    otherwise, after = _counts(seen.without, 2), _counts(seen.course, 2)
     for model in known.policy.models:
-        name, left = model.id, after.get(model.id, 0)
-        most = max(otherwise.get(name, 0), left)
-        if left == most:
-            continue
-        does = "loses" if left < before.get(name, 0) else "does not get"
-        load = loads.get(name)
-        work = None if load is None else load.work.short if name in surges else load.work.last_60s
-        outlook = None if load is None else load.outlook
-        busy = "" if work is None else f"{work_of(work)} on {left}"
-        late = "" if outlook is None else _more_late(outlook, work, (left, most), model.priority)
-        yield f"{name} {does} {replicas(most - left)}: {', '.join(filter(None, [busy, late])) or UNKNOWN}"
+        counts = after.get(model.id, 0), otherwise.get(model.id, 0)
+        if counts[0] != counts[1]:
+            yield model, *counts
 
 
-def _more_late(outlook: Outlook, work: float | None, counts: tuple[int, int], priority: int) -> str:
-    """What the first count of replicas makes late that the second would not; "" where either was not played.
+def _effect(known: Known, seen: Foresight, model: Model, count: int, other: int) -> str:
+    """Its work on so many replicas, and how many more or fewer requests are late than with the `other` count."""
+    load = next((each for each in known.snapshot.loads if each.model == model.id), None)
+    if load is None:
+        return ""
+    surges = any(each.surge for each in seen.course.now.models if each.model == model.id)
+    work = load.work.short if surges else load.work.last_60s
+    busy = "" if work is None else f"{work_of(work)} on {count}"
+    late = "" if load.outlook is None else _late(load.outlook, work, (count, other), model.priority)
+    return ", ".join(filter(None, [busy, late]))
+
+
+def _late(outlook: Outlook, work: float | None, counts: tuple[int, int], priority: int) -> str:
+    """What the first count of replicas makes late, or spares, beside the second; "" where either was not played.
 
     The difference, since what is late with either holds the same surges of the past.
     """
-    fewer, more = counts
-    late, spared = outlook.late_with(fewer, priority), outlook.late_with(more, priority)
-    if late is None or spared is None or outlook.deferred:
+    count, other = counts
+    late, beside = outlook.late_with(count, priority), outlook.late_with(other, priority)
+    if late is None or beside is None or outlook.deferred:
         return ""
-    number = figure(max(0.0, late - spared))
-    many = "no" if number == "0" else f"about {number}"
+    number = figure(max(0.0, late - beside if count < other else beside - late))
+    many, word = "no" if number == "0" else f"about {number}", "more" if count < other else "fewer"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    lateness = f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
+    lateness = f"{many} {word} {of} in {outlook.horizon_seconds} s than with {other}"
     return ", ".join(filter(None, [lateness, outlook.at_level(work)]))
 
 

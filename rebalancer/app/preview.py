@@ -7,7 +7,7 @@ import msgspec
 
 from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some, span, when
-from rebalancer.app.costs import costs_of
+from rebalancer.app.costs import costs_of, gains_of
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change
@@ -15,6 +15,8 @@ from rebalancer.domain.policy import Model
 from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 
 WHEN = ("now", "then")
+TAKES = frozenset({"cap", "pin"})  # kinds that may take replicas from their model for somebody
+NOBODY_GAINS = "nobody gets a replica more by it within two plans"
 WITH_NODE = frozenset({"node", "node-image"})  # kinds of starts that waited for a node to come
 
 
@@ -23,6 +25,9 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     effects = tuple(_effect(known, seen, move, drains=override.kind == "drain") for move in seen.moves)
     refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
     costs = tuple(costs_of(known, seen)) if refused is None else ()
+    gains = tuple(gains_of(known, seen)) if refused is None else ()
+    if costs and not gains and override.kind in TAKES:
+        gains = (NOBODY_GAINS,)
     if refused is not None:
         effects = ()
     return Preview(
@@ -37,15 +42,16 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         confirm=name_to_type(known, override),
         unmet_before=seen.without.unmet,
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
-        lines=(*_lines(effects, conflicts, refused, seen), *(f"cost {cost}" for cost in costs)),
+        lines=(*_lines(effects, conflicts, refused, seen), *_prices(costs, gains)),
         costs=costs,
+        gains=gains,
     )
 
 
 def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
     """The preview of the first plan without a write stop."""
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
-    costs = tuple(costs_of(known, seen))
+    costs, gains = tuple(costs_of(known, seen)), tuple(gains_of(known, seen))
     return Preview(
         preview=_digest(None, effects, (), None, seen),
         name="",
@@ -56,8 +62,9 @@ def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
         confirm="resume",
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
-        lines=(*_lines(effects, (), None, seen), *(f"cost {cost}" for cost in costs)),
+        lines=(*_lines(effects, (), None, seen), *_prices(costs, gains)),
         costs=costs,
+        gains=gains,
     )
 
 
@@ -209,6 +216,11 @@ def _lines(
     unmet = seen.course.unmet
     yield from lines[:-1]
     yield f"{lines[-1]}; unmet {counted(unmet, 'replica') if unmet else '0'}"
+
+
+def _prices(costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:
+    yield from (f"cost {cost}" for cost in costs)
+    yield from (f"gain {gain}" for gain in gains)
 
 
 def _digest(

@@ -153,7 +153,12 @@ class StatusReporter:
             policy_refused=self.policy_refused(),
             unknown_signs=dict(self._state.signs.unknown()) if self._state else {},
             off=dict(self.off),
+            elastic=self._elastic(),
         )
+
+    def _elastic(self) -> tuple[str, ...]:
+        pools = self._cycle_ports.policy.pools if self._cycle_ports is not None else ()
+        return tuple(pool.name for pool in pools if pool.kind == "elastic")
 
     def leader(self) -> str:
         """Name of the replica that acts; "": none does, or it is not known yet."""

@@ -1,8 +1,12 @@
 """What people decide by objects of ours: overrides of one model, node or pool, and the write stop."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+
+LOCAL: Final = "local"  # whoever decides where nobody asks who it is: an API without login, and the demo
 
 
 class Override(Struct, frozen=True):

@@ -29,7 +29,8 @@ class Pool(Part):
 
     name: Dns1123 = Field(description="Cluster-unique name of the pool.")
     kind: Literal["primary", "elastic"] = Field(
-        description="primary: owned by models through their entitlements. elastic: owned by nobody, lent on demand."
+        description="primary: owned by models through their entitlements. elastic: owned by nobody, for whoever gains"
+        " most."
     )
     resource: str = Field(
         default=GPU,

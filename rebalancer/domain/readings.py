@@ -51,6 +51,11 @@ class Work(Struct, frozen=True):
     resolution_seconds: float = 0.0
     why_not_better: str = ""
 
+    @property
+    def newest(self) -> float | None:
+        """By the shortest window that is known; None where neither that nor the last 60 s are."""
+        return self.last_60s if self.short is None else self.short
+
 
 class Carries(Struct, frozen=True):
     """Requests running on one replica that it serves within its SLO, as learnt from replicas under load.

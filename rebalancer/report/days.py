@@ -107,7 +107,7 @@ class Days:
 
 def work_of(load: ModelLoad) -> float | None:
     """Replicas of work that are offered, by the shortest window that is known; None while that is unknown."""
-    return load.work.last_60s if load.work.short is None else load.work.short
+    return load.work.newest
 
 
 def work_of_one(load: ModelLoad) -> float | None:

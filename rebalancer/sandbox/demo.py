@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import structlog
 from rich.console import Console
 
+from rebalancer.domain.people import LOCAL
 from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
@@ -22,7 +23,7 @@ from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, dem
 from rebalancer.sandbox.demo_loop import Loop, refuse
 from rebalancer.sandbox.demo_peers import OURS, SideTally, peers
 from rebalancer.sandbox.demo_picture import picture
-from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, DemoStage, tell
+from rebalancer.sandbox.demo_story import STORY, Act, DemoStage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
 from rebalancer.sandbox.oracle import CheckResult, Evidence, always
@@ -32,6 +33,7 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.world.traffic import Rows
 
 ACCOUNT = "rebalancer"
+OPERATOR = "operator"  # the kubeconfig for people
 SHADOW = "Shadow: it decides and writes nothing, so no story is told; `rebalancer plan` says what it would do."
 FRAME_SECONDS = 0.25  # of wall time, between two pictures
 
@@ -201,7 +203,7 @@ async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: Scal
     """The service against the sandbox, stopped in order."""
     kubeconfig = options.folder / "kubeconfig"
     await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, kubeconfig, ACCOUNT)
-    await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, options.folder / OPERATOR, OPERATOR)
+    await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, options.folder / OPERATOR, LOCAL)
     with as_file(POLICY_FILE) as policy:
         settings = ServiceSettings(
             cluster_name=options.cluster_name,

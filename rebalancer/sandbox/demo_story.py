@@ -6,6 +6,7 @@ from typing import Protocol
 
 import aiohttp
 
+from rebalancer.domain.people import LOCAL
 from rebalancer.domain.plan import Plan
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox import demo_checks as seen
@@ -24,7 +25,6 @@ SETTLED_SECONDS = 34.0  # after a start it takes nothing from anybody for 32 s: 
 PIN_SECONDS = 30.0
 PINNED = 4  # of 5: enough for what comes, so that nobody pays for the show
 PIN = "demo-pin"
-OPERATOR = "operator"
 
 
 class Decides(Protocol):
@@ -186,7 +186,7 @@ async def pin(stage: DemoStage) -> None:
         "value": PINNED,
         "reason": "a replica is wanted elsewhere for a moment",
         "expiresAt": spelled(marks.pin_ends_at),
-        "actor": OPERATOR,
+        "actor": LOCAL,
     }
     body = {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": {"name": PIN}, "spec": spec}
     path = "/apis/rebalancer.io/v1alpha1/namespaces/serving/overrides"
@@ -195,7 +195,7 @@ async def pin(stage: DemoStage) -> None:
 
 
 def _login() -> dict[str, str]:
-    return {"Authorization": f"Bearer sandbox-{OPERATOR}", "User-Agent": "kubectl"}
+    return {"Authorization": f"Bearer sandbox-{LOCAL}", "User-Agent": "kubectl"}
 
 
 STORY = (

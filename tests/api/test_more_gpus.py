@@ -1,11 +1,11 @@
-"""Would more GPUs help, and which: the answer by the outlook, by the last hour's minutes, by what binds."""
+"""Would more GPUs help, and which: the answer by the outlook, by the last hour played again, by what binds."""
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
-from rebalancer.api.ports.day import FIGURES, NO_DAY, STEPS, Day
+from rebalancer.api.ports.day import FIGURES, FINE_FIGURES, FINE_STEPS, NO_DAY, STEPS, Day
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.domain.plan import Plan, Unmet
 from rebalancer.domain.policy import Policy
@@ -14,6 +14,7 @@ from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elasti
 from tests.cli.scene import PLAN
 from tests.planning.outlooks import an_outlook
 
+NAN = float("nan")
 DECISION = replace(PLAN.models[0], model="b", demand=5, allocation=5, granted=2, ready=2, loading=0, doomed=0)
 LATE = {1: 300.0, 2: 200.0, 3: 80.0, 4: 20.0, 5: 0.0, 6: 0.0, 7: 0.0}
 
@@ -37,16 +38,25 @@ def the_answer(constraint: str = "", most: int = 10, loading: int = 0, day: Day 
     return more_gpus(data, plan, policy.models[0], decision, day)
 
 
-def an_hour(work: float, ready: float, busy: range = range(0)) -> Day:
-    """The last hour with that work, and 4 replicas of work in the minutes `busy`."""
+def an_hour(
+    work: float, ready: float, busy: range = range(0), *, late: float = NAN, over: range = range(0), told: bool = False
+) -> Day:
+    """The last hour with that work, and 4 replicas of work in the minutes `busy`.
+
+    `late`: requests a minute that were late in each minute; `over`: minutes in which the p95 was over the SLO, and
+    `told` whether anybody tells it.
+    """
     minutes, ring = np.full(STEPS, -1, dtype=np.int64), np.full((STEPS, len(FIGURES)), np.nan, dtype=np.float32)
+    tens = np.full(FINE_STEPS, -1, dtype=np.int64)
+    fine = np.full((FINE_STEPS, len(FINE_FIGURES)), np.nan, dtype=np.float32)
     first = int(NOW // 60) - 60
     for minute in range(60):
-        place = (first + minute) % STEPS
-        minutes[place] = first + minute
-        ring[place, FIGURES.index("work")] = 4.0 if minute in busy else work
-        ring[place, FIGURES.index("ready")] = ready
-    return Day(minutes, {"b": ring}, {})
+        minutes[(first + minute) % STEPS] = first + minute
+        ring[(first + minute) % STEPS, FIGURES.index("late_per_minute")] = late
+        for ten in range((first + minute) * 6, (first + minute + 1) * 6):
+            tens[ten % FINE_STEPS] = ten
+            fine[ten % FINE_STEPS] = 4.0 if minute in busy else work, ready, float(minute in over) if told else NAN
+    return Day(minutes, {"b": ring}, {}, tens, {"b": fine})
 
 
 def test_who_is_late_for_want_of_gpus_is_told_how_many_fewer_would_be_with_how_many_more() -> None:
@@ -82,7 +92,7 @@ def test_more_than_the_policy_allows_spares_nothing() -> None:
     assert [row.late_soon for row in the_answer("budget", most=3).with_more] == [200.0, 80.0, 80.0, 80.0]
 
 
-def test_the_last_hour_is_played_again_with_more_replicas_in_each_minute() -> None:
+def test_the_last_hour_is_played_again_with_more_replicas_all_the_while() -> None:
     calm = the_answer(day=an_hour(work=1.0, ready=2.0))
     assert [row.late_last_hour for row in calm.with_more] == [0.0, 0.0, 0.0, 0.0]
     busy = the_answer(day=an_hour(work=1.0, ready=2.0, busy=range(20, 30)))
@@ -93,6 +103,25 @@ def test_the_last_hour_is_played_again_with_more_replicas_in_each_minute() -> No
     assert more[0] == pytest.approx(2400.0, rel=0.05)  # three replicas are fewer than four of work, too
     assert more[1:] == [0.0, 0.0]
     assert (busy.helps, busy.why) == (True, "not now, with 2 replicas it is in time; in the last hour they would have")
+
+
+def test_what_was_late_stands_beside_what_is_late_when_the_hour_is_played_again() -> None:
+    answer = the_answer(day=an_hour(work=1.0, ready=2.0, busy=range(20, 30), late=40.0))
+    assert answer.late_last_hour == pytest.approx(2400.0)
+    (line,) = (line for line in answer.lines if line.startswith("hour"))
+    played = "2436 as it is, 2391 with 2 GPUs more, none with 4, none with 8"
+    assert line == f"hour   2400 were late in the last hour; played again: {played}"
+
+
+def test_nobody_is_late_again_in_minutes_in_which_the_latency_was_within_the_slo() -> None:
+    """2.05 replicas of work on 2 for an hour: reckoned strictly the queue only grows, and nobody noticed one."""
+    full = [row.late_last_hour for row in the_answer(day=an_hour(work=2.05, ready=2.0)).with_more]
+    assert full[0] is not None
+    assert full[0] > 2_000.0
+    at_ease = the_answer(day=an_hour(work=2.05, ready=2.0, told=True))
+    assert [row.late_last_hour for row in at_ease.with_more] == [0.0, 0.0, 0.0, 0.0]
+    surge = the_answer(day=an_hour(work=2.05, ready=2.0, busy=range(20, 30), over=range(20, 30), told=True))
+    assert surge.with_more[0].late_last_hour == pytest.approx(2400.0, rel=0.05)  # and none in the half hour after it
 
 
 def test_of_an_hour_of_which_little_is_known_nothing_is_said() -> None:

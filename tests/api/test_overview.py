@@ -47,7 +47,11 @@ def test_the_scene_is_as_drawn() -> None:
     page = the_overview()
     assert [(item.severity, item.text, item.until) for item in page.attention] == [
         ("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40")),
-        ("warning", "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink at 03:14:40", at("03:14:40")),
+        (
+            "warning",
+            "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink, not before 03:14:40",
+            at("03:14:40"),
+        ),
     ]
     assert {pool.name: (pool.kind, pool.gpus, pool.counts) for pool in page.pools} == {
         "a100": ("primary", 32, {"owned": 26, "loading": 4, "free": 2}),
@@ -93,7 +97,7 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
         "not read yet: overrides; nothing is taken from a model until they are",
         "silent: nodes; nothing is taken from a model while they are",
         "spot-2 goes 03:13:40: llama-70b 1, sdxl 4",
-        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink at 03:14:40",
+        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink, not before 03:14:40",
         "the policy file is not good, the last good one stays in force: policy.yaml:3 bad (and 1 more)",
     ]
 
@@ -348,4 +352,7 @@ def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
         GpuTiles.of(snapshot, loans, seat({}, snapshot)).draw(node, snapshot.pools[0].name)
         for node in snapshot.pools[0].nodes
     )
-    assert on_loan(snapshot, loans)["b"] == drawn.count("+") == 1
+    assert on_loan(snapshot, loans).replicas["b"] == drawn.count("+") == 1
+    assert on_loan(snapshot, loans).unowned["b"] == 0
+    nobodys = tuple(replace(loan, owner=None) for loan in loans)
+    assert on_loan(snapshot, nobodys).unowned["b"] == 1

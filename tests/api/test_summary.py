@@ -98,7 +98,7 @@ def test_who_is_short_says_so_with_its_instant() -> None:
     page = the_model_page()
     assert page.summary.startswith("has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5")
     assert page.summary.endswith(": short of 1 replica since 03:11:40")
-    assert "qwen-32b may shrink to 2 at 03:14:40 (guard step)" in page.changes_when
+    assert "qwen-32b may shrink to 2, not before 03:14:40 (guard step)" in page.changes_when
     assert any(each.startswith("spot-2 goes 03:13:40") for each in page.changes_when)
 
 

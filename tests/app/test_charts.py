@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, STEPS, Figures
-from rebalancer.app.charts import POINTS, Charts
+from rebalancer.api.ports.day import FIGURES, FINE_SECONDS, STEP_SECONDS, STEPS, Figures
+from rebalancer.app.charts import NAN, POINTS, Charts
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import PoolView
@@ -15,6 +15,7 @@ from rebalancer.domain.readings import Reading
 from rebalancer.domain.snapshot import ModelView
 from tests.builders import NOW, a_load, a_model, a_model_view, a_node, a_policy, a_snapshot, a_target
 from tests.cli.scene import decided
+from tests.planning.outlooks import an_outlook
 
 POLICY = a_policy()
 BEGIN = NOW - NOW % STEP_SECONDS
@@ -41,7 +42,7 @@ def ready(charts: Charts, minute: int, steps: int, stride: int = 1, *, most: boo
     return [float(each) for each in np.nan_to_num(found, nan=-1.0)]
 
 
-def test_a_minute_shows_its_last_cycle_and_a_minute_without_one_is_unknown() -> None:
+def test_replicas_of_a_minute_are_those_of_its_last_cycle_and_a_minute_without_one_is_unknown() -> None:
     charts = Charts()
     for minute, count in ((0, 1), (0.5, 2), (1, 3), (4, 4)):
         note(charts, BEGIN + 60.0 * minute, b(1, count))
@@ -75,6 +76,36 @@ def test_work_and_latency_are_as_seen_and_an_old_latency_is_unknown() -> None:
     assert np.isnan([figure(charts, "latency_seconds", later), figure(charts, "demand", later)]).all()
 
 
+def seen(charts: Charts, second: float, work: float, latency: float | None, policy: Policy) -> None:
+    """A cycle `second` seconds after the start of a model of which a request is 0.5 replica-seconds."""
+    at = BEGIN + second
+    told = {} if latency is None else {"latency": Reading(latency, at, 1.0)}
+    outlook = an_outlook({1: 40.0, 2: 20.0}, 2)
+    load = a_load(readings=told, work=work, outlook=replace(outlook, work_of_one=0.5))
+    note(charts, at, b(2, 2), policy=policy, loads=(load,))
+
+
+def test_work_and_late_requests_of_a_minute_are_its_mean_and_latency_its_highest() -> None:
+    charts, policy = Charts(), a_policy(a_model(slo={"latency_seconds": 2.0}))
+    for second, work, latency in ((0, 3.0, 1.0), (20, 4.0, 9.0), (40, 2.0, 0.5), (50, 1.0, None)):
+        seen(charts, second, work, latency, policy)
+    figures = [figure(charts, name) for name in ("work", "latency_seconds", "late_per_minute")]
+    # with 4 replicas of work 480 requests of 0.5 s come a minute, late in one cycle of four
+    assert figures == pytest.approx([2.5, 9.0, 120.0])
+    seen(charts, 60, 1.0, 1.0, policy)
+    assert figure(charts, "late_per_minute", BEGIN + 60.0) == 0.0
+
+
+def test_the_last_hour_has_each_ten_seconds_with_the_share_of_cycles_over_the_slo() -> None:
+    charts, policy = Charts(), a_policy(a_model(slo={"latency_seconds": 2.0}))
+    for second, work, latency in ((0, 3.0, 1.0), (5, 4.0, 9.0), (10, 2.0, None)):
+        seen(charts, second, work, latency, policy)
+    rows = charts.day().fine_window("b", int(BEGIN // FINE_SECONDS) - 1, 3)
+    assert np.isnan(rows[0]).all()
+    assert rows[1].tolist() == pytest.approx([3.5, 2.0, 0.5])
+    assert rows[2].tolist() == pytest.approx([2.0, 2.0, NAN], nan_ok=True)
+
+
 def test_gpus_are_those_under_pods_on_the_pools_own_nodes() -> None:
     charts = Charts()
     node, view = a_node("n1", gpus=8), a_target("b", 3, gpus_per_pod=2)
@@ -100,7 +131,7 @@ def test_who_left_the_policy_is_known_for_a_day() -> None:
     assert "b" not in charts.day().models
 
 
-def test_a_models_day_takes_35_kilobytes_and_6_for_each_pool() -> None:
+def test_a_models_day_takes_47_kilobytes_and_6_for_each_pool() -> None:
     models = [decided(f"m{n}", 1, 1, 1, 0, 0, 0, why="") for n in range(200)]
     views = tuple(a_model_view(f"m{n}", a_target(f"m{n}")) for n in range(200))
     policy = a_policy(*(a_model(f"m{n}") for n in range(200)))
@@ -109,7 +140,7 @@ def test_a_models_day_takes_35_kilobytes_and_6_for_each_pool() -> None:
     note(charts, BEGIN, *models, policy=policy, models=views)
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert 40_000 < size / len(models) < 42_000
+    assert 52_000 < size / len(models) < 54_500
 
 
 def test_what_was_known_before_a_start_is_joined_and_the_pause_between_is_a_gap() -> None:

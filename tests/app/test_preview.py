@@ -58,8 +58,28 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
         "now  qwen-32b 3 -> 2  passes step, fleet; floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
         "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
+        "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
     assert (seen.unmet_before, seen.unmet_after, seen.refused, seen.confirm) == (1, 0, None, None)
+
+
+def test_a_cap_says_how_many_late_requests_it_spares_whom() -> None:
+    known = a_scene()
+    late = {count: 60.0 * (8 - count) for count in range(1, 9)}  # each counts twice: its priority is 200
+    outlook = an_outlook(late, 6, known.policy.models[0], level=6.5, shifted=6.5)
+    loads = tuple(
+        replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
+    )
+    seen = preview(replace_snapshot(known, loads=loads), "cap", "qwen-32b", 2)
+    fewer = "about 30 fewer of 975 requests late in 150 s than with 6, at a level of 6.5"
+    assert seen.gains == (f"llama-70b gets 1 replica: 7 replicas of work on 7, {fewer}",)
+    assert seen.lines[-1] == f"gain {seen.gains[0]}"
+
+
+def test_a_cap_by_which_nobody_gains_says_so() -> None:
+    seen = preview(a_scene(wants=5), "cap", "llama-70b", 3)
+    assert seen.costs
+    assert seen.gains == ("nobody gets a replica more by it within two plans",)
 
 
 def test_a_cap_says_how_many_requests_it_makes_late() -> None:
@@ -72,7 +92,7 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
     seen = preview(replace_snapshot(known, loads=loads), "cap", "llama-70b", 3)
     more = "about 90 more of 975 requests late in 150 s than with 6, at a level of 6.5"
     assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
-    assert seen.lines[-1] == f"cost {seen.costs[0]}"
+    assert f"cost {seen.costs[0]}" in seen.lines
     assert (seen.unmet_before, seen.unmet_after) == (1, 4)
 
 
@@ -83,7 +103,10 @@ def test_without_an_expected_change_it_says_so() -> None:
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
     free = preview(a_scene(qwen=2, wants=5), "pin", "llama-70b", 9)
-    assert free.lines == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 0",)
+    assert free.lines == (
+        "now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 0",
+        "gain llama-70b gets 1 replica: 7 replicas of work on 7",
+    )
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
     assert full.lines == (
         (
@@ -202,6 +225,7 @@ def test_resume_shows_the_first_plan_that_would_be_written() -> None:
         "now  qwen-32b 3 -> 2  floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
         "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
+        "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
     assert (seen.confirm, seen.actor) == ("resume", "carol")
 

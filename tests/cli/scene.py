@@ -137,6 +137,7 @@ STATUS = Status(
     plan=PLAN,
     notices=SNAPSHOT.notices,
     overrides=SNAPSHOT.overrides,
+    elastic=("spot",),
 )
 
 PREVIEW = Preview(

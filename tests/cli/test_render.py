@@ -27,7 +27,7 @@ def test_status_is_as_drawn() -> None:
     assert render_status(STATUS) == drawn("""
         prod-eu  03:12:07 UTC  leader rb-0  writing  1 s ago
         a100 32 GPUs  owned 26  loading 4  free 2
-        spot 16 GPUs  lent 6  doomed 8  free 2
+        spot 16 GPUs  in use 6  doomed 8  free 2
         MODEL        DEMAND ALLOC READY LOAD DOOM FLOOR WHY
         llama-70b         7     7     5    1    1     2 short 1
         qwen-32b          2     2     3    0    0     1 step holds 1

@@ -107,7 +107,7 @@ ATTENTION = (
     ),
     AttentionItem(
         "warning",
-        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink 03:14:40",
+        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink, not before 03:14:40",
         at("03:14:40"),
         "llama-70b",
         impact="6.6 replicas of work on 6, about 140 of 900 requests late in 110 s",
@@ -175,6 +175,7 @@ def _row(model: str, numbers: tuple[int, ...], why: str, next_at: float | None, 
         workload_class=workload_class,
         namespace="serving",
         on_loan=min(ready, borrowed),
+        unowned=min(ready, borrowed),
         most=8,
     )
 
@@ -268,7 +269,7 @@ LLAMA = ModelPage(
     summary="has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5: short of 1 replica since 03:11:40",
     changes_when=(
         "1 replica more from about 03:14:11 on",
-        "qwen-32b may shrink to 2 at 03:14:40 (guard step)",
+        "qwen-32b may shrink to 2, not before 03:14:40 (guard step)",
         "its 8th replica when more than 48 requests/s arrive (44 expected now)",
     ),
     most=8,

@@ -43,18 +43,21 @@ async def test_the_dialog_shows_between_which_numbers_one_chooses(scene: SceneSe
     await expect(facts).to_have_text(re.compile(r"now 6\s+floor 2\s+most 8"))
 
 
-async def test_what_it_costs_stands_before_the_button(scene: SceneServer, opened: Opened) -> None:
+async def test_what_it_costs_and_what_others_gain_stands_before_the_button(scene: SceneServer, opened: Opened) -> None:
     cost = (
         "qwen-32b loses 1 replica: 2.4 replicas of work on 2, about 31 more of 210 requests late in 110 s than with 3"
     )
-    scene.preview = replace(PREVIEW, costs=(cost,), lines=(*PREVIEW.lines, f"cost {cost}"))
+    gain = "llama-70b gets 1 replica: 7 replicas of work on 7, about 30 fewer of 975 requests late in 150 s than with 6"
+    lines = (*PREVIEW.lines, f"cost {cost}", f"gain {gain}")
+    scene.preview = replace(PREVIEW, costs=(cost,), gains=(gain,), lines=lines)
     page = await opened(scene.url + "/console/")
     await shown(page)
     await ask_cap(page)
     await page.get_by_role("button", name="Preview").click()
     costs, apply = page.locator("dialog .costs li"), page.get_by_role("button", name="Apply")
     await expect(costs).to_have_text([cost])
-    await expect(page.locator("dialog pre")).not_to_contain_text("cost ")
+    await expect(page.locator("dialog .gains li")).to_have_text([f"For that: {gain}"])
+    await expect(page.locator("dialog pre")).not_to_contain_text(re.compile("cost |gain "))
     above, below = await costs.bounding_box(), await apply.bounding_box()
     assert above is not None
     assert below is not None

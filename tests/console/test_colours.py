@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import expect
 
 from rebalancer.api.pages.badges import HUES
@@ -93,13 +94,15 @@ async def test_text_is_legible_and_never_in_the_colour_of_a_state(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_every_state_but_the_plain_ones_has_a_mark(scene: SceneServer, opened: Opened, theme: str) -> None:
+    own, spot = scene.overview.pools
+    await scene.show(pools=(replace(own, counts={**own.counts, "lent": 2}), spot))
     page = await opened(scene.url + "/console/", color_scheme=theme)
     tiles = page.locator(".pool rb-bar")
     await expect(tiles.locator("path.state.doomed")).to_have_count(1)
-    for state in ("lent", "loading", "doomed"):
+    for state, token in (("lent", "lent"), ("in-use", "lent"), ("loading", "loading"), ("doomed", "doomed")):
         body = tiles.locator(f"path.state.{state}")
         fill = await body.evaluate("path => getComputedStyle(path).fill")
-        assert contrast(fill, TOKENS[theme][state]) == pytest.approx(1)
+        assert contrast(fill, TOKENS[theme][token]) == pytest.approx(1)
         for ground in ("page", "surface"):
             assert contrast(fill, TOKENS[theme][ground]) >= LEAST_MARK
         await expect(tiles.locator(f"path.mark.{state}")).to_have_count(1)

@@ -138,6 +138,9 @@ async def test_the_chart_as_text_has_each_change_and_unknown_as_a_question_mark(
     await expect(unknown.locator("td").nth(0)).to_have_text("?")
     await expect(rows.filter(has_text="qwen-32b → llama-70b")).to_have_count(1)
     await expect(rows.first.locator("td").nth(3)).to_have_text("5")
+    await expect(page.locator("#hours details")).to_contain_text(
+        "work and late requests are the mean of all its cycles"
+    )
     assert await rows.count() < 20  # of 360 steps those that changed something
     await page.goto(scene.url + "/console/")
     await page.get_by_text("The chart as text").click()

@@ -48,6 +48,7 @@ async def test_the_overview_reads_in_the_order_in_which_it_is_needed(scene: Scen
     await shown(page)
     await expect(page.locator("rb-tiles svg")).to_have_count(2)
     await expect(page.locator("rb-lanes svg")).to_have_count(1)
+    await expect(page.locator("rb-hours svg")).to_have_count(1)
     tree = await page.locator("body").aria_snapshot()
     found = SPAN.sub("SPAN", re.sub(r"03:12:\d\d UTC", "NOW UTC", tree)) + "\n"
     if not GOLDEN.exists():
@@ -79,7 +80,7 @@ async def test_what_happened_on_another_day_has_its_date(scene: SceneServer, ope
 
 async def test_a_models_bar_has_what_its_pool_draws_as_lent(scene: SceneServer, opened: Opened) -> None:
     # It has borrowed 2: one serves, and one still loads, which its pool draws as loading.
-    row = replace(scene.overview.models[0], ready=5, loading=1, borrowed=2, on_loan=1)
+    row = replace(scene.overview.models[0], ready=5, loading=1, borrowed=2, on_loan=1, unowned=0)
     scene.overview = replace(scene.overview, models=(row,))
     page = await opened(scene.url + "/console/")
     await shown(page)

@@ -37,7 +37,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
     clock = ScaledClock(SPEED)
     async with Sandbox(clock, build(demo_policy(), clock.now()).world) as sandbox:
         (tmp_path / "policy.yaml").write_text(POLICY_FILE.read_text())
-        for user in ("rebalancer", "me"):
+        for user in ("rebalancer", "local"):
             sandbox.kubernetes.write_kubeconfig(tmp_path / user, user)
         settings = ServiceSettings(
             cluster_name="demo",
@@ -60,7 +60,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
             environment = {
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "KUBECONFIG": str(tmp_path / "me"),
+                "KUBECONFIG": str(tmp_path / "local"),
                 "REBALANCER_SERVER": f"http://127.0.0.1:{service.servers.api_port}",
                 "COLUMNS": "120",
             }

@@ -235,6 +235,25 @@ class TestStep:
         assert moves(plan) == {}
         assert refusal_of(plan, "step", "b").until == story.snapshot.at + 200.0
 
+    def test_the_promised_instant_is_the_one_at_which_the_next_may_go(self) -> None:
+        # 3 lost of the 10 that it had: with each loss that leaves the window the base shrinks, too, so all three must.
+        story = self.a_story(held=7)
+        now = story.snapshot.at
+        losses = tuple(Loss(at=now - ago, replicas=1, counts="step") for ago in (200.0, 100.0, 50.0))
+        story.memory = Memory(models={"b": replace(story.memory.models["b"], losses=losses)})
+        promised = refusal_of(story.plan(), "step", "b").until
+        assert promised == now + 250.0
+        for _ in range(25):  # at 0 s to 240 s
+            plan = story.turn()
+            assert moves(plan) == {}
+            assert refusal_of(plan, "step", "b").until == promised
+        assert moves(story.turn()) == {"b": (7, 6)}
+
+    def test_what_this_very_plan_takes_leaves_the_window_last(self) -> None:
+        story = self.a_story()
+        plan = story.turn()
+        assert refusal_of(plan, "step", "b").until == plan.at + 300.0
+
 
 class TestFleet:
     def test_all_together_lose_at_most_a_tenth_of_what_is_above_floors_in_five_minutes(self) -> None:

@@ -2,6 +2,7 @@
 
 import aiohttp
 
+from rebalancer.api.auth.authority import Trusting
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.api.resources import RESOURCES
 
@@ -32,3 +33,13 @@ async def test_who_asks_in_protobuf_who_he_is_is_told_in_json(kubernetes: Embedd
         answer = await (await session.post(WHOAMI, data=b"k8s\x00\x00")).json()
     assert answer["kind"] == "SelfSubjectReview"
     assert answer["status"]["userInfo"]["username"] == "me"
+
+
+async def test_who_shows_no_token_is_the_one_person_that_the_services_open_api_knows(
+    kubernetes: EmbeddedKubernetes,
+) -> None:
+    async with aiohttp.ClientSession(kubernetes.url, raise_for_status=True) as session:
+        answer = await (await session.post(WHOAMI, json={})).json()
+    here = await Trusting().who("")
+    assert here is not None
+    assert answer["status"]["userInfo"]["username"] == here.user == "local"

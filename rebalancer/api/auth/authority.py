@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import RoutePermission
+from rebalancer.domain.people import LOCAL
 
 GROUP: Final = "rebalancer.io"
-LOCAL: Final = "local"
 
 
 class Principal(Struct, frozen=True):

@@ -62,6 +62,14 @@ function legend(page) {
   return h("ul", { class: "legend" }, Object.entries(page.badges).filter(([model]) => held.has(model)).map(([model, { letters, hue }]) => h("li", { key: model }, h("span", { class: `badge hue-${hue}` }, letters), " ", h("a", { class: "name", href: `/console/models/${encodeURIComponent(model)}` }, model))));
 }
 
+/** What a step is made of, and who counts as late. */
+function made(page) {
+  const own = page.models.length > 0;
+  const step = own ? "Of a minute, work and late requests are the mean of all its cycles, latency is its highest p95; need, alloc, ready and GPUs are as it ended." : "Of a minute, late requests are the mean of all its cycles, GPUs are as it ended.";
+  const longer = page.stepSeconds > 60 ? ` A step is ${page.stepSeconds / 60} minutes: of ${own ? "work, latency and late requests" : "late requests"} it shows the largest minute.` : "";
+  return `${step}${longer} Late requests are those that came while the p95 was over the SLO; where nobody tells the latency, those that the look-ahead expects while the model is short.`;
+}
+
 /** The steps that changed something, newest first. */
 function asText(page) {
   const own = page.models.flatMap(figuresOf);
@@ -69,6 +77,7 @@ function asText(page) {
   const lines = Array.from({ length: page.steps }, (_, n) => [n, columns.map(([, said]) => said(n)), marksIn(page, n).map(marked).join("; ")]);
   const told = lines.filter(([n, values, happened]) => happened || n === 0 || values.join() !== lines[n - 1][1].join()).toReversed();
   return [
+    h("p", { class: "quiet" }, made(page)),
     told.length > MOST_LINES && h("p", { class: "quiet" }, `The newest ${MOST_LINES} of ${told.length} changes.`),
     table("twin", "Steps that changed something, newest first; ? is unknown", [["From"], ...columns.map(([name]) => [name, own.length ? "number" : ""]), ["What happened"]], told.slice(0, MOST_LINES).map(([n, values, happened]) => h("tr", { key: n },
       h("th", { scope: "row" }, clock(stepAt(page, n))), values.map((value, at) => h("td", { key: at, class: own.length ? "number" : null }, value)), h("td", { key: "happened" }, happened)))),

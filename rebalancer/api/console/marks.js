@@ -1,4 +1,4 @@
-// The seven states of a GPU: a colour and a mark each, so that no meaning hangs on colour alone.
+// The states of a GPU: a colour and a mark each, so that no meaning hangs on colour alone.
 
 import { h } from "./dom.js";
 
@@ -6,17 +6,18 @@ import { h } from "./dom.js";
 export const STATES = { "?": "unknown", o: "other", x: "doomed", "/": "loading", "+": "lent", "#": "owned", ".": "free" };
 
 /** The order in which people count. */
-export const WORDS = ["owned", "lent", "loading", "doomed", "other", "unknown", "free"];
+export const WORDS = ["owned", "lent", "in use", "loading", "doomed", "other", "unknown", "free"];
 
 const WORST = "?x/o+#."; // a tile that stands for a node shows the first of these
 export const SIDE = 14;
 export const PITCH = 16;
 
-const FILLED = new Set(["owned", "lent", "loading", "doomed"]);
+const FILLED = new Set(["owned", "lent", "in use", "loading", "doomed"]);
 
 // Marks of a 14 px tile at x, y, in the page's colour on a fill, in the state's own where there is none.
 const MARKS = {
   lent: (x, y) => `M${x + 6} ${y}h8v8z`,
+  "in use": (x, y) => `M${x + 3} ${y + 6}h8v2h-8z`,
   loading: (x, y) => `M${x} ${y + 7}l7 -7M${x} ${y + 14}l14 -14M${x + 7} ${y + 14}l7 -7`,
   doomed: (x, y) => `M${x + 3} ${y + 3}l8 8m0 -8l-8 8`,
   other: (x, y) => `M${x + 5} ${y + 7}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z`,
@@ -25,6 +26,8 @@ const MARKS = {
 
 const box = (x, y, w) => (w < 2 ? `M${x} ${y}h${w}v${SIDE}h-${w}z` : `M${x} ${y}h${w}v${SIDE}h${-w}z`);
 const outline = (x, y, w) => `M${x + 0.5} ${y + 0.5}h${w - 1}v${SIDE - 1}h${1 - w}z`;
+
+const style = (word) => word.replace(" ", "-");
 
 /** Collects boxes per state, then gives one path for each state's boxes and one for their marks. */
 export class Picture {
@@ -41,8 +44,8 @@ export class Picture {
 
   paths() {
     return WORDS.filter((word) => this.#bodies[word]).map((word) => [
-      h("path", { key: word, class: `state ${word}`, d: this.#bodies[word] }),
-      this.#marks[word] && h("path", { key: `${word}-mark`, class: `mark ${word}`, d: this.#marks[word] }),
+      h("path", { key: word, class: `state ${style(word)}`, d: this.#bodies[word] }),
+      this.#marks[word] && h("path", { key: `${word}-mark`, class: `mark ${style(word)}`, d: this.#marks[word] }),
     ]);
   }
 }
@@ -54,15 +57,21 @@ export function swatch(word) {
   return h("svg", { class: "swatch", width: SIDE, height: SIDE, "aria-hidden": "true" }, picture.paths());
 }
 
+/** What a pool's GPUs do, by word: nobody owns those of an elastic pool, so none of them is lent. */
+export function countsOf({ counts, kind }) {
+  const { lent, ...others } = counts;
+  return kind === "elastic" && lent ? { ...others, "in use": lent } : counts;
+}
+
 /** `owned 26 + lent 6` as [word, number], zeros left out. */
 export const parts = (counts) => WORDS.filter((word) => counts[word]).map((word) => [word, counts[word]]);
 
 /** A node's GPUs as one character: the worst. */
 export const worst = (gpus) => [...WORST].find((each) => gpus.includes(each)) ?? "?";
 
-/** `4 owned, 4 loading`: a node's GPUs in words. */
-export function spelled(gpus) {
+/** `4 owned, 4 loading`: GPUs or nodes in words. */
+export function spelled(words) {
   const counts = {};
-  for (const each of gpus) counts[STATES[each] ?? "unknown"] = (counts[STATES[each] ?? "unknown"] ?? 0) + 1;
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
   return parts(counts).map(([word, n]) => `${n} ${word}`).join(", ");
 }

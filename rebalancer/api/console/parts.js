@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { changed, fresh, now } from "./live.js";
-import { parts, swatch } from "./marks.js";
+import { countsOf, parts, swatch } from "./marks.js";
 import { holders } from "./tiles.js";
 import { barred, cannotDecide, cannotEnd } from "./rights.js";
 import { askOverride, endOverride } from "./writes.js";
@@ -47,7 +47,7 @@ export const legend = (counts) => h("ul", { class: "legend" }, parts(counts).map
 
 /** What a pool's GPUs do: bar, numbers and, where there are some, tiles. */
 export function pool(each, tiles = true) {
-  const counts = each.counts;
+  const counts = countsOf(each);
   const total = Object.values(counts).reduce((sum, n) => sum + n, 0);
   const said = parts(counts).map(([word, n]) => `${word} ${n}`).join(", ");
   return h("li", { key: each.name, class: "pool" },
@@ -60,7 +60,7 @@ export function pool(each, tiles = true) {
 /** A pool's GPUs one by one, and whose they are. */
 export const tileMap = (name, nodes, badges = {}) => [
   h("rb-tiles", { data: { pool: name, nodes: nodes.map(({ name: node, gpus, seated }) => ({ name: node, gpus, seated })), badges } }),
-  holders(nodes, badges)];
+  holders(nodes, badges, name)];
 
 /** Refused, superseded or expired: it changes nothing. */
 const idle = (each) => each.phase && each.phase !== "InForce";
@@ -78,7 +78,7 @@ export function overrides(list, about) {
 
 /** Demand against what there is, as one small bar. */
 export function modelBar(each) {
-  const segments = [["owned", each.ready - each.onLoan], ["lent", each.onLoan], ["loading", each.loading], ["doomed", each.doomed]];
+  const segments = [["owned", each.ready - each.onLoan], ["lent", each.onLoan - each.unowned], ["in use", each.unowned], ["loading", each.loading], ["doomed", each.doomed]];
   const has = each.ready + each.loading + each.doomed;
   const said = `${each.model}: ${segments.filter(([, n]) => n).map(([word, n]) => `${word} ${n}`).join(", ") || "no replicas"}; floor ${each.floor}, demand ${known(each.demand)}`;
   return h("rb-bar", { class: "small", data: { said, segments: segments.filter(([, n]) => n), total: Math.max(1, has, each.demand ?? 0, each.floor), floor: each.floor, demand: each.demand } });

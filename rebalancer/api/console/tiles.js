@@ -17,7 +17,7 @@ const MOVES_MS = 1_400;
 const TRAIL_MS = 30_000;
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const HOLDS = new Set(["owned", "lent", "loading", "doomed"]);
+const HOLDS = new Set(["owned", "lent", "in use", "loading", "doomed"]);
 
 const box = (x, y) => `M${x + 0.5} ${y + 0.5}h${SIDE - 1}v${SIDE - 1}h${1 - SIDE}z`;
 const MARKS = {
@@ -28,10 +28,14 @@ const MARKS = {
 };
 const corner = (x, y) => `M${x + SIDE - 1} ${y + SIDE - 9}v8h-8z`;
 
-/** A node's GPUs one by one: {state, model, lender}. */
-function devices(node) {
+/** A node's GPUs one by one: {state, model, lender}. What the pool itself lends nobody owns: it is in use. */
+function devices(node, pool) {
   const seats = node.seated.flatMap(({ gpus, model, lender }) => Array.from({ length: gpus }, () => ({ model, lender })));
-  return [...node.gpus].map((each, n) => ({ state: STATES[each] ?? "unknown", model: "", lender: "", ...seats[n] }));
+  return [...node.gpus].map((each, n) => {
+    const { model = "", lender = "" } = seats[n] ?? {};
+    const state = STATES[each] ?? "unknown";
+    return lender === pool ? { state: state === "lent" ? "in use" : state, model, lender: "" } : { state, model, lender };
+  });
 }
 
 /** `4 chat, 2 chat of code loading, 2 free`: a node's GPUs in words. */
@@ -80,7 +84,7 @@ class Tiles extends Drawn {
       if (labelled) labels.push(h("text", { x, y: y + 11 }, fitted(node.name, wide(node))));
       const top = y + row - SIDE - NODE_GAP;
       const spelt = { text: "", at: [] };
-      const gpus = devices(node);
+      const gpus = devices(node, pool);
       gpus.forEach((each, n) => {
         const left = x + n * STEP;
         const whose = HOLDS.has(each.state) ? each.model : "";
@@ -160,15 +164,16 @@ const order = (style) => ["state", "tile ", "corner", "tile-mark"].findIndex((ea
 function perNode(pool, nodes, width) {
   const picture = new Picture();
   const columns = Math.max(1, Math.floor((width + 2) / PITCH));
-  nodes.forEach((node, n) => picture.add(STATES[worst(node.gpus)], (n % columns) * PITCH, Math.floor(n / columns) * PITCH));
-  const all = spelled(nodes.map((node) => worst(node.gpus)).join(""));
+  const words = nodes.map((node) => devices(node, pool)[node.gpus.indexOf(worst(node.gpus))]?.state ?? "unknown");
+  words.forEach((word, n) => picture.add(word, (n % columns) * PITCH, Math.floor(n / columns) * PITCH));
+  const all = spelled(words);
   return svg(width, Math.ceil(nodes.length / columns) * PITCH, `${pool}: nodes by their worst GPU: ${all}`, picture.paths());
 }
 
 /** Whose tiles are which, and who lent to whom: `[Ch] chat 4 [Ch◢] chat 2 lent by code`. */
-export function holders(nodes, badges) {
+export function holders(nodes, badges, pool) {
   const counts = new Map();
-  for (const each of nodes.flatMap(devices)) {
+  for (const each of nodes.flatMap((node) => devices(node, pool))) {
     if (!each.model || !HOLDS.has(each.state)) continue;
     const key = `${each.model} ${each.lender}`;
     counts.set(key, { ...each, n: (counts.get(key)?.n ?? 0) + 1 });

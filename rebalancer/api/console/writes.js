@@ -77,14 +77,15 @@ export async function askResume() {
   again();
 }
 
-/** What would come, then what it costs and whom: that is not to be read past. */
+/** What would come, then what it costs and whom, which is not to be read past, and what it brings. */
 function effects(preview) {
-  const costs = new Set(preview.costs.map((said) => `cost ${said}`));
-  const lines = preview.said.filter((said) => !costs.has(said));
+  const prices = new Set([...preview.costs.map((said) => `cost ${said}`), ...preview.gains.map((said) => `gain ${said}`)]);
+  const lines = preview.said.filter((said) => !prices.has(said));
   return h("div", { class: "preview" },
     lines.length ? h("pre", { tabindex: "0" }, lines.join("\n")) : h("p", {}, "Nothing would change."),
     preview.conflicts.map((said) => h("p", { key: said }, `Conflict: ${said}`)),
     preview.costs.length > 0 && h("ul", { class: "costs" }, preview.costs.map((said) => h("li", { key: said }, said))),
+    preview.gains.length > 0 && h("ul", { class: "gains" }, preview.gains.map((said) => h("li", { key: said }, `For that: ${said}`))),
     h("p", {}, preview.unmetBefore || preview.unmetAfter ? `Short by ${counted(preview.unmetBefore, "replica")} without it, by ${preview.unmetAfter} with it.` : "Nobody is short by it."));
 }
 

@@ -142,14 +142,14 @@ def _needs_somebody(row: Unmet, blockers: Blockers, at: float) -> bool:
 
 
 def _short(row: Unmet, blockers: Blockers) -> str:
-    """`short of 1 replica (4 GPUs): guard step ...; qwen-32b may shrink 03:14:40`."""
+    """`short of 1 replica (4 GPUs): guard step ...; qwen-32b may shrink, not before 03:14:40`."""
     gpus = blockers.gpus(row.model) * row.replicas
     size = f"short of {counted(row.replicas, 'replica')}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
     gate = blockers.gate(row.model)
     if gate is None or gate.until is None:
         return f"{size}: {row.why}"
     moves = "shrink" if gate.replicas_to < gate.replicas_from else "grow"
-    return f"{size}; {gate.subject} may {moves} at {clock(gate.until)}"
+    return f"{size}; {gate.subject} may {moves}, not before {clock(gate.until)}"
 
 
 def _foreign(plan: Plan) -> Iterator[AttentionItem]:

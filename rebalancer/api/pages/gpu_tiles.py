@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
 from rebalancer.domain.memory import Loan
@@ -68,7 +69,7 @@ def _seat(before: tuple[str, ...], node: NodeView, guests: list[tuple[float, str
 
 
 def lenders(models: Iterable[ModelView], loans: Iterable[Loan], doomed: frozenset[str]) -> dict[str, str]:
-    """Pod UID -> who lent its GPUs (the owner, or the elastic pool): the last loan is the youngest replica's."""
+    """Pod UID -> whose GPUs it has beyond its own (the pool: nobody's): the last loan is the youngest replica's."""
     by_target: dict[tuple[str, str], list[Loan]] = defaultdict(list)
     for loan in loans:
         by_target[loan.borrower, loan.pool].append(loan)
@@ -90,11 +91,23 @@ def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> di
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
 
 
-def on_loan(snapshot: Snapshot, loans: Iterable[Loan]) -> Counter[str]:
-    """Ready replicas on lent GPUs by model: those whose tiles are drawn so."""
+class BeyondOwn(NamedTuple):
+    """Ready replicas beyond their model's own GPUs, by model, and `unowned`: those of them on GPUs that nobody owns."""
+
+    replicas: Counter[str]
+    unowned: Counter[str]
+
+
+def on_loan(snapshot: Snapshot, loans: Iterable[Loan]) -> BeyondOwn:
+    """Those whose tiles are drawn so."""
     doomed = due(snapshot)
     lent = lenders(snapshot.models, loans, doomed)
-    return Counter(model.id for model, _, pod in pods_of(snapshot.models) if pod.phase == "ready" and pod.uid in lent)
+    beyond = [
+        (model.id, lent[pod.uid] == target.pool)
+        for model, target, pod in pods_of(snapshot.models)
+        if pod.phase == "ready" and pod.uid in lent
+    ]
+    return BeyondOwn(Counter(name for name, _ in beyond), Counter(name for name, unowned in beyond if unowned))
 
 
 def due(snapshot: Snapshot) -> frozenset[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from rebalancer.api.pages.badges import Badge, badges_of
-from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, Day, Figures
+from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, STEPS, Day, Figures
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.api.text.printed import printed
 from rebalancer.domain.instant import Instant
@@ -51,9 +51,11 @@ class PoolHistory(Struct, frozen=True):
 class ModelHistory(Struct, frozen=True):
     """One model by step. `work`, `demand`, `allocation`, `ready`: in replicas; `latency_seconds`: p95.
 
-    `slo_seconds`: of the policy in force, None without one. `late_per_minute`: requests that were late a minute, as the
-    look-ahead reckons while the latency is over its SLO or the model is short; 0 else. Of several minutes in a step the
-    largest work, latency and lateness count.
+    Of a minute `work` and `late_per_minute` are the mean of all its cycles, `latency_seconds` is the highest, and the
+    others are those of its last cycle. Of four minutes in a step the largest work, latency and lateness count, and the
+    last of the others. `late_per_minute`: requests that came while the p95 was over the SLO, a minute; where nobody
+    tells the latency, those that the look-ahead expects while the model is short. `slo_seconds`: of the policy in
+    force, None without one.
     """
 
     model: str
@@ -92,7 +94,10 @@ class _Window:
         self.day = day
         self.stride = STRIDES[hours]
         self.steps = int(hours) * 60 // self.stride
-        self.first = (int(now // STEP_SECONDS) // self.stride - self.steps + 1) * self.stride  # steps stand still
+        last = int(now // STEP_SECONDS)
+        if day.minutes[last % STEPS] != last:
+            last -= 1  # it has just begun: no cycle has told of it yet
+        self.first = (last // self.stride - self.steps + 1) * self.stride  # steps stand still
 
     @property
     def first_at(self) -> float:

@@ -1,12 +1,13 @@
 """The models table: one row per model, searched, sorted and paged here so that no reader gets a thousand rows."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from rebalancer.api.pages.blockers import Blockers
+from rebalancer.api.pages.gpu_tiles import BeyondOwn
 from rebalancer.api.pages.values import ModelRow, PageNumber
 from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import ModelDecision, Plan
@@ -68,9 +69,9 @@ class ModelsQuery(Struct, frozen=True):
 
 
 def models_table(
-    plan: Plan, policy: Policy, blockers: Blockers, query: ModelsQuery, on_loan: Mapping[str, int]
+    plan: Plan, policy: Policy, blockers: Blockers, query: ModelsQuery, on_loan: BeyondOwn
 ) -> tuple[tuple[ModelRow, ...], int]:
-    """(rows of the page asked for, how many rows match). `on_loan`: Ready replicas on lent GPUs by model."""
+    """(rows of the page asked for, how many rows match). `on_loan`: as in `gpu_tiles`."""
     models = {model.id: model for model in policy.models}
     entries = [_entry(decision, models.get(decision.model), blockers) for decision in plan.models]
     matching = _sorted([each for each in entries if _matches(each, query)], query.sort)
@@ -104,7 +105,7 @@ def _sorted(entries: Iterable[_Entry], sort: str) -> list[_Entry]:
     return sorted(entries, key=_Entry.trouble)
 
 
-def _row(entry: _Entry, blockers: Blockers, on_loan: Mapping[str, int]) -> ModelRow:
+def _row(entry: _Entry, blockers: Blockers, on_loan: BeyondOwn) -> ModelRow:
     decision, model = entry.decision, entry.model
     return ModelRow(
         model=printable(decision.model),
@@ -122,7 +123,8 @@ def _row(entry: _Entry, blockers: Blockers, on_loan: Mapping[str, int]) -> Model
         next_at=blockers.next_at(decision.model),
         workload_class=model.workload_class if model else "",
         namespace=model.namespace if model else "",
-        on_loan=on_loan.get(decision.model, 0),
+        on_loan=on_loan.replicas[decision.model],
+        unowned=on_loan.unowned[decision.model],
         headroom=decision.headroom,
         most=model.max_replicas if model else None,
     )

@@ -1,11 +1,12 @@
-"""Would more GPUs help a model, and which: now by its outlook, in the last hour by playing its minutes again. Pure."""
+"""Would more GPUs help a model, and which: now by its outlook, in the last hour by playing it again. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from rebalancer.api.ports.day import FIGURES, STEP_SECONDS, Day
+from rebalancer.api.ports.day import FIGURES, FINE_SECONDS, STEP_SECONDS, Day, Figures
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.explain import expected_at
 from rebalancer.api.text.printed import printed
@@ -24,9 +25,10 @@ from rebalancer.state.outlooks import PATIENCE_SECONDS, WAIT_SECONDS
 REPLICAS = (1, 2, 4)  # more than it has: what is asked about
 HOUR = 60  # minutes
 LEAST_MINUTES = 5  # of the last hour: of fewer nothing is said
+FINE_STEPS = STEP_SECONDS // FINE_SECONDS  # in a minute
 FOR_WANT_OF_GPUS = frozenset({"budget", "fit"})  # constraints that more GPUs lift
 LATE_SHARE = 0.01  # of the requests: with fewer of them late nobody is called, and no GPU is worth its price
-WORK, READY = FIGURES.index("work"), FIGURES.index("ready")
+LATE = FIGURES.index("late_per_minute")
 
 
 class WithMore(Struct, frozen=True):
@@ -35,7 +37,7 @@ class WithMore(Struct, frozen=True):
     gpus: GPUs more; 0: as it is.
     replicas: replicas that they carry, as far as the policy's maxReplicas lets it have them.
     late_soon: requests that will be late until the horizon, of those that come until then.
-    late_last_hour: requests that were late in the last hour, or what is known of it, by its minutes played again.
+    late_last_hour: requests that are late when the last hour, or what is known of it, is played again.
     """
 
     gpus: int
@@ -56,7 +58,8 @@ class PoolFit(Struct, frozen=True):
 class MoreGpus(Struct, frozen=True):
     """The answer for one model. `helps`: None where nobody can tell; `lines`: as `rebalancer more-gpus` prints it.
 
-    `why`: one sentence; `horizon_seconds`: how far `late_soon` looks, None without an outlook.
+    `why`: one sentence; `horizon_seconds`: how far `late_soon` looks, None without an outlook. `late_last_hour`:
+    requests that were late in the last hour, as the console draws them; None where nobody knows.
     """
 
     at: Instant
@@ -67,6 +70,7 @@ class MoreGpus(Struct, frozen=True):
     with_more: tuple[WithMore, ...] = ()
     pools: tuple[PoolFit, ...] = ()
     lines: tuple[str, ...] = ()
+    late_last_hour: float | None = None
 
 
 def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision, day: Day) -> MoreGpus:
@@ -75,58 +79,58 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     load = next((each for each in data.snapshot.loads if each.model == model.id), None)
     outlook = None if load is None or load.outlook is None or load.outlook.deferred else load.outlook
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
-    hour = _last_hour(day, model, data.status.at)
-    rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[0]).sum())
+    minute = int(data.status.at // STEP_SECONDS) - HOUR
+    hour = day.fine_window(model.id, minute * FINE_STEPS, HOUR * FINE_STEPS)
+    rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS
     helps, why = _verdict(model, decision, lacks, view, rows, outlook)
     pools = tuple(_fit(model, pool, view, data.snapshot.pools) for pool in data.policy.pools)
-    horizon = None if outlook is None else outlook.horizon_seconds
-    answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools)
+    horizon, late = None if outlook is None else outlook.horizon_seconds, _late(day, model, minute)
+    answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools, late_last_hour=late)
     lines = _lines(answer, outlook, minutes, short=lacks is not None)
-    return printed(MoreGpus(answer.at, answer.model, helps, why, horizon, rows, pools, tuple(lines)))
+    return printed(replace(answer, lines=tuple(lines)))
 
 
 # --- how much
 
 
-def _rows(
-    model: Model, decision: ModelDecision, outlook: Outlook | None, minutes: "tuple[np.ndarray, np.ndarray]"
-) -> Iterator[WithMore]:
+def _rows(model: Model, decision: ModelDecision, outlook: Outlook | None, hour: Figures) -> Iterator[WithMore]:
     has, most = decision.ready + decision.loading, model.max_replicas
     for more in (0, *REPLICAS):
         can = min(more, max(0, most - has))
         soon = None if outlook is None or outlook.by_minute else outlook.late_with(has + can, model.priority)
-        yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, minutes, more))
+        yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, hour, more))
 
 
-def _last_hour(day: Day, model: Model, at: float) -> "tuple[np.ndarray, np.ndarray]":
-    """Work and Ready replicas by minute, NaN where nobody knows them."""
+def _late(day: Day, model: Model, minute: int) -> float | None:
+    """Requests that were late in the hour from `minute` on; None where nothing of it is known."""
     ring = day.models.get(model.id)
-    if ring is None:
-        return np.empty(0), np.empty(0)
-    first = int(at // STEP_SECONDS) - HOUR
-    work, ready = (day.window(ring[:, figure], first, HOUR) for figure in (WORK, READY))
-    return work, ready
+    late = np.empty(0) if ring is None else day.window(ring[:, LATE], minute, HOUR)
+    return float(np.nansum(late)) if np.isfinite(late).any() else None
 
 
-def _played(model: Model, outlook: Outlook | None, minutes: "tuple[np.ndarray, np.ndarray]", more: int) -> float | None:
-    """Late requests of the last hour with `more` replicas in each minute; None where too little of it is known.
+def _played(model: Model, outlook: Outlook | None, hour: Figures, more: int) -> float | None:
+    """Late requests of `hour` with `more` replicas at any time; None where too little of it is known.
 
-    A model's work is a backlog that its Ready replicas wear away, evenly within a minute; who waits longer than the SLO
-    is late, and who would wait beyond `PATIENCE_SECONDS` gives up. Bursts shorter than a minute are not seen.
+    A model's work is a backlog that its Ready replicas wear away, evenly within ten seconds; who waits longer than the
+    SLO is late, and who would wait beyond `PATIENCE_SECONDS` gives up. Where the p95 was within the SLO all the while,
+    no backlog was longer than the SLO: replicas carry a little more than they are reckoned with, and a model that is
+    just full would be late for minutes in which nobody was.
     """
-    work, ready = minutes
-    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(work).sum() < LEAST_MINUTES:
+    least = LEAST_MINUTES * FINE_STEPS
+    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(hour[:, 0]).sum() < least:
         return None
     may_wait = WAIT_SECONDS[model.workload_class] if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0
-    for came, serving in zip(work, ready, strict=True):
+    for came, serving, over in hour.tolist():
         if not (np.isfinite(came) and np.isfinite(serving)):
             backlog = 0.0
             continue
-        serves = max(float(serving), min(float(serving) + more, float(model.max_replicas)))
-        then = min(max(0.0, backlog + (float(came) - serves) * STEP_SECONDS), serves * PATIENCE_SECONDS)
+        serves = max(serving, min(serving + more, float(model.max_replicas)))
+        patience = may_wait if over == 0.0 else PATIENCE_SECONDS
+        backlog = min(backlog, serves * patience)
+        then = min(max(0.0, backlog + (came - serves) * FINE_SECONDS), serves * patience)
         share = _beyond(backlog, then, serves * may_wait) if serves else 1.0
-        late += share * float(came) * STEP_SECONDS / outlook.work_of_one
+        late += share * came * FINE_SECONDS / outlook.work_of_one
         backlog = then
     return late
 
@@ -247,7 +251,9 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
     hour = [(row.gpus, row.late_last_hour) for row in answer.with_more if row.late_last_hour is not None]
     if hour:
         known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
-        yield f"{'hour':<6} late in the last hour{known}, played again: {_each(hour)}"
+        late = answer.late_last_hour
+        was = "late in the last hour" if late is None else f"{_many(late)} were late in the last hour"
+        yield f"{'hour':<6} {was}{known}{',' if late is None else ';'} played again: {_each(hour)}"
     for fit in answer.pools:
         price = "no price known (pricePerGpuHour)" if fit.usd_per_gpu_hour is None else f"{fit.usd_per_gpu_hour:g} USD"
         per = "" if fit.usd_per_gpu_hour is None else " a GPU-hour"
@@ -258,6 +264,10 @@ def _each(late: Sequence[tuple[int, float]]) -> str:
     """`140 as it is, 60 with 2 GPUs more, 12 with 4`."""
     parts: list[str] = []
     for gpus, number in late:
-        many = "none" if figure(number) == "0" else figure(number)
-        parts.append(f"{many} as it is" if not gpus else f"{many} with {gpus}{' GPUs more' if len(parts) == 1 else ''}")
+        more = f"with {gpus}{'' if parts[1:] else ' GPUs more'}"
+        parts.append(f"{_many(number)} {more if gpus else 'as it is'}")
     return ", ".join(parts)
+
+
+def _many(requests: float) -> str:
+    return "none" if figure(requests) == "0" else figure(requests)

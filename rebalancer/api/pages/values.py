@@ -95,7 +95,8 @@ class PoolRow(Struct, frozen=True):
 class ModelRow(Struct, frozen=True):
     """One line of the models table; `next_at`: when the thing it waits for comes by itself.
 
-    `on_loan`: Ready replicas on lent GPUs, as pools draw them. `headroom`: replicas that it would use, though in time.
+    `on_loan`: Ready replicas beyond its own GPUs, as pools draw them, `unowned` of them on GPUs that nobody owns.
+    `headroom`: replicas that it would use, though in time.
     `most`: the policy's maxReplicas, None where the policy has no such model any more.
     """
 
@@ -117,6 +118,7 @@ class ModelRow(Struct, frozen=True):
     on_loan: int = 0
     headroom: int = 0
     most: int | None = None
+    unowned: int = 0
 
 
 class Overview(Struct, frozen=True):
@@ -167,9 +169,9 @@ class SignalRow(Struct, frozen=True):
 
 
 class ReplicaRow(Struct, frozen=True):
-    """One pod. `state`: pending, loading, ready, doomed, terminating; `lender`: who lent its GPUs, "" when its own.
+    """One pod. `state`: pending, loading, ready, doomed, terminating; `lender`: whose GPUs it has, "" when its own.
 
-    On an elastic pool, which nobody owns, the lender is the pool. `requests`: in flight, None where samples do not
+    Of GPUs that nobody owns, as an elastic pool's, it is the pool. `requests`: in flight, None where samples do not
     come per pod.
     """
 
@@ -240,7 +242,7 @@ class NodeRow(Struct, frozen=True):
 
 
 class LoanRow(Struct, frozen=True):
-    """One replica of `borrower` on somebody else's GPUs; `lender` as in ReplicaRow."""
+    """One replica of `borrower` beyond its own GPUs; `lender` as in ReplicaRow."""
 
     borrower: str
     lender: str

@@ -52,7 +52,8 @@ class Preview(Struct, frozen=True):
 
     `conflicts`: overrides it would supersede or that outrank it; `refused`: why it would be refused (None: no).
     `unmet_before`, `unmet_after`: replicas that all models together are short of. `lines`: what the CLI prints.
-    `costs`: who has fewer replicas by it, and how late that makes them, a sentence each; `lines` have them too.
+    `costs`: who has fewer replicas by it, and how late that makes them, a sentence each; `gains`: who has more, and
+    what that spares; `lines` have them too.
     """
 
     preview: str
@@ -68,6 +69,7 @@ class Preview(Struct, frozen=True):
     unmet_after: int = 0
     lines: tuple[str, ...] = field(default=(), name="said")
     costs: tuple[str, ...] = ()
+    gains: tuple[str, ...] = ()
 
 
 class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ class Status(Struct, frozen=True):
     that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
     `unknown_signs`: taints and conditions on nodes that look like notices and that no table knows, as `taint KEY` or
     `condition TYPE`, with the number of nodes that carry each. `off`: parts that this service does not have, each with
-    the reason as a sentence; none where there is a Kafka.
+    the reason as a sentence; none where there is a Kafka. `elastic`: the policy's pools that nobody owns.
     """
 
     cluster: str
@@ -49,6 +49,7 @@ class Status(Struct, frozen=True):
     policy_refused: tuple[str, ...] = ()
     unknown_signs: dict[str, int] = {}
     off: dict[str, str] = {}
+    elastic: tuple[str, ...] = ()
 
 
 class ProbePort(Protocol):

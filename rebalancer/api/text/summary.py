@@ -98,7 +98,7 @@ def _dated(
         if refusal.until is not None and refusal.replicas_from != refusal.replicas_to:
             moves = "shrink" if refusal.replicas_to < refusal.replicas_from else "grow"
             until = when(refusal.until, snapshot.at)
-            yield f"{refusal.subject} may {moves} to {refusal.replicas_to} at {until} (guard {refusal.guard})"
+            yield f"{refusal.subject} may {moves} to {refusal.replicas_to}, not before {until} (guard {refusal.guard})"
     on = Counter(node for target in view.targets for pod in target.pods for node in {*pod.nodes})
     for notice in snapshot.notices:
         if on[notice.node]:

@@ -28,8 +28,9 @@ def command(
 ) -> int:
     """Say whether more GPUs would help a model, and of which pool: for now, and for the last hour.
 
-    Now by what its outlook says of 1, 2 and 4 replicas more; the last hour by playing its minutes again with them. When
-    the answer is no, it says what binds instead: maxReplicas, a guard, a person, or the time that a start takes.
+    Now by what its outlook says of 1, 2 and 4 replicas more; the last hour by playing it again with them, beside what
+    was late in it. When the answer is no, it says what binds instead: maxReplicas, a guard, a person, or the time that
+    a start takes.
     """
     from urllib.parse import quote
 

@@ -26,7 +26,7 @@ def render_status(status: Status, *, wide: bool = False) -> str:
     if status.plan is None:
         lines.append("Reading state: nothing is decided yet")
     else:
-        lines += columns([_pool(pool) for pool in status.plan.pools], "<<")
+        lines += columns([_pool(pool, pool.pool in status.elastic) for pool in status.plan.pools], "<<")
         row, header, align = (_wide_model, WIDE_HEADER, "<>>>>>>>>>><") if wide else (_model, HEADER, "<>>>>>><")
         lines += columns([header, *(row(model) for model in _trouble_first(status.plan))], align)
         lines += _schedules(status.plan) if wide else []
@@ -101,10 +101,10 @@ def _refused(plan: Plan | None) -> list[str]:
     return sentences if more <= 0 else [*sentences[:MOST_REFUSED], f"And {counted(more, 'more target')} of others."]
 
 
-def _pool(pool: PoolDecision) -> tuple[str, str]:
+def _pool(pool: PoolDecision, unowned: bool) -> tuple[str, str]:
     parts = {
         "owned": pool.owned,
-        "lent": pool.lent,
+        "in use" if unowned else "lent": pool.lent,
         "loading": pool.loading,
         "doomed": pool.doomed,
         "other": pool.foreign,

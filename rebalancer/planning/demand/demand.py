@@ -154,7 +154,7 @@ def foreseen(of: Stance, outlook: Outlook, ballot: Ballot) -> tuple[Demand, Mode
     seen = crossed(outlook, of.work, memory.owed, surge=of.surges)
     due = owed(memory.owed, seen.of(own), min(own, ballot.need or 0), of.cooldown_seconds, of.now)
     need = need_of(level)
-    words = f"a level of {work_of(level)} needs {min(need, model.max_replicas)}, with room for bursts"
+    words = f"its expected level, {work_of(level)}, needs {min(need, model.max_replicas)}, with room for bursts"
     if due.replicas > need:
         words += f"; its work or its votes claim {due.replicas} of the {own} that it owns"
     need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))

@@ -66,7 +66,7 @@ def _stages(
 ) -> tuple[Step, ...]:
     """The steps that depend neither on the instant nor on other models: demand, worth and share."""
     shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
-    return (_work(*measured), _demand(measured[0], *needs), *shared, *_placed(*came))
+    return (_work(*measured, surge=needs[0].surge), _demand(measured[0], *needs), *shared, *_placed(*came))
 
 
 def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
@@ -113,11 +113,16 @@ def _value(vote: Vote) -> str:
     return f"{figure(vote.value)}{_UNITS.get(vote.signal, '')}"
 
 
-def _work(work: Work, carries: Carries | None, late: int) -> Step:
-    """The step of offered work: its source, why not a better one, its lag, and what a replica carries."""
+def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Step:
+    """The step of offered work: its source, why not a better one, its lag, and what a replica carries.
+
+    In a surge with the mean over the short window first, of which all other sentences speak then.
+    """
     text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
+        if surge and work.short is not None:
+            known = f"{work_of(work.short)} just now, as it is in surge; {known}"
         why = f" ({work.why_not_better})" if work.why_not_better else ""
         text = f"{known}, by {work.source} every {figure(work.resolution_seconds)} s{why}"
     numbers: dict[str, float | int | str | None] = {

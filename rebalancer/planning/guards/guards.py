@@ -240,14 +240,7 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
         )
     if lost + 1 <= limit:
         return None
-    counts = "shift" if guard == "shift" else "step"
-    inside = [
-        loss.at
-        for model in losers
-        for loss in model.memory.losses
-        if loss.counts == counts and release.scene.now - loss.at < rule.window_seconds
-    ]
-    until = min(inside) + rule.window_seconds if inside else None
+    until = _passes_at(release, guard, rule, lost, base, losers)
     need = release.model.need_now
     return release.refuse(
         guard,
@@ -260,6 +253,27 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
         window_seconds=rule.window_seconds,
         need=need,
     )
+
+
+def _passes_at(  # noqa: PLR0913  # as above
+    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelShare]
+) -> float:
+    """When so many losses have left the window that one more may go; what leaves it no longer counts as base either.
+
+    Losses that this plan books leave it last, a whole window from now.
+    """
+    counts = "shift" if guard == "shift" else "step"
+    inside = [
+        loss
+        for model in losers
+        for loss in model.memory.losses
+        if loss.counts == counts and release.scene.now - loss.at < rule.window_seconds
+    ]
+    for loss in sorted(inside, key=lambda each: each.at):
+        lost, base = lost - loss.replicas, base - loss.replicas
+        if lost + 1 <= max(release.together, math.floor(rule.share * base + 1e-9)):
+            return loss.at + rule.window_seconds
+    return release.scene.now + rule.window_seconds
 
 
 GUARDS: dict[str, Callable[[Release], Refusal | None]] = {

@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
+from rebalancer.domain.people import LOCAL
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api.audit import VERBS, AuditEntry
 from rebalancer.sandbox.api.faults import ApiFaults, Fault
@@ -107,7 +108,7 @@ class EmbeddedKubernetes:
     def kubeconfig(self, user: str = "admin") -> Obj:
         """A kubeconfig for that user, as a dict.
 
-        The audit trail will name the user, except for kubectl: it sends no token without TLS, and is `anonymous`.
+        The audit trail will name the user, except for kubectl: it sends no token without TLS, and is `local`.
         """
         return {
             "apiVersion": "v1",
@@ -212,10 +213,10 @@ class EmbeddedKubernetes:
 
 
 def _user(request: web.Request) -> str:
-    """The user a bearer token stands for. Raises ApiError 401 for a foreign token; no token is `anonymous`."""
+    """The user a bearer token stands for. Raises ApiError 401 for a foreign token; no token is `local`."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if not scheme:
-        return "anonymous"
+        return LOCAL
     if scheme != "Bearer" or not token.startswith(TOKEN_PREFIX):
         raise StatusError(401, "Unauthorized")
     return token.removeprefix(TOKEN_PREFIX)

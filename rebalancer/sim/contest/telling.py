@@ -35,15 +35,15 @@ class OutcomeDifference(Struct, frozen=True):
         points = 100 * self.violation
         if self.low is None or self.high is None:
             return (
-                f"{self.second} violates {points:+.2f} points against {self.first}; the trace is too short to say"
+                f"{self.second} violates {points:+z.2f} points against {self.first}; the trace is too short to say"
                 " whether that counts: it takes two pieces of 10 minutes"
             )
-        between = f"95 % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        between = f"95 % interval {100 * self.low:+z.2f} to {100 * self.high:+z.2f}"
         if self.counts:
             more = "more" if points > 0 else "less"
             return f"{self.second} violates {abs(points):.2f} points {more} than {self.first} ({between}): this counts"
         return (
-            f"{self.second} violates {points:+.2f} points against {self.first} ({between}):"
+            f"{self.second} violates {points:+z.2f} points against {self.first} ({between}):"
             " this does not count, it may be chance"
         )
 
@@ -88,7 +88,7 @@ def rows(outcomes: Sequence[RunOutcome], *, wide: bool = False) -> list[list[str
     A change says whether it is better or worse; GPU-hours, loans and starts are neither by themselves.
     """
     table = [["", *(each.name for each in outcomes), *(["change"] if len(outcomes) == 2 else [])]]  # noqa: PLR2004  two have a difference
-    points, count, more = _judged(_points), "{:+,.0f}".format, _judged("{:+,.0f}".format)
+    points, count, more = _judged(_points), "{:+z,.0f}".format, _judged("{:+z,.0f}".format)
     table.append(_row("violation", [each.violation for each in outcomes], _percent, points))
     table += _parts(outcomes, lambda each: each.violation, _percent, points)
     table.append(_row("late minutes", [each.late_minutes for each in outcomes], _percent, points))
@@ -123,7 +123,7 @@ def _judged(form: Said) -> Said:
 
 def _costs(outcomes: Sequence[RunOutcome]) -> list[list[str]]:
     """Owned GPUs cost the same whoever uses them; rented ones, where there are any, while they are held."""
-    form = _judged("{:+,.2f}".format)
+    form = _judged("{:+z,.2f}".format)
     if any(each.owned_usd is None or each.rented_usd is None for each in outcomes):
         return [_row("cost, USD", [each.cost_usd for each in outcomes], _usd, form)]
     table = [_row("owned GPUs, USD", [each.owned_usd for each in outcomes], _usd, form)]
@@ -160,7 +160,7 @@ def _percent(share: float) -> str:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:+.2f}"
+    return f"{100 * share:+z.2f}"
 
 
 def _hours(value: float) -> str:
@@ -168,7 +168,7 @@ def _hours(value: float) -> str:
 
 
 def _more_hours(value: float) -> str:
-    return f"{value:+,.1f}"
+    return f"{value:+z,.1f}"
 
 
 def _usd(value: float) -> str:

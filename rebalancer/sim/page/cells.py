@@ -29,7 +29,7 @@ def told_peer(each: Against, case: CasePage) -> str:
 
 def difference(each: Against, case: CasePage) -> str:
     """In points of a violation, or of lost utility; a star where it counts."""
-    times, form = (1, "{:+.3f}") if case.by_utility else (100, "{:+.2f}")
+    times, form = (1, "{:+z.3f}") if case.by_utility else (100, "{:+z.2f}")
     points = form.format(times * each.difference)
     if each.low is None or each.high is None:
         return points

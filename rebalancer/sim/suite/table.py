@@ -130,7 +130,7 @@ def _against(ours: Sequence[tuple[Row, Played]], peer: Sequence[tuple[Row, Playe
     over = paired_interval(np.stack([a[seed] for seed in seeds]), np.stack([b[seed] for seed in seeds]), INTERVAL_SEED)
     difference, low, high = (times * value for value in over)
     counts = "" if low <= 0.0 <= high else " *"
-    return f"{difference:+.2f} ({low:+.2f} to {high:+.2f}){counts}"
+    return f"{difference:+z.2f} ({low:+z.2f} to {high:+z.2f}){counts}"
 
 
 def _mean(values: Sequence[float | None], times: float, digits: int) -> str:

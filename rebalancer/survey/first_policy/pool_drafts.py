@@ -60,7 +60,7 @@ def pool_of(
 
 def _kind(pool: NodeGrouping, *, lived_in: bool) -> Reasoned[str]:
     if pool.spot and not lived_in:
-        return Reasoned("elastic", "spot: owned by nobody, lent to whoever gains most")
+        return Reasoned("elastic", "spot: owned by nobody, used by whoever gains most")
     if pool.spot:
         return Reasoned(
             "primary", f"models live on this spot pool alone; {CHOOSE}elastic, once each has a target elsewhere"

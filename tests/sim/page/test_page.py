@@ -228,3 +228,9 @@ def test_owned_gpus_cost_the_same_whoever_uses_them_and_rented_ones_while_they_a
     assert paid.bill(np.full(3600, 3)) == (16.0, 0.0)
     assert paid.bill(np.full(3600, 8)) == (16.0, 0.0)
     assert paid.bill(np.full(1800, 12)) == (8.0, 2.0)
+
+
+def test_what_rounds_to_nothing_has_no_minus() -> None:
+    assert OutcomeDifference("a", "b", -0.000004, -0.00001, 0.02, counts=False).said == (
+        "b violates +0.00 points against a (95 % interval +0.00 to +2.00): this does not count, it may be chance"
+    )

@@ -55,7 +55,8 @@ function more({ moreGpus: it, unmet }) {
   const rows = it.withMore.map((each) => row(each.gpus, h("th", { scope: "row" }, each.gpus ? `${each.gpus} GPUs more` : "as it is"), number(each.replicas), number(amount(each.lateSoon)), number(amount(each.lateLastHour))));
   return folding("more", "Would more GPUs help?", null,
     h("p", { class: "summary" }, `${{ true: "Yes", false: "No" }[it.helps] ?? "Nobody knows"}: ${it.why}`),
-    table("more", "Late requests with more GPUs", [["With"], ["Replicas more", "number"], [`Late in ${known(it.horizonSeconds)} s`, "number"], ["Late in the last hour", "number"]], rows),
+    table("more", "Late requests with more GPUs", [["With"], ["Replicas more", "number"], [`Late in ${known(it.horizonSeconds)} s`, "number"], ["Last hour played again", "number"]], rows),
+    it.lateLastHour !== null && h("p", { class: "quiet" }, `In the last hour ${amount(it.lateLastHour)} requests were late. Played again the count is near that; compare its rows with each other.`),
     h("ul", { class: "plain" }, it.pools.map((each) => h("li", { key: each.pool }, h("strong", {}, each.pool), each.fits ? ": fits, " : ": no, ", each.why, each.usdPerGpuHour ? `; ${each.usdPerGpuHour} USD a GPU-hour` : ""))));
 }
 
@@ -70,10 +71,10 @@ function signals({ signals: list, at }) {
 
 function replicas({ replicas: pods }) {
   const per = pods.some((pod) => pod.requests !== null && pod.requests !== undefined);
-  return folding("replicas", `Replicas ${pods.length}`, null, pods.length === 0 ? h("p", { class: "quiet" }, "None.") : table("replicas", "Replicas", [["Pod"], ["Node"], ["State"], ["Since", "number"], ...(per ? [["Requests", "number"]] : []), ["Lender"]], pods.map((pod) => row(pod.name,
+  return folding("replicas", `Replicas ${pods.length}`, null, pods.length === 0 ? h("p", { class: "quiet" }, "None.") : table("replicas", "Replicas", [["Pod"], ["Node"], ["State"], ["Since", "number"], ...(per ? [["Requests", "number"]] : []), ["Whose GPUs"]], pods.map((pod) => row(pod.name,
     h("th", { scope: "row", class: "name" }, pod.name),
     cell("name", pod.node ?? "no node yet", " ", toPool(pod.pool)),
-    cell("", pod.state), cell("number", clock(pod.since)), per && number(pod.requests), cell("name", pod.lender || "own")))));
+    cell("", pod.state), cell("number", clock(pod.since)), per && number(pod.requests), cell("name", pod.lender === pod.pool ? "nobody's" : pod.lender || "own")))));
 }
 
 model.title = (it) => it.decision.model;

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { happenings } from "../entries.js";
 import { filters, pick, query, search } from "../filters.js";
 import { now } from "../live.js";
+import { countsOf } from "../marks.js";
 import { cell, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toModel } from "../parts.js";
 import { clock, known } from "../words.js";
 
@@ -37,18 +38,26 @@ export const pool = (it) => {
   return [
     h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
     h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
-    legend(it.counts),
+    legend(countsOf(it)),
     it.nodes.length > 0 && tileMap(it.name, it.nodes, it.badges),
     section("nodes", "Nodes", null, table("nodes", "Nodes and who holds their GPUs", [["Node"], ["State"], ["Holds"]], it.nodes.map((node) => row(node.name,
       h("th", { scope: "row", class: "name" }, node.name), cell("", nodeState(node)), cell("", holders(node)))))),
     pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of nodes" }, page > 1 && h("a", { href: `?page=${page - 1}` }, "Previous"), ` Page ${page} of ${pages} `, page < pages && h("a", { href: `?page=${page + 1}` }, "Next")),
-    section("loans", `Loans ${it.loans.length}`, null, it.loans.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], it.loans.slice(0, 100).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
-      h("th", { scope: "row" }, toModel(loan.borrower)), cell("name", loan.lender), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is lent.")),
+    it.kind === "elastic" ? inUse(it.loans) : loans(it.loans, it.name),
     section("history", "History", null, happenings(it.happenings, 12)),
   ];
 };
 pool.title = (it) => it.name;
 pool.path = ([name]) => `/v1/pools/${encodeURIComponent(name)}${query({ page: search().page })}`;
+
+const MOST_LOANS = 100;
+
+const loans = (list, pool) => section("loans", `Loans ${list.length}`, null, list.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+  h("th", { scope: "row" }, toModel(loan.borrower)), cell("name", loan.lender === pool ? "nobody's" : loan.lender), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is lent."));
+
+/** Of a pool that nobody owns. */
+const inUse = (list) => section("loans", `In use ${list.length}`, null, list.length ? table("loans", "Replicas on GPUs that nobody owns", [["Model"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+  h("th", { scope: "row" }, toModel(loan.borrower)), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is in use."));
 
 const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.refused ? ["not counted: ", node.refused] : node.schedulable ? "ready" : "cordoned");
 

@@ -2,7 +2,7 @@ import { h } from "../dom.js";
 import { happenings } from "../entries.js";
 import { hours } from "../hours.js";
 import { now, serverNow } from "../live.js";
-import { parts, swatch } from "../marks.js";
+import { countsOf, parts, swatch } from "../marks.js";
 import { models, overrides, pool, section, toModel, toPool } from "../parts.js";
 import { clock, conditions, ms } from "../words.js";
 import { wayOut } from "../writes.js";
@@ -41,7 +41,7 @@ const linked = (each) => (each.model ? toModel(each.model, each.said) : each.poo
 
 function pools(it) {
   const counts = {};
-  for (const { counts: some } of it.pools) for (const [word, n] of Object.entries(some)) counts[word] = (counts[word] ?? 0) + n;
+  for (const each of it.pools) for (const [word, n] of Object.entries(countsOf(each))) counts[word] = (counts[word] ?? 0) + n;
   const total = it.pools.some((each) => each.gpus === null) ? "?" : it.pools.reduce((sum, each) => sum + each.gpus, 0);
   const sum = h("span", { class: "sum" }, "= ", parts(counts).map(([word, n], at) => h("span", { key: word }, at ? "+ " : "", swatch(word), ` ${word} ${n} `)));
   return section("pools", `Pools ${total}`, sum, h("ul", { class: "pools" }, it.pools.map((each) => pool(each))));
