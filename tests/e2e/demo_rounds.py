@@ -46,7 +46,7 @@ ROUND_SECONDS = sum(seconds for seconds, _, _ in ROUND)
 
 
 class Asked(NamedTuple):
-    """A surge of chat that somebody asks for in each round: how long, and how far into the round."""
+    """A surge of chat that somebody asks for in each round: how long, to its end at most, and how far into it."""
 
     seconds: float
     after: float
@@ -139,7 +139,7 @@ class Rounds:
             yield at, model, rate
         if self.asked is not None:
             yield begun + self.asked.after, "chat", None
-            yield begun + self.asked.after + self.asked.seconds, "chat", None
+            yield begun + min(self.asked.after + self.asked.seconds, ROUND_SECONDS), "chat", None
 
     async def _live(self, seconds: float) -> None:
         for _ in range(round(seconds)):
