@@ -29,6 +29,43 @@ class GoingReplica(Struct, frozen=True, omit_defaults=True):
     gone_at: Instant | None = None
 
 
+class GoingModel(Struct, frozen=True, omit_defaults=True):
+    """A model of which replicas stood on a node under notice: from when to when its users missed them.
+
+    model: id of the model.
+    stopped_at: when the last of its replicas there was first seen to serve no more, None before that.
+    replaced_at: when it had as many Ready replicas elsewhere as before, None before that.
+    dark_at: when it was first seen without any Ready replica after that, None where it always had one.
+    lit_at: when it had one again, None before that.
+    """
+
+    model: str
+    stopped_at: Instant | None = None
+    replaced_at: Instant | None = None
+    dark_at: Instant | None = None
+    lit_at: Instant | None = None
+
+    @property
+    def gap_seconds(self) -> float | None:
+        """Seconds from the end of its replicas there to their replacements, negative where those served before.
+
+        None until it has both.
+        """
+        if self.stopped_at is None or self.replaced_at is None:
+            return None
+        return self.replaced_at - self.stopped_at
+
+    @property
+    def gap(self) -> str:
+        """What its users missed, as a clause: `image had no Ready replica for 30 s`; "" where nothing or not yet."""
+        if self.dark_at is not None and self.lit_at is None:
+            return f"{self.model} has no Ready replica"
+        if self.dark_at is not None and self.lit_at is not None:
+            return f"{self.model} had no Ready replica for {self.lit_at - self.dark_at:.0f} s"
+        gap = self.gap_seconds
+        return f"{self.model} had fewer Ready replicas for {gap:.0f} s" if gap is not None and gap > 0.0 else ""
+
+
 class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     """One notice from its first word to its end. Instants of what has not happened are None.
 
@@ -47,6 +84,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     drained_at: when the last replica there was seen gone.
     over_at: when the notice stood no more: the node is gone, or it stays.
     voluntary: whether Karpenter replaces the node by its own will.
+    models: its replicas' models, by id: whose users missed them, and how long.
     """
 
     node: str
@@ -64,12 +102,14 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     drained_at: Instant | None = None
     over_at: Instant | None = None
     voluntary: bool = False
+    models: tuple[GoingModel, ...] = ()
 
     @property
     def spare_seconds(self) -> float | None:
         """Seconds between the last replica's end and the deadline, negative where that was late; None without both.
 
-        A deadline that is no later than the word of it is none that anybody could keep.
+        They tell of the node, not of its users: who serves meanwhile is in `models`. A deadline that is no later than
+        the word of it is none that anybody could keep.
         """
         if self.drained_at is None or self.kind in WITHOUT_DEADLINE or self.deadline <= self.issued_at:
             return None
@@ -108,9 +148,18 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
             steps[-1] += f" by {' and '.join(self.drained_by)}"
         spare = self.spare_seconds
         if spare is not None:
-            steps.append(f"{spare:.0f} s to spare" if spare >= 0 else f"{-spare:.0f} s after its deadline")
+            steps.append(f"{abs(spare):.0f} s {'before' if spare >= 0 else 'after'} its deadline")
+        steps += self._served()
         if self.drained_at is not None:
             requests = self.requests_at_end
             flight = "an unknown number of requests" if requests is None else counted(round(requests), "request")
             steps.append(f"{flight} in flight at the end")
         return steps
+
+    def _served(self) -> list[str]:
+        """Whether its replacements served before its replicas ended, and by how much; else whose users missed them."""
+        gaps = [model.gap for model in self.models if model.gap]
+        ahead = [-gap for model in self.models if (gap := model.gap_seconds) is not None]
+        if gaps or not ahead or len(ahead) < len(self.models):
+            return gaps
+        return [f"replacements served {min(ahead):.0f} s before its replicas ended"]

@@ -268,6 +268,8 @@ def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
     )
     return f"""
 Everything keeps running until Ctrl-C, with traffic in a loop. In a browser: {address}/console/
+Each round's line has the late requests of all sides, and who is worst off: where KEDA shares the pool chat keeps for
+good what it took in a surge. That makes fewer late in some rounds, all of them of code, which owns those GPUs.
 {clock if fast else ""}\
 In another terminal:
   cd {quote(str(here))}

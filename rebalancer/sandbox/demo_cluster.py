@@ -47,14 +47,16 @@ def demo_policy() -> Policy:
     return policy
 
 
-def build(policy: Policy, started_at: float, keda_maximum: Callable[[Model], int] | None = None) -> DemoCluster:
+def build(
+    policy: Policy, started_at: float, keda_maximum: Callable[[Model], int] | None = None, seed: int = SEED
+) -> DemoCluster:
     """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`.
 
     With `keda_maximum` each model has a ScaledObject from its floor (at least 1) up to that, all the while, and the
     spot NodePool the limit that the policy allows the service: KEDA and Karpenter alone run it.
     """
-    dials = {model: Dial(REQUESTS[model], rate, f"{SEED}/{model}") for model, rate in IDLE_RATES.items()}
-    world = World(started_at - HISTORY_SECONDS, seed=SEED)
+    dials = {model: Dial(REQUESTS[model], rate, f"{seed}/{model}") for model, rate in IDLE_RATES.items()}
+    world = World(started_at - HISTORY_SECONDS, seed=seed)
     for name in ("a100-1", "a100-2"):
         world.add_node(name, 8, {"rebalancer.io/pool": "a100"})
     limit = 2 if keda_maximum is None else next(pool.gpu_limit for pool in policy.pools if pool.name == "spot")

@@ -12,7 +12,7 @@ from rebalancer.sandbox.api.resources import DEPLOYMENTS, Target
 from rebalancer.sandbox.api.status import StatusError
 from rebalancer.sandbox.demo_cluster import IDLE_RATES
 from rebalancer.sandbox.demo_peers import SideTally
-from rebalancer.sandbox.demo_picture import sums
+from rebalancer.sandbox.demo_picture import sums, worst_off
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, DemoStage
 
 ANNOTATION = "demo.rebalancer.io/surge"
@@ -72,7 +72,7 @@ class Loop:
                 for seconds, model, rate in ROUND:
                     await self.stage.clock.sleep(seconds)
                     self._usually(model, rate)
-                self.say(f"a round, {sums(self.tally.between(begun, self.stage.clock.now()))}")
+                self.say(f"a round, {self._since(begun)}")
                 del self.tally.looks[:-1]
 
     async def _look(self) -> None:
@@ -102,4 +102,9 @@ class Loop:
         await self.stage.clock.sleep(seconds)
         self._surging.discard(model)
         self.stage.turn(model, self._usual[model])
-        self.say(f"surge of {model} over, {sums(self.tally.between(begun, self.stage.clock.now()))}")
+        self.say(f"surge of {model} over, {self._since(begun)}")
+
+    def _since(self, begun: float) -> str:
+        """Late requests of all sides, and whose most: fewer in all may be one model's alone."""
+        stretch = self.tally.between(begun, self.stage.clock.now())
+        return f"{sums(stretch)}   worst off: {', '.join(worst_off(stretch))}"

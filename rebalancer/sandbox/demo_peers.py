@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.sandbox.demo_cluster import DemoCluster, build
+from rebalancer.sandbox.demo_cluster import SEED, DemoCluster, build
 from rebalancer.world import World
 
 OURS = "rebalancer"
@@ -28,9 +28,9 @@ MAXIMUMS: Mapping[str, Callable[[Model], int]] = {
 }
 
 
-def peers(policy: Policy, started_at: float) -> dict[str, DemoCluster]:
+def peers(policy: Policy, started_at: float, seed: int = SEED) -> dict[str, DemoCluster]:
     """A cluster for each way to set KEDA up, all of them at the end of the demo's history."""
-    return {name: build(policy, started_at, maximum) for name, maximum in MAXIMUMS.items()}
+    return {name: build(policy, started_at, maximum, seed) for name, maximum in MAXIMUMS.items()}
 
 
 class Count(NamedTuple):

@@ -46,6 +46,13 @@ def sums(stretch: Stretch) -> str:
     return "late: " + "   ".join(f"{side} {total:,.0f}" for side, total in totals)
 
 
+def worst_off(stretch: Stretch) -> list[str]:
+    """The model with the highest share of late requests on each side, and that share: `code: 99%`."""
+    shares = ({model: _share(stretch, side, model) for model in _models(stretch)} for side in stretch.sides)
+    worst = ((max(each, key=each.__getitem__), max(each.values())) for each in shares)
+    return [f"{model}: {share:.0%}" for model, share in worst]
+
+
 def verdict(stretch: Stretch) -> str:
     """`1,116 late of 5,903` on a line, `61 % fewer than with KEDA, own GPUs` and the like on the next ones."""
     every = list(_models(stretch))
@@ -111,9 +118,7 @@ def _table(stretch: Stretch) -> Table:
     for what, count in ((f"all, of {came:,.0f}", stretch.late), ("of these gave up", stretch.gave_up)):
         totals = (sum(count(side, model) for model in every) for side in stretch.sides)
         table.add_row(what, *(f"{total:,.0f}" for total in totals), style="bold" if count == stretch.late else "")
-    shares = {side: {model: _share(stretch, side, model) for model in every} for side in stretch.sides}
-    worst = ((max(each, key=each.__getitem__), max(each.values())) for each in shares.values())
-    table.add_row("worst off", *(f"{model}: {share:.0%}" for model, share in worst))
+    table.add_row("worst off", *worst_off(stretch))
     return table
 
 

@@ -59,7 +59,7 @@ def test_a_node_that_is_empty_is_told_once_with_its_account_and_an_eviction_by_i
     empty, snapshot = replace(account, drained_at=NOW + 60), a_snapshot(POLICY, {"b": 2}, at=NOW + 60)
     (event,) = timeline.of_cycle(snapshot, Plan(cycle=1, at=NOW + 60, accounts=(empty,)))
     assert (event.kind, event.pool, event.text) == ("notice", "a100", str(empty))
-    assert "drained after 60.0 s by rebalancer, 60 s to spare, 2 requests in flight at the end" in event.text
+    assert "drained after 60.0 s by rebalancer, 60 s before its deadline, 2 requests in flight at the end" in event.text
     over = replace(empty, over_at=NOW + 70)
     assert timeline.of_cycle(replace(snapshot, at=NOW + 70), Plan(cycle=2, at=NOW + 70, accounts=(over,))) == []
     change = DrainChange("2-p-evict", "evict", "n1", "a100", "n1 goes in 50 s", "b", "serving", "p", "u")

@@ -4,7 +4,7 @@ import pytest
 
 from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
 from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, SideTally, Stretch, peers
-from rebalancer.sandbox.demo_picture import verdict
+from rebalancer.sandbox.demo_picture import verdict, worst_off
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
 START = 1_800_000_000.0
@@ -89,3 +89,12 @@ def test_the_verdict_says_who_was_late_less_and_who_was_not(late: tuple[float, .
     before = {side: {"chat": Count(0.0, 0.0, 0.0, 0.0)} for side in sides}
     after = {side: {"chat": Count(1000.0, count, 0.0, 0.0)} for side, count in zip(sides, late, strict=True)}
     assert verdict(Stretch([(START, before), (START + 60, after)])) == says
+
+
+def test_fewer_late_in_all_may_be_all_of_one_models() -> None:
+    before = {side: dict.fromkeys(("chat", "code"), Count(0.0, 0.0, 0.0, 0.0)) for side in (OURS, "KEDA, shared")}
+    after = {
+        OURS: {"chat": Count(1000.0, 300.0, 0.0, 0.0), "code": Count(100.0, 5.0, 0.0, 0.0)},
+        "KEDA, shared": {"chat": Count(1000.0, 0.0, 0.0, 0.0), "code": Count(100.0, 99.0, 0.0, 0.0)},
+    }
+    assert worst_off(Stretch([(START, before), (START + 60, after)])) == ["chat: 30%", "code: 99%"]

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.account import NoticeAccount
+from rebalancer.domain.account import GoingModel, NoticeAccount
 from rebalancer.domain.codec import from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
+from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 from tests.planning.test_scenarios_doomed import a_story
 
@@ -51,7 +52,8 @@ def test_from_its_first_word_to_its_end() -> None:
     assert the_account(story).over_at == heard + 93.0
     assert str(account) == (
         "a100-1 (spot-interruption): 4 replicas; acted on after 0.0 s, replaced after 50.0 s, drained after 93.0 s by"
-        " rebalancer, 27 s to spare, 4 requests in flight at the end"
+        " rebalancer, 27 s before its deadline, replacements served 43 s before its replicas ended, 4 requests in"
+        " flight at the end"
     )
 
 
@@ -141,3 +143,59 @@ def test_what_karpenter_drained_in_seconds_is_replaced_when_its_successors_are_r
     assert (account.replaced_at, account.replaced_late_at) == (heard + 50.0, heard + 50.0)
     assert "replaced after 50.0 s" in str(account)
     assert story.plan().accounts == ()
+
+
+def test_a_model_without_any_ready_replica_says_how_long_however_early_the_node_was_empty() -> None:
+    story = a_story()
+    story.notice("a100-1", 120.0, karpenter=True)
+    heard = story.snapshot.at
+    story.write(story.plan())
+    story.wait(4.0)
+    story.lose("a100-1")
+    story.snapshot = replace(story.snapshot, notices=())
+    assert "116 s before its deadline, b has no Ready replica, " in str(story.plan().accounts[0])
+    story.kubernetes()
+    story.wait(30.0)
+    story.settle()
+    (account,) = story.plan().accounts
+    assert account.models == (
+        GoingModel("b", stopped_at=heard + 4.0, replaced_at=heard + 34.0, dark_at=heard + 4.0, lit_at=heard + 34.0),
+    )
+    assert "116 s before its deadline, b had no Ready replica for 30 s, " in str(account)
+
+
+def test_replicas_that_end_stop_serving_before_they_are_gone_and_some_that_serve_elsewhere_are_no_darkness() -> None:
+    policy = a_policy(a_model("b", 2, entitlement=6), pools=(a_pool(gpus=24),))
+    story = Story(policy, a_snapshot(policy, {"b": 10}, {"b": {"concurrency": 40.0}}, {"b": 10.0}))
+    story.plan()
+    story.notice("a100-1", 120.0, karpenter=True)
+    heard = story.snapshot.at
+    story.write(story.plan())
+    story.wait(3.0)
+    story.evict("a100-1")
+    (account,) = story.plan().accounts
+    assert account.models == (GoingModel("b", stopped_at=heard + 3.0),)
+    story.wait(5.0)
+    story.kubernetes()
+    story.lose("a100-1")
+    story.snapshot = replace(story.snapshot, notices=())
+    story.plan()
+    story.wait(20.0)
+    story.settle()
+    (account,) = story.plan().accounts
+    assert account.models[0].gap_seconds == 25.0
+    assert "b had fewer Ready replicas for 25 s" in str(account)
+
+
+def test_a_node_that_stays_ended_nobody() -> None:
+    story = a_story()
+    story.notice("a100-1", 120.0)
+    story.plan()
+    story.snapshot = replace(story.snapshot, notices=())
+    story.wait(10.0)
+    (account,) = story.plan().accounts
+    assert (account.over_at, account.models[0].stopped_at) == (story.snapshot.at, None)
+    story.wait(10.0)
+    story.plan()
+    (model,) = the_account(story).models
+    assert (model.stopped_at, model.gap_seconds, model.gap) == (None, None, "")

@@ -32,13 +32,18 @@ def steep(least: int, most: int, each: float = 50.0) -> Late:
     return {count: each * (most - count) for count in range(least, most + 1)}
 
 
-def a_story(policy: Policy, held: dict[str, int] | dict[str, dict[str, int]], curves: dict[str, Late]) -> Story:
-    """Models that hold `held` Ready replicas, serve four requests in flight, and expect `curves`.
+def a_story(
+    policy: Policy,
+    held: dict[str, int] | dict[str, dict[str, int]],
+    curves: dict[str, Late],
+    work: dict[str, float] | None = None,
+) -> Story:
+    """Models that hold `held` Ready replicas, serve four requests in flight (or `work`), and expect `curves`.
 
     An elastic pool has one node.
     """
     nodes = {pool.name: 1 for pool in policy.pools if pool.kind == "elastic"}
-    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 4.0} for name in held}, nodes=nodes))
+    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 4.0} for name in held}, work, nodes=nodes))
     for name, costs in curves.items():
         story.foresee(name, costs)
     return story
@@ -319,7 +324,7 @@ class TestTriage:
     def test_what_is_needed_and_not_there_is_said_with_what_binds(self) -> None:
         # b's level of 7.5 needs ceil(7.5 + 1.5 x 2.74 = 11.6) = 12; 8 GPUs, of which a keeps 1: b has 7, is 5 short.
         policy = a_pair(a_model("a"), a_model("b"))
-        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)})
+        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)}, {"b": 7.5})
         story.foresee("b", steep(1, 13), level=7.5)
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
@@ -332,7 +337,7 @@ class TestTriage:
     def test_gpus_that_a_person_keeps_elsewhere_are_said_to_be_kept_by_that_override(self) -> None:
         # 8 GPUs, a floor of 5 for a, which gains nothing: what b lacks is not late elsewhere, a person keeps it.
         policy = a_pair(a_model("a"), a_model("b"))
-        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)})
+        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)}, {"b": 7.5})
         story.override(an_override("floor", "a", 5))
         story.foresee("b", steep(1, 13), level=7.5)
         unmet = unmet_of(story.plan(), "b")
@@ -344,7 +349,7 @@ class TestTriage:
 
     def test_without_such_a_claim_it_is_worth_that_decides(self) -> None:
         policy = a_pair(a_model("a", 0, entitlement=0), a_model("b"))
-        story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8, 60.0)})
+        story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8, 60.0)}, {"b": 7.5})
         story.foresee("b", steep(1, 13), level=7.5)
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None

@@ -6,8 +6,10 @@ on a replica: its votes ask for 3.
 """
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.domain.plan import Plan
+from rebalancer.domain.readings import Work
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, unmet_of
@@ -44,6 +46,48 @@ def test_short_begins_where_one_request_in_a_hundred_will_be_late(late: float, f
 def test_a_model_at_ease_is_not_short_by_the_surges_of_its_past() -> None:
     # 8 in flight at 4 per replica ask for the 2 that it has: only the mean over its past sees late ones.
     assert short(a_story(140.0, latency=0.1, in_flight=8.0).plan()) == (0, 3)
+
+
+class TestEbb:
+    """b holds 2 replicas and expects 5.6 of work, of a surge: 6,000 of 8,400 requests to come would be late."""
+
+    def after_a_surge(self, work: Work, latency: float | None = 0.1, in_flight: float = 4.0, **expected: float) -> Plan:
+        story = a_story(0.0, latency=latency, in_flight=in_flight)
+        late = {count: 1200.0 * max(0, 7 - count) for count in range(1, 9)}
+        outlook = an_outlook(late, 2, level=5.6, base=5.6, shifted=5.6, work_of_one=0.1)
+        story.look_ahead("b", replace(outlook, **expected))
+        loads = tuple(replace(load, work=work) if load.model == "b" else load for load in story.snapshot.loads)
+        story.snapshot = replace(story.snapshot, loads=loads)
+        return story.plan()
+
+    def test_what_arrives_now_counts_once_the_surge_is_over(self) -> None:
+        found, headroom = short(self.after_a_surge(Work(short=1.2, last_60s=1.2, long=4.0, slow=4.0)))
+        assert (found, headroom > 0) == (0, True)
+
+    def test_the_last_minute_tells_of_what_is_over(self) -> None:
+        plan = self.after_a_surge(Work(short=1.2, last_60s=4.0, long=4.0, slow=4.0))
+        assert short(plan)[0] == 0
+        assert decision_of(plan, "b").why.startswith("has 1.2 replicas of work on 2; would use")
+
+    def test_a_surge_that_is_still_on_is_short_while_latency_is_fine(self) -> None:
+        assert short(self.after_a_surge(Work(short=4.0, last_60s=4.0, long=4.0, slow=4.0)))[0] > 0
+
+    def test_a_rise_under_way_is_short_though_little_arrives_yet(self) -> None:
+        work = Work(short=1.4, last_60s=1.2, long=1.2, slow=1.2)
+        assert short(self.after_a_surge(work, level=1.2, base=1.2, shift=0.9, shifted=6.0))[0] > 0
+
+    def test_the_end_of_a_rise_is_none(self) -> None:
+        work = Work(short=1.2, last_60s=1.9, long=1.9, slow=1.9)
+        assert short(self.after_a_surge(work, level=1.2, base=1.2, shift=0.9, shifted=6.0))[0] == 0
+
+    def test_without_latency_votes_tell_what_still_waits(self) -> None:
+        # 9 in flight, 4 on a replica: votes ask for 3.
+        work = Work(short=1.2, last_60s=1.2, long=4.0, slow=4.0)
+        assert short(self.after_a_surge(work, latency=None, in_flight=9.0))[0] > 0
+
+    def test_who_is_in_time_stays_so_while_its_queue_is_worked_off(self) -> None:
+        work = Work(short=1.2, last_60s=3.0, long=4.0, slow=4.0)
+        assert short(self.after_a_surge(work, latency=1.9, in_flight=12.0))[0] == 0
 
 
 def test_latency_over_the_slo_is_short_whatever_is_expected() -> None:

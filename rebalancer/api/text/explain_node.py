@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from rebalancer.api.text.words import clock, counted, goes, printable, when
-from rebalancer.domain.account import GoingReplica, NoticeAccount
+from rebalancer.domain.account import GoingModel, GoingReplica, NoticeAccount
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.snapshot import NoticeView
 
@@ -44,8 +44,16 @@ def _account(account: NoticeAccount, now: float) -> Iterator[str]:
     ):
         if at is not None:
             yield f"{what:<{WIDTH}} {when(at, now)}"
+    for model in account.models:
+        yield f"{'model':<{WIDTH}} {_model(model, now)}"
     for replica in account.replicas:
         yield f"{'replica':<{WIDTH}} {_replica(replica, now)}"
+
+
+def _model(model: GoingModel, now: float) -> str:
+    served = "serves there" if model.stopped_at is None else f"served there until {when(model.stopped_at, now)}"
+    replaced = "" if model.replaced_at is None else f", replaced {when(model.replaced_at, now)}"
+    return f"{model.model} {served}{replaced}" + (f"; {model.gap}" if model.gap else "")
 
 
 def _replica(replica: GoingReplica, now: float) -> str:

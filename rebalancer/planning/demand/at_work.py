@@ -3,6 +3,8 @@
 from rebalancer.domain.words import figure, work_of
 from rebalancer.planning.demand.need import ModelNeed
 
+OVER = 1.5  # times what arrives now: a mean so far above it tells of what is over, as a surge begins so far above one
+
 
 def at_work(model: ModelNeed) -> str:
     """`4.2 replicas of work on 3`: what keeps busy now, on the undoomed replicas asked for."""
@@ -17,11 +19,11 @@ def besides(model: ModelNeed) -> str:
 
 
 def work_now(model: ModelNeed) -> float | None:
-    """Offered work in replicas: in a surge of the short window, since that is what it is about; else the last minute's.
+    """Offered work in replicas: of the last minute, but of the short window in a surge, and where the minute is `OVER`.
 
     None where nobody knows it.
     """
-    work = model.load.work
-    if model.demand.surge and work.short is not None:
-        return work.short
-    return work.last_60s
+    short, minute = model.load.work.short, model.load.work.last_60s
+    if short is not None and (model.demand.surge or (minute is not None and minute >= OVER * short)):
+        return short
+    return minute

@@ -5,7 +5,7 @@ A model that merely lacks room for bursts is not short: it would use more, and i
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.words import counted, figure, sentences, work_of
-from rebalancer.planning.demand.at_work import work_now
+from rebalancer.planning.demand.at_work import OVER, work_now
 from rebalancer.planning.shares.share import ModelShare
 
 LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of them late a model is short
@@ -29,11 +29,30 @@ def short_of(model: ModelShare) -> int:
         return model.lacks
     votes = model.ballot.need
     if votes is not None and outlook is not None and not outlook.deferred:
-        at_work = max(votes, outlook.expected_level, work_now(model) or 0.0)
-        return model.lacks if at_work > has and _will_be_late(outlook, has, model.entry.priority) else 0
+        to_do = _to_do(model, votes, outlook)
+        return model.lacks if to_do > has and _will_be_late(outlook, has, model.entry.priority) else 0
     if latency is not None and not model.doomed and model.ready_staying:
         return 0
     return model.lacks if votes is None else min(model.lacks, max(0, votes - has))
+
+
+def _to_do(model: ModelShare, votes: int, outlook: Outlook) -> float:
+    """Replicas that a model has work for: the most of what votes ask for, what is expected and what arrives now.
+
+    What is expected holds the last 20 minutes: once a surge is over, what arrives now counts in its place. Votes count
+    what waits. Who is in time then stays so: a queue at which less arrives than is served grows shorter.
+    """
+    now = work_now(model)
+    if now is None or outlook.expected_level < OVER * now or _rises(model, outlook):
+        return max(votes, outlook.expected_level, now or 0.0)
+    return max(votes, now) if _latency(model) is None else now
+
+
+def _rises(model: ModelShare, outlook: Outlook) -> bool:
+    """Whether more is expected because more arrives of late, not because more did before."""
+    short, minute = model.load.work.short, model.load.work.last_60s
+    risen = outlook.shift > 0.0 and outlook.shifted > outlook.level
+    return risen and (short is None or minute is None or short >= minute)
 
 
 def beyond_policy(model: ModelShare) -> int:

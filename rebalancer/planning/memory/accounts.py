@@ -9,7 +9,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rebalancer.domain.account import BY_KARPENTER, BY_OTHERS, BY_THE_NODE, BY_US, GoingReplica, NoticeAccount
+from rebalancer.domain.account import (
+    BY_KARPENTER,
+    BY_OTHERS,
+    BY_THE_NODE,
+    BY_US,
+    GoingModel,
+    GoingReplica,
+    NoticeAccount,
+)
 from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot
@@ -115,7 +123,7 @@ class _Seen:
         all_gone = all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
         return replace(
-            self.replaced(account),
+            self.replaced(replace(account, models=self._stopped(account))),
             replicas=replicas,
             acted_at=first if account.acted_at is None else account.acted_at,
             drained_at=(account.drained_at or self._at) if all_gone else None,
@@ -129,8 +137,32 @@ class _Seen:
         """
         if account.replaced_at is not None:
             return account
+        models = tuple(self._served(model, account.ready_before[model.model]) for model in account.models)
         enough = all(self._ready_elsewhere[name] >= number for name, number in account.ready_before.items())
-        return replace(account, replaced_at=self._at) if enough else account
+        return replace(account, models=models, replaced_at=self._at if enough else None)
+
+    def _stopped(self, account: NoticeAccount) -> tuple[GoingModel, ...]:
+        """The models of an account that stands, each with the instant at which its last replica there had stopped."""
+        serve = {model for model, pod in self._on[account.node].values() if pod.phase == "ready"}
+        known = {model.model: model for model in account.models}
+        names = sorted(known.keys() | (serve & account.ready_before.keys()))
+        models = (known.get(name) or GoingModel(name) for name in names)
+        return tuple(
+            model if model.stopped_at is not None or model.model in serve else replace(model, stopped_at=self._at)
+            for model in models
+        )
+
+    def _served(self, model: GoingModel, before: int) -> GoingModel:
+        """The model with when it had as many Ready replicas elsewhere as `before`, and since and until when none."""
+        replaced = self._ready_elsewhere[model.model] >= before
+        dark = model.stopped_at is not None and not self._ready[model.model]
+        lit = model.dark_at is not None and self._ready[model.model] > 0
+        return replace(
+            model,
+            replaced_at=self._at if replaced and model.replaced_at is None else model.replaced_at,
+            dark_at=self._at if dark and model.dark_at is None else model.dark_at,
+            lit_at=self._at if lit and model.lit_at is None else model.lit_at,
+        )
 
     def _replicas(self, account: NoticeAccount, notice: NoticeView | None) -> tuple[GoingReplica, ...]:
         there = self._on[account.node]
