@@ -1,7 +1,7 @@
 """One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -193,9 +193,18 @@ def _models(
             memory=memory.models.get(name) or ModelMemory(),
             ruling=ruling,
             floor=ruling.floor_of(model),
-            most_replicas=ruling.wanted(model, model.max_replicas),
+            most_replicas=_most(ruling, model, holdings[name].targets),
             precedence=precedence(model, ranks),
         )
+
+
+def _most(ruling: Ruling, model: Model, targets: Sequence[TargetFacts]) -> int:
+    """The most that policy and people let it have, and its ScaledObjects where those follow our answer."""
+    most, views = ruling.wanted(model, model.max_replicas), [target.view for target in targets]
+    followed = [each.autoscaler.maximum for each in views if each.autoscaler is not None and each.by_metric]
+    if not followed or len(followed) < len(views):
+        return most
+    return max(ruling.floor_of(model), min(most, sum(followed)))
 
 
 def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic
