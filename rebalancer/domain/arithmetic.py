@@ -41,7 +41,8 @@ def asleep(target: TargetView) -> str | None:
     """Why the target's autoscaler does nothing at the replicas there are, None where it acts.
 
     KEDA keeps a ScaledObject at its idleReplicaCount while no trigger is active, and one with a minimum of 0 at 0. An
-    HPA is disabled while its target has 0 replicas. One that follows our answer wakes by any number above 0.
+    HPA is disabled while its target has 0 replicas, unless its minimum is 0 (HPAScaleToZero). One that follows our
+    answer wakes by any number above 0.
     """
     autoscaler = target.autoscaler
     if autoscaler is None or autoscaler.paused or target.missing or target.by_metric:
@@ -51,6 +52,8 @@ def asleep(target: TargetView) -> str | None:
         return f"KEDA holds {what} at its idleReplicaCount {autoscaler.idle} until a trigger is active"
     if target.replicas > 0:
         return None
+    if autoscaler.kind == "HorizontalPodAutoscaler" and autoscaler.minimum == 0:
+        return f"{what} keeps {target.name} at 0 by its own metric; a minimum above 0 would disable it there"
     if autoscaler.kind == "HorizontalPodAutoscaler":
         return f"{what} is disabled while {target.name} has 0 replicas; scale it to 1 by hand"
     return f"KEDA keeps {what} at 0 until a trigger is active" if autoscaler.minimum == 0 else None

@@ -14,7 +14,7 @@ from rebalancer.domain.parents import LEAVES, REVERTS, Parent, applier_of, paren
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, MetricView, OwnerView, TargetView
 from rebalancer.domain.words import listed
 
-METRIC_PAGE = "docs/policy.md#replicas-by-kedas-own-trigger"
+METRIC_PAGE = "docs/metric.md"
 
 
 class OwnerClaim(Struct, frozen=True):

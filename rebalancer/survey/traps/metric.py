@@ -23,11 +23,11 @@ def not_followed(case: Case) -> Iterator[Verdict]:
         about = workload if scaled is None else scaled
         if scaled is None or trigger is None:
             said = f"no ScaledObject of it asks for {path} by a metrics-api trigger"
-            yield Verdict(about, said, "give it the trigger of docs/policy.md, or another actuation")
+            yield Verdict(about, said, "give it the trigger of docs/metric.md, or another actuation")
             continue
         floor = home.model.min_replicas if len(home.model.targets) == 1 else 0
         faults = misfits(trigger, path, floor, _bounds(scaled))
-        yield found_if(bool(faults), about, "; ".join(faults), "make it as in docs/policy.md")
+        yield found_if(bool(faults), about, "; ".join(faults), "make it as in docs/metric.md")
 
 
 def followed_late(case: Case) -> Iterator[Verdict]:
@@ -40,7 +40,7 @@ def followed_late(case: Case) -> Iterator[Verdict]:
         alone = len(home.model.targets) == 1
         wanted = (home.model.min_replicas, home.model.max_replicas) if alone else bounds
         said = limits(trigger, wanted, bounds)
-        yield found_if(bool(said), scaled, "; ".join(said), "make it as in docs/policy.md")
+        yield found_if(bool(said), scaled, "; ".join(said), "make it as in docs/metric.md")
 
 
 def _moved(case: Case) -> Iterator[tuple[Home, Object, Object | None]]:
@@ -72,7 +72,7 @@ TRAPS: Final = (
         FAIL,
         "With `actuation: metric` the ScaledObject must come to our number: one metrics-api trigger on the target's "
         "own path, AverageValue over 1, bounds and a fallback that keep the floor.",
-        "Make trigger, bounds and fallback as in docs/policy.md.",
+        "Make trigger, bounds and fallback as in docs/metric.md.",
         not_followed,
     ),
     Trap(
