@@ -28,12 +28,12 @@ async def desired(request: web.Request) -> web.Response:
     """One target's replicas, from the replica that acts."""
     port, name, pool = request.app[STATUS_PORT], request.match_info["model"], request.match_info["pool"]
     seen, now = port.snapshot(), port.status()
-    why_not = port.why_not_acting()
-    if why_not is not None:
-        raise ApiError(503, f"this replica cannot say: {why_not}", "the replica that leads can")
     if now.plan is None or seen.sync.synced_at is None:
         raise ApiError(503, "nothing is decided yet", "see /readyz on the probe port for what is missing")
     target = _target(seen, name, pool)
+    why_not = port.why_not_acting()
+    if why_not is not None:
+        raise ApiError(503, f"this replica cannot say: {why_not}", "the replica that leads can")
     if not target.by_metric:
         why = "; ".join(() if target.metric is UNSET else target.metric.faults) or "its ScaledObject is paused"
         raise ApiError(503, f"{target.name} does not follow this number: {why}", "see rebalancer explain", "path.model")
