@@ -29,7 +29,7 @@ class Fallback(Struct, frozen=True):
     behavior: str = ""
 
 
-class Pace(Struct, frozen=True):
+class HpaPace(Struct, frozen=True):
     """How the HPA follows in one direction.
 
     tolerance: by what part a number may differ from what runs and be left alone.
@@ -59,8 +59,8 @@ class MetricTrigger(Struct, frozen=True):
     faults: tuple[str, ...] = ()
     everybody: bool = False
     fallback: Fallback | None = None
-    up: Pace = Pace()
-    down: Pace = Pace(stabilization_seconds=HPA_STABILIZATION_SECONDS)
+    up: HpaPace = HpaPace()
+    down: HpaPace = HpaPace(stabilization_seconds=HPA_STABILIZATION_SECONDS)
 
 
 def desired_path(model: str, pool: str) -> str:
@@ -78,36 +78,36 @@ def metric_trigger(
     triggers: tuple[tuple[str, str, dict[str, str]], ...],
     formula: str,
     fallback: Fallback | None,
-    up: Pace,
-    down: Pace,
+    up: HpaPace,
+    down: HpaPace,
 ) -> MetricTrigger | None:
     """How a ScaledObject asks us, None where it does not. `triggers`: type, metricType and metadata of each."""
     asks = next((one for one in triggers if one[0] == "metrics-api" and is_ours(one[2].get("url", ""))), None)
     if asks is None:
         return None
-    _, metric_type, told = asks
-    url = urlsplit(told["url"])
-    faults = list(_faults(metric_type or "AverageValue", told))
+    _, metric_type, metadata = asks
+    url = urlsplit(metadata["url"])
+    faults = list(_faults(metric_type or "AverageValue", metadata))
     if len(triggers) > 1:
         faults.append(f"it has {counted(len(triggers) - 1, 'trigger')} beside, and the highest number wins")
     if formula:
         faults.append("its scalingModifiers make another number of the answer")
     faults += [f"its behavior never scales {way}" for way, pace in (("up", up), ("down", down)) if pace.disabled]
-    everybody = told.get("aggregateFromKubeServiceEndpoints") == "true" and told.get("aggregationType") == "max"
+    everybody = metadata.get("aggregateFromKubeServiceEndpoints") == "true" and metadata.get("aggregationType") == "max"
     return MetricTrigger(url.path, url.hostname or "", tuple(faults), everybody, fallback, up, down)
 
 
 def misfits(trigger: MetricTrigger, path: str, floor: int, bounds: tuple[int, int]) -> tuple[str, ...]:
     """Why the target at `path` would not follow, or not keep its floor without us. `bounds`: the ScaledObject's."""
-    found = list(trigger.faults)
+    misfitting = list(trigger.faults)
     if trigger.path != path:
-        found.append(f"its trigger asks for {trigger.path}, and this target is {path}")
+        misfitting.append(f"its trigger asks for {trigger.path}, and this target is {path}")
     if bounds[1] < floor:
-        found.append(f"its maxReplicaCount {bounds[1]} is below the floor {floor}")
+        misfitting.append(f"its maxReplicaCount {bounds[1]} is below the floor {floor}")
     fallback = trigger.fallback
     if fallback is not None and fallback.behavior in LOWERING and fallback.replicas < floor:
-        found.append(f"its fallback goes to {fallback.replicas} while nobody answers, below the floor {floor}")
-    return tuple(found)
+        misfitting.append(f"its fallback goes to {fallback.replicas} while nobody answers, below the floor {floor}")
+    return tuple(misfitting)
 
 
 def limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, int]) -> tuple[str, ...]:
@@ -147,20 +147,20 @@ def _limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, 
         )
 
 
-def _faults(metric_type: str, told: dict[str, str]) -> Iterator[str]:
+def _faults(metric_type: str, metadata: dict[str, str]) -> Iterator[str]:
     """What is wrong in the trigger itself."""
     if metric_type != "AverageValue":
         yield f"its metricType is {metric_type}, not AverageValue"
-    if told.get("valueLocation") != VALUE_LOCATION:
-        yield f"its valueLocation is {told.get('valueLocation', 'not set')}, not {VALUE_LOCATION}"
-    if _number(told.get("targetValue", "")) != 1:
-        yield f"its targetValue is {told.get('targetValue', 'not set')}, not 1"
-    if told.get("format", "json") != "json":
-        yield f"its format is {told['format']}, not json"
-    if _number(told.get("activationTargetValue", "0")) != 0:
-        yield f"its activationTargetValue is {told['activationTargetValue']}, not 0"
-    if told.get("aggregateFromKubeServiceEndpoints") == "true" and told.get("aggregationType") != "max":
-        yield f"its aggregationType is {told.get('aggregationType', 'average')}, not max"
+    if metadata.get("valueLocation") != VALUE_LOCATION:
+        yield f"its valueLocation is {metadata.get('valueLocation', 'not set')}, not {VALUE_LOCATION}"
+    if _number(metadata.get("targetValue", "")) != 1:
+        yield f"its targetValue is {metadata.get('targetValue', 'not set')}, not 1"
+    if metadata.get("format", "json") != "json":
+        yield f"its format is {metadata['format']}, not json"
+    if _number(metadata.get("activationTargetValue", "0")) != 0:
+        yield f"its activationTargetValue is {metadata['activationTargetValue']}, not 0"
+    if metadata.get("aggregateFromKubeServiceEndpoints") == "true" and metadata.get("aggregationType") != "max":
+        yield f"its aggregationType is {metadata.get('aggregationType', 'average')}, not max"
 
 
 def _number(word: str) -> float | None:

@@ -95,8 +95,8 @@ class ForeignChanges:
 
     def restore(self, past: Iterable[ForeignPast]) -> None:
         """Put back what `past` gave, before what was seen since."""
-        for kept in past:
-            one = replace(kept, desired=self._still(kept.target, kept.desired))
+        for each in past:
+            one = replace(each, desired=self._still(each.target, each.desired))
             since = self._past.get(one.target)
             if since is None:
                 self._past[one.target] = one
@@ -168,14 +168,14 @@ def _over(past: ForeignPast, at: float) -> bool:
     return past.repaired_at is not None and at - past.repaired_at >= REPAIRED_AFTER_SECONDS
 
 
-def _target(found: Written) -> WorkloadRef:
-    return found.ref if isinstance(found, Workload) else found.target
+def _target(written: Written) -> WorkloadRef:
+    return written.ref if isinstance(written, Workload) else written.target
 
 
-def _numbers(found: Written) -> Numbers:
-    return (found.replicas,) if isinstance(found, Workload) else (found.minimum, found.maximum)
+def _numbers(written: Written) -> Numbers:
+    return (written.replicas,) if isinstance(written, Workload) else (written.minimum, written.maximum)
 
 
-def _writers(found: Written) -> tuple[str, ...]:
+def _writers(written: Written) -> tuple[str, ...]:
     """The field manager that set each of the numbers, "" for us."""
-    return (found.writer,) if isinstance(found, Workload) else found.writers
+    return (written.writer,) if isinstance(written, Workload) else written.writers

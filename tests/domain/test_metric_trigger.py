@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.metric_trigger import (
     Fallback,
+    HpaPace,
     MetricTrigger,
-    Pace,
     desired_path,
     is_ours,
     limits,
@@ -21,11 +21,11 @@ PATH = desired_path("chat", "a100")
 OURS = {"url": f"http://rb.rb.svc:8080{PATH}", "valueLocation": "replicas", "targetValue": "1"}
 EVERYBODY = {"aggregateFromKubeServiceEndpoints": "true", "aggregationType": "max"}
 FLOORED = Fallback(2, "currentReplicasIfHigher")
-AT_ONCE = Pace(tolerance=0.0)
+AT_ONCE = HpaPace(tolerance=0.0)
 
 
 def asking(
-    told: dict[str, str], *others: str, formula: str = "", fallback: Fallback | None = FLOORED, up: Pace = AT_ONCE
+    told: dict[str, str], *others: str, formula: str = "", fallback: Fallback | None = FLOORED, up: HpaPace = AT_ONCE
 ) -> MetricTrigger:
     triggers = (("metrics-api", "", {**OURS, **EVERYBODY, **told}), *((kind, "", {}) for kind in others))
     found = metric_trigger(triggers, formula, fallback, up, AT_ONCE)
@@ -48,7 +48,7 @@ def test_a_trigger_as_documented_is_followed_without_a_word() -> None:
         (asking({"aggregationType": "average"}), "aggregationType is average"),
         (asking({}, "prometheus"), "1 trigger beside"),
         (asking({}, formula="a * 2"), "scalingModifiers"),
-        (asking({}, up=Pace(disabled=True)), "never scales up"),
+        (asking({}, up=HpaPace(disabled=True)), "never scales up"),
         (asking({"url": f"http://rb{desired_path('code', 'a100')}"}), "asks for /v1/models/code/desired/a100"),
         (asking({}, fallback=Fallback(1)), "fallback goes to 1"),
     ],
@@ -87,7 +87,7 @@ def hpa(answer: int, replicas: int, up: float, down: float) -> int:
     down=st.sampled_from([0.0, 0.05, 0.1, 0.2]),
 )
 def test_where_no_tolerance_is_told_the_hpa_follows_every_step(low: int, more: int, up: float, down: float) -> None:
-    trigger = MetricTrigger(PATH, everybody=True, fallback=FLOORED, up=Pace(up), down=Pace(down))
+    trigger = MetricTrigger(PATH, everybody=True, fallback=FLOORED, up=HpaPace(up), down=HpaPace(down))
     bounds = low, low + more
     said = limits(trigger, bounds, bounds)
     steps = [(now, now + 1) for now in range(low, low + more)]

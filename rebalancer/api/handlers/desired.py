@@ -37,8 +37,8 @@ async def desired(request: web.Request) -> web.Response:
     if not target.by_metric:
         why = "; ".join(() if target.metric is UNSET else target.metric.faults) or "its ScaledObject is paused"
         raise ApiError(503, f"{target.name} does not follow this number: {why}", "see rebalancer explain", "path.model")
-    asked = target.metric is not UNSET and target.metric.desired is not None
-    if not asked and (seen.sync.missing or seen.sync.stale):
+    planned = target.metric is not UNSET and target.metric.desired is not None
+    if not planned and (seen.sync.missing or seen.sync.stale):
         what = ", ".join((*seen.sync.missing, *seen.sync.stale))
         raise ApiError(503, f"how many replicas there are is not known: {what}", "see /readyz on the probe port")
     return await answer(Desired(name, pool, converging(target), seen.at))

@@ -7,8 +7,8 @@ from rebalancer.domain.metric_trigger import (
     HPA_STABILIZATION_SECONDS,
     HPA_TOLERANCE,
     Fallback,
+    HpaPace,
     MetricTrigger,
-    Pace,
     metric_trigger,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -196,11 +196,11 @@ def asking(spec: TriggersWire) -> MetricTrigger | None:
     )
 
 
-def _pace(rules: _Rules | None, stabilization_seconds: int) -> Pace:
+def _pace(rules: _Rules | None, stabilization_seconds: int) -> HpaPace:
     if rules is None:
-        return Pace(stabilization_seconds=stabilization_seconds)
+        return HpaPace(stabilization_seconds=stabilization_seconds)
     window = rules.stabilization_window_seconds
-    return Pace(
+    return HpaPace(
         HPA_TOLERANCE if rules.tolerance is None else _quantity(rules.tolerance),
         stabilization_seconds if window is None else window,
         rules.select_policy == "Disabled",
@@ -236,5 +236,5 @@ def is_paused(annotations: dict[str, str]) -> bool:
 
 
 def _originals(meta: Annotated) -> Originals | None:
-    kept = saved(meta, _Originals)
-    return None if kept is None else Originals(kept.min, kept.max, kept.by)
+    saved_numbers = saved(meta, _Originals)
+    return None if saved_numbers is None else Originals(saved_numbers.min, saved_numbers.max, saved_numbers.by)

@@ -7,7 +7,7 @@ import msgspec
 
 from rebalancer.domain.metric_trigger import MetricTrigger, desired_path, limits, misfits
 from rebalancer.ingest.objects.autoscalers import TriggersWire, asking
-from rebalancer.survey.case import Case, Home, address_of
+from rebalancer.survey.case import Case, TargetHome, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import part, whole
@@ -22,8 +22,8 @@ def not_followed(case: Case) -> Iterator[Verdict]:
         trigger, path = _asking(scaled), desired_path(home.model.id, home.target.pool)
         about = workload if scaled is None else scaled
         if scaled is None or trigger is None:
-            said = f"no ScaledObject of it asks for {path} by a metrics-api trigger"
-            yield Verdict(about, said, "give it the trigger of docs/metric.md, or another actuation")
+            sentence = f"no ScaledObject of it asks for {path} by a metrics-api trigger"
+            yield Verdict(about, sentence, "give it the trigger of docs/metric.md, or another actuation")
             continue
         floor = home.model.min_replicas if len(home.model.targets) == 1 else 0
         faults = misfits(trigger, path, floor, _bounds(scaled))
@@ -39,11 +39,11 @@ def followed_late(case: Case) -> Iterator[Verdict]:
         bounds = _bounds(scaled)
         alone = len(home.model.targets) == 1
         wanted = (home.model.min_replicas, home.model.max_replicas) if alone else bounds
-        said = limits(trigger, wanted, bounds)
-        yield found_if(bool(said), scaled, "; ".join(said), "make it as in docs/metric.md")
+        limited = limits(trigger, wanted, bounds)
+        yield found_if(bool(limited), scaled, "; ".join(limited), "make it as in docs/metric.md")
 
 
-def _moved(case: Case) -> Iterator[tuple[Home, Object, Object | None]]:
+def _moved(case: Case) -> Iterator[tuple[TargetHome, Object, Object | None]]:
     """Each target of such a model that is here, with its ScaledObject."""
     for template in case.gpu_templates:
         ref = address_of(template.owner)
