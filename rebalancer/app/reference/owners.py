@@ -89,7 +89,8 @@ writes when a person runs it.
 ## How each of them ends
 
 Each of these stands within a minute, and nothing of ours is written to that target for the next five
-(`tests/machine/test_beside_others.py`, in virtual time).
+(`tests/machine/test_beside_others.py`, in virtual time; most of them on real parts in
+`tests/real/test_who_else_writes.py`).
 
 """
 
