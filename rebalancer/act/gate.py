@@ -18,6 +18,7 @@ from rebalancer.act.hpa import HPA
 from rebalancer.act.intents import AnyChange, intent_of, waves
 from rebalancer.act.led import Led, NotLeading
 from rebalancer.act.ledger import Ask, WriteLedger, asking
+from rebalancer.act.metric import MetricDriver
 from rebalancer.act.node_pool import NodePoolDriver
 from rebalancer.act.once import write_once
 from rebalancer.act.override_status import OverrideStatus
@@ -78,6 +79,7 @@ class Gate:
         self._ledger = WriteLedger()
         self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
+        self._metric = MetricDriver(kube)
         self._bounds = {
             "ScaledObject": BoundsDriver(kube, clock, SCALED_OBJECT, installation),
             "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA, installation),
@@ -237,14 +239,18 @@ class Gate:
             log.exception("a write could not be told", change=change.id)  # it happened all the same
 
     def _driver(self, change: Change, ground: Ground) -> Driver[Change]:
-        """The driver for this target: its autoscaler's bounds where one owns it, else its scale."""
+        """The driver for this target: its autoscaler's bounds, or what we answer it; without one its scale."""
         model, autoscaler = ground.models.get(change.model), change.target.autoscaler
         if model is None:
             raise Refused("moved", f"{change.model} is no model of the policy any more")
-        if autoscaler is None or (autoscaler.paused and model.actuation == "scale"):
+        if model.actuation != "metric" and (autoscaler is None or (autoscaler.paused and model.actuation == "scale")):
             return self._scale
+        if autoscaler is None:
+            raise Refused("metric", f"no ScaledObject of {change.target.name} asks for its replicas")
         if autoscaler.paused:
             raise Refused("paused", f"{autoscaler.kind} {autoscaler.name} is paused: its bounds reach nobody")
+        if model.actuation == "metric":
+            return self._metric
         if model.actuation == "scale":
             raise Refused(
                 "foreign", f"{autoscaler.kind} {autoscaler.name} owns {change.target.name}; actuation is scale"

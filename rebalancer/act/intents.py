@@ -19,7 +19,8 @@ def intent_of(change: AnyChange, cycle: int, now: float) -> Intent:
 
 
 def _target(change: Change, cycle: int, now: float) -> Intent:
-    target, autoscaler = change.target, change.target.autoscaler
+    target = change.target
+    autoscaler = None if target.by_metric else target.autoscaler
     return Intent(
         id=change.id,
         cycle=cycle,

@@ -129,7 +129,7 @@ def converging(target: TargetView) -> Ask:
 
 def bounded(target: TargetView) -> bool:
     """Whether an autoscaler chooses the replicas between bounds."""
-    return target.autoscaler is not None and not target.autoscaler.paused
+    return target.autoscaler is not None and not target.autoscaler.paused and not target.by_metric
 
 
 def _key(target: TargetView) -> Key:

@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
@@ -233,7 +234,9 @@ def _carried_out(target: TargetView, change: Change | None, brought: tuple[str, 
         for number in range(change.replicas_to - len(pods))
     ]
     owner = target.autoscaler
-    if owner is not None:
+    if target.metric is not UNSET:
+        target = replace(target, metric=replace(target.metric, desired=change.replicas_to))
+    if owner is not None and not target.by_metric:
         most = max(1, change.replicas_to)
         owner = replace(
             owner, minimum=change.minimum, maximum=most, effective_minimum=change.minimum, effective_maximum=most

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import structlog
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.act.succession import LEFT
@@ -79,7 +80,7 @@ class Start:
 
     def over(self, state: ClusterState, now: float) -> None:
         """Put what the leader before us did into a state that has seen all that it saw."""
-        state.foreign.succeed(self.foreign)
+        state.succeed_foreign(self.foreign)
         for outcome in self.outcomes:
             state.note(outcome, now)
 
@@ -250,11 +251,11 @@ def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> t
     by_target = {one.target: one for one in remembered}
     for target in (target for model in seen.models for target in model.targets):
         ref = WorkloadRef(target.namespace, target.kind, target.name)
-        if target.foreign or target.ours is not None or ref in by_target:
+        if target.foreign or target.ours is not None or target.metric is not UNSET or ref in by_target:
             ours = by_target[ref].ours if target.ours is None and ref in by_target else target.ours
-            by_target[ref] = stepped(
-                ForeignPast(ref, target.foreign, ours, target.repaired_at), min(0.0, now - seen.at)
-            )
+            desired = None if target.metric is UNSET else target.metric.desired
+            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired)
+            by_target[ref] = stepped(past, min(0.0, now - seen.at))
     return tuple(by_target.values())
 
 
@@ -270,6 +271,9 @@ def _asked_since(
     }
     for intent in (write.intent for write in writes if write.status == WRITTEN and write.intent.object in targets):
         model, ref = targets[intent.object]
+        if model.actuation == "metric":
+            by_target[ref] = replace(by_target.get(ref) or ForeignPast(ref, ()), desired=intent.replicas_to)
+            continue
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
         by_target[ref] = replace(by_target.get(ref) or ForeignPast(ref, ()), ours=ours)

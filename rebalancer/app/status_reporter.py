@@ -164,6 +164,12 @@ class StatusReporter:
         """Name of the replica that acts; "": none does, or it is not known yet."""
         return self._leadership.leader()
 
+    def why_not_acting(self) -> str | None:
+        """Why this replica moves nobody."""
+        if self._settings.write_mode == "shadow":
+            return "it writes nothing (write mode shadow), so nobody is to follow it"
+        return self._leadership.why_not()
+
     def policy_refused(self) -> tuple[str, ...]:
         """Entries of the policy file that are not in force as it has them."""
         return tuple(str(each) for each in self._policy_file.refused)

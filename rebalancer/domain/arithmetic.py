@@ -21,11 +21,15 @@ def converging(target: TargetView) -> int:
 
     A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, so the replicas in the
     target's spec count instead, and a minimum above them, whoever wrote it: an autoscaler that acts raises to that for
-    certain, within 15 s. Of one that is asleep at 0 replicas no bound reaches anybody.
+    certain, within 15 s. Of one that is asleep at 0 replicas no bound reaches anybody. One that follows our answer
+    comes to that, within its own bounds.
     """
     autoscaler = target.autoscaler
     if target.unconfirmed_replicas is not None:
         return target.unconfirmed_replicas
+    if autoscaler is not None and target.metric is not UNSET and target.by_metric:
+        wanted = target.replicas if target.metric.desired is None else target.metric.desired
+        return min(max(wanted, autoscaler.minimum), autoscaler.maximum)
     if autoscaler is None or autoscaler.paused or asleep(target) is not None:
         return target.replicas
     if autoscaler.originals is None or target.by_others:
@@ -37,16 +41,19 @@ def asleep(target: TargetView) -> str | None:
     """Why the target's autoscaler does nothing at the replicas there are, None where it acts.
 
     KEDA keeps a ScaledObject at its idleReplicaCount while no trigger is active, and one with a minimum of 0 at 0. An
-    HPA is disabled while its target has 0 replicas.
+    HPA is disabled while its target has 0 replicas, unless its minimum is 0 (HPAScaleToZero). One that follows our
+    answer wakes by any number above 0.
     """
     autoscaler = target.autoscaler
-    if autoscaler is None or autoscaler.paused or target.missing:
+    if autoscaler is None or autoscaler.paused or target.missing or target.by_metric:
         return None
     what = f"{autoscaler.kind} {autoscaler.name}"
     if autoscaler.idle is not None and target.replicas <= autoscaler.idle < autoscaler.minimum:
         return f"KEDA holds {what} at its idleReplicaCount {autoscaler.idle} until a trigger is active"
     if target.replicas > 0:
         return None
+    if autoscaler.kind == "HorizontalPodAutoscaler" and autoscaler.minimum == 0:
+        return f"{what} keeps {target.name} at 0 by its own metric; a minimum above 0 would disable it there"
     if autoscaler.kind == "HorizontalPodAutoscaler":
         return f"{what} is disabled while {target.name} has 0 replicas; scale it to 1 by hand"
     return f"KEDA keeps {what} at 0 until a trigger is active" if autoscaler.minimum == 0 else None
@@ -76,11 +83,13 @@ def assured(target: TargetView) -> int:
     """Replicas below which nobody but us takes the target.
 
     Where an autoscaler chooses: its minimum, as far as it has come. A raise of ours is there once KEDA has passed it to
-    the HPA and the HPA, which acts every 15 s, has asked for as many.
+    the HPA and the HPA, which acts every 15 s, has asked for as many. One that follows our answer chooses nothing.
     """
     autoscaler = target.autoscaler
     if autoscaler is None or autoscaler.paused:
         return converging(target)
+    if target.by_metric:
+        return min(target.replicas, converging(target))
     return min(autoscaler.minimum, autoscaler.effective_minimum, target.replicas, converging(target))
 
 

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.metric_trigger import MetricTrigger
 from rebalancer.domain.parents import Applied, ControllerRef
 from rebalancer.domain.workload_ref import WorkloadRef
 
@@ -67,6 +68,7 @@ class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):
     idle: its idleReplicaCount, to which KEDA takes the target while no trigger is active; None where it has none.
     paused: whether an annotation pauses it: then it moves nothing.
     hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
+    metric: how it asks us for its replicas, None where none of its triggers does.
     """
 
     minimum: int | None = None
@@ -74,6 +76,7 @@ class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):
     idle: int | None = None
     paused: bool = False
     hpa_name: str | None = None
+    metric: MetricTrigger | None = None
 
 
 class PodAutoscaler(Struct, frozen=True):

@@ -7,12 +7,14 @@ write, the guard `foreign` stands down after two changes.
 
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from rebalancer.domain.arithmetic import asleep
 from rebalancer.domain.parents import LEAVES, REVERTS, Parent, applier_of, parent_of
-from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, TargetView
+from rebalancer.domain.snapshot import AppliedView, AutoscalerView, MetricView, OwnerView, TargetView
 from rebalancer.domain.words import listed
+
+METRIC_PAGE = "docs/metric.md"
 
 
 class OwnerClaim(Struct, frozen=True):
@@ -35,9 +37,12 @@ class OwnerClaim(Struct, frozen=True):
 
 def claims(target: TargetView) -> tuple[OwnerClaim, ...]:
     """All claims on the target's numbers, those that refuse it first."""
-    if not (target.owners or target.applied or target.autoscaler):
+    if target.metric is not UNSET:
+        every = [*_rivals(target), *_metric(target, target.metric), *_idle(target)]
+    elif target.owners or target.applied or target.autoscaler:
+        every = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target)]
+    else:
         return ()
-    every = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target)]
     return tuple(sorted(every, key=lambda claim: not claim.refused))
 
 
@@ -47,8 +52,10 @@ def refusing(target: TargetView) -> OwnerClaim | None:
 
 
 def written(target: TargetView) -> str:
-    """What is written to move the target: `the bounds of ScaledObject chat`, `the replicas of Deployment chat`."""
+    """By what the target is moved: `the bounds of ScaledObject chat`, `the replicas of Deployment chat`."""
     autoscaler = _acting(target)
+    if autoscaler is not None and target.by_metric:
+        return f"the answer to the metrics-api trigger of {autoscaler.kind} {autoscaler.name}"
     if autoscaler is not None:
         return f"the bounds of {autoscaler.kind} {autoscaler.name}"
     return f"the replicas of {target.kind} {target.name}"
@@ -67,6 +74,21 @@ def _rivals(target: TargetView) -> Iterator[OwnerClaim]:
     names = listed([f"{autoscaler.kind} {autoscaler.name}", *autoscaler.beside])
     why = f"{names} scale {target.kind} {target.name}, and each sets its own number"
     yield OwnerClaim(refused=True, why=why, way_out="delete all but one of them", by=listed(autoscaler.beside))
+
+
+def _metric(target: TargetView, metric: MetricView) -> Iterator[OwnerClaim]:
+    """Nothing of the target is written: its ScaledObject follows our answer exactly, or it is refused."""
+    autoscaler = _acting(target)
+    if target.missing or (autoscaler is None and target.autoscaler is not None):
+        return  # paused: told as that
+    what = f"{target.kind} {target.name}" if autoscaler is None else f"{autoscaler.kind} {autoscaler.name}"
+    for fault in metric.faults:
+        why = f"{what} does not follow our answer (actuation metric): {fault}"
+        yield OwnerClaim(refused=True, why=why, way_out=f"see {METRIC_PAGE}", by=what)
+    for limit in () if metric.faults else metric.limits:
+        cause, _, todo = limit.partition(": ")
+        why = f"{what} follows our answer, but {cause}"
+        yield OwnerClaim(refused=False, why=why, way_out=todo or f"see {METRIC_PAGE}", by=what)
 
 
 def _parents(target: TargetView) -> Iterator[OwnerClaim]:

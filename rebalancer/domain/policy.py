@@ -164,10 +164,11 @@ class Model(Part):
         " lowest cap count.",
     )
     signals: Signals = Field(description="What votes for this model.")
-    actuation: Literal["bounds", "scale"] = Field(
+    actuation: Literal["bounds", "scale", "metric"] = Field(
         default="bounds",
         description="bounds: min and max of the autoscaler that owns the target, /scale where none does. scale: /scale"
-        " only; refused while an autoscaler owns the target.",
+        " only; refused while an autoscaler owns the target. metric: nothing is written; a ScaledObject asks the API"
+        " for the replicas by its metrics-api trigger, and its HPA follows.",
     )
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."

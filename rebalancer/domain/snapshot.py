@@ -118,6 +118,19 @@ class AutoscalerView(Struct, frozen=True):
     beside: tuple[str, ...] = ()
 
 
+class MetricView(Struct, frozen=True):
+    """How a target follows the number that we answer its ScaledObject, which asks by a metrics-api trigger.
+
+    desired: replicas that we answer, as a plan asked for them last; None before one did: then those there are.
+    faults: why it would not follow, each a sentence; nothing is moved while there is one.
+    limits: what it follows later than others do, or not in every case, each a sentence.
+    """
+
+    desired: int | None = None
+    faults: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+
 class ForeignChange(Struct, frozen=True):
     """Somebody else, with the field manager `manager`, changed a number that we write; seen at `at`."""
 
@@ -194,6 +207,7 @@ class TargetView(Struct, frozen=True):
     ours: numbers that were ours last: replicas, or minimum and maximum; None where nobody changed them, and we did not.
     unproven: whether its pods are of a newer template of which none is Ready, and not all ever were; left out where it
         is not so.
+    metric: how it follows what we answer its ScaledObject, left out where the model's actuation is another one.
     """
 
     pool: str
@@ -222,6 +236,7 @@ class TargetView(Struct, frozen=True):
     shape: Shape | UnsetType = UNSET
     ours: tuple[int | None, ...] | None = None
     unproven: bool | UnsetType = UNSET
+    metric: MetricView | UnsetType = UNSET
 
     @property
     def victims(self) -> str:
@@ -232,6 +247,14 @@ class TargetView(Struct, frozen=True):
     def pods_per_replica(self) -> int:
         """Pods of one replica, by its template."""
         return 1 if self.shape is UNSET else self.shape.pods
+
+    @property
+    def by_metric(self) -> bool:
+        """Whether its ScaledObject follows the number that we answer, so that neither bounds nor replicas are ours."""
+        autoscaler = self.autoscaler
+        if self.metric is UNSET or self.metric.faults or autoscaler is None:
+            return False
+        return autoscaler.kind == "ScaledObject" and not autoscaler.paused
 
 
 class ModelView(Struct, frozen=True):

@@ -74,7 +74,7 @@ class ClusterState:
         self.advisory = self._sources.advisory
         self._devices = Devices(self._objects)
         self._holdings = Holdings(policy, self._objects, self._devices, installation)
-        self.foreign, self.foreign_changes = self._holdings.foreign, self._holdings.foreign_changes
+        self.succeed_foreign, self.foreign_changes = self._holdings.succeed_foreign, self._holdings.foreign_changes
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._quotas = Quotas(policy, self._objects)

@@ -30,12 +30,14 @@ class ForeignPast(Struct, frozen=True):
     changes: the last two foreign changes, oldest first.
     ours: the numbers that we asked for last: replicas, or minimum and maximum; None: unknown.
     repaired_at: since when others have put them back, None where they have not.
+    desired: replicas that we answer its ScaledObject, None where none were asked for that way.
     """
 
     target: WorkloadRef
     changes: tuple[ForeignChange, ...]
     ours: Numbers | None = None
     repaired_at: Instant | None = None
+    desired: int | None = None
 
 
 class ForeignChanges:
@@ -53,11 +55,17 @@ class ForeignChanges:
         """
         self._past[ref] = replace(self._past.get(ref) or ForeignPast(ref, ()), ours=numbers)
 
+    def answers(self, ref: WorkloadRef, desired: int | None) -> None:
+        """From now on `desired` is what we answer the target's ScaledObject; None: the replicas that there are."""
+        if desired is not None or ref in self._past:
+            self._past[ref] = replace(self._past.get(ref) or ForeignPast(ref, ()), desired=desired)
+
     def succeed(self, past: Iterable[ForeignPast]) -> None:
         """Another replica led until now: what it asked for is ours. What others did was seen here, too."""
         for one in past:
             if one.ours is not None:
                 self.asked(one.target, one.ours)
+            self.answers(one.target, self._still(one.target, one.desired))
 
     def saw(self, change: Change, at: float) -> None:
         """An object changed at `at`."""
@@ -66,6 +74,10 @@ class ForeignChanges:
                 pass  # KEDA's own: it follows the ScaledObject, whoever wrote there
             case (None, (Workload() | Hpa() | ScaledObject()) as new) if _target(new) in self._past:
                 self._found(new, at)
+                past = self._past[_target(new)]
+                self.answers(past.target, self._still(past.target, past.desired))
+            case (Workload() as old, None) if old.ref in self._past:
+                self.answers(old.ref, None)  # what comes under its name is another one
             case (Workload() as old, Workload() as new) if not self._owned(new.ref):
                 self._changed(old, new, at)
             case (Hpa() as old, Hpa() as new) if new.owner_scaled_object is None and old.originals is not None:
@@ -83,12 +95,14 @@ class ForeignChanges:
 
     def restore(self, past: Iterable[ForeignPast]) -> None:
         """Put back what `past` gave, before what was seen since."""
-        for one in past:
+        for each in past:
+            one = replace(each, desired=self._still(each.target, each.desired))
             since = self._past.get(one.target)
             if since is None:
                 self._past[one.target] = one
             else:
-                self._past[one.target] = replace(since, changes=(*one.changes, *since.changes)[-REMEMBERED:])
+                changes = (*one.changes, *since.changes)[-REMEMBERED:]
+                self._past[one.target] = replace(since, changes=changes, desired=one.desired)
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: what others did is as old as before.
@@ -99,6 +113,15 @@ class ForeignChanges:
             changes = tuple(ForeignChange(one.at + seconds, one.manager) for one in past.changes)
             repaired_at = None if past.repaired_at is None else past.repaired_at + seconds
             self._past[ref] = replace(past, changes=changes, repaired_at=repaired_at)
+
+    def _still(self, ref: WorkloadRef, desired: int | None) -> int | None:
+        """What was answered before us, unless more runs by now: then nobody followed it, or KEDA has gone from it.
+
+        A decrease is decided by a plan that sees the replicas, with the guards of today.
+        """
+        workload = self._objects.workload(ref)
+        more = desired is not None and workload is not None and workload.replicas > desired
+        return None if more else desired
 
     def _owned(self, ref: WorkloadRef) -> bool:
         """Whether an autoscaler chooses the replicas: then neither we nor anybody else writes them."""
@@ -132,7 +155,8 @@ class ForeignChanges:
         if foreign is not None:
             self.counts[ref] += 1
             changes = () if _over(past, at) else past.changes
-            self._past[ref] = ForeignPast(ref, (*changes, ForeignChange(at, foreign))[-REMEMBERED:], ours)
+            changes = (*changes, ForeignChange(at, foreign))[-REMEMBERED:]
+            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
         elif moved and not by_others and ref in self._past:

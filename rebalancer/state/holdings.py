@@ -16,6 +16,7 @@ from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.bindings import Bindings
 from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
+from rebalancer.state.metric import metric_view
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.replicas import replicas_of
 from rebalancer.state.starts import Starts
@@ -32,6 +33,7 @@ from rebalancer.state.views import (
     target_view,
 )
 
+METRIC = "metric"  # the actuation in which nothing is written, and a number is answered
 ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
 
 
@@ -78,6 +80,7 @@ class Holdings:
         self._unconfirmed = {ref: written for ref, written in self._unconfirmed.items() if ref in self._targets}
         self._views = {model: view for model, view in self._views.items() if model in self._models}
         self._dirty, self._all = set(self._models), None
+        self._answer_as_the_policy_says()
 
     def model_of(self, workload: WorkloadRef | None) -> str | None:
         """The model a workload is a target of."""
@@ -163,9 +166,13 @@ class Holdings:
     def asked(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
         """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed.
 
-        `minimum`: the lower bound beside it, None where it is no autoscaler's maximum.
+        `minimum`: the lower bound beside it, None where it is no autoscaler's maximum. A number that is answered and
+        not written counts until the next one.
         """
-        if target in self._targets:
+        if target in self._targets and self._targets[target].model.actuation == METRIC:
+            self.foreign.answers(target, replicas)
+            self._dirty.add(self._targets[target].model.id)
+        elif target in self._targets:
             self.foreign.asked(target, (replicas,) if minimum is None else (minimum, replicas))
             self._unconfirmed[target] = _Asked(replicas, at)
             self._settle(target)
@@ -250,7 +257,8 @@ class Holdings:
             replicas,
             claimed_gpus=self._claimed(workload, pool),
             running_gpus=max((self._held(pod, pool) for pod in pods), default=None),
-            by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
+            by_others=model.actuation != METRIC
+            and by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
             victims=spec.of.victims,
         )
         chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
@@ -259,6 +267,8 @@ class Holdings:
         if owners or applied:
             view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
+        if model.actuation == METRIC:
+            view = replace(view, metric=metric_view(model, spec, chosen, None if past is None else past.desired))
         if past is None:
             return view
         return replace(view, foreign=past.changes, repaired_at=past.repaired_at, ours=past.ours)
@@ -289,6 +299,18 @@ class Holdings:
     def restore_foreign(self, past: Iterable[ForeignPast]) -> None:
         """Put them back, as after a restart."""
         self.foreign.restore(past)
+        self._answer_as_the_policy_says()
+
+    def succeed_foreign(self, past: Iterable[ForeignPast]) -> None:
+        """Go on from what the leader before us asked for."""
+        self.foreign.succeed(past)
+        self._answer_as_the_policy_says()
+
+    def _answer_as_the_policy_says(self) -> None:
+        """A number answered under an actuation that is none any more would come back with it, however old."""
+        for ref, target in self._targets.items():
+            if target.model.actuation != METRIC:
+                self.foreign.answers(ref, None)
         self._dirty.update(self._models)
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:

@@ -19,8 +19,12 @@ def pinned_objects(objects: Objects, policy: Policy, installation: str) -> tuple
 
 
 def _saved(objects: Objects, policy: Policy) -> Iterator[tuple[Carrier, Originals | SavedNodePool, bool]]:
-    """Each object that carries the annotation, and whether `policy` names it; KEDA's copy on its HPA is none."""
-    targets = {WorkloadRef(model.namespace, one.kind, one.name) for model in policy.models for one in model.targets}
+    """Each object that carries the annotation, and whether `policy` wants it written; KEDA's copy on its HPA is none.
+
+    An autoscaler that is to follow our answer has its own bounds back.
+    """
+    written = (model for model in policy.models if model.actuation != "metric")
+    targets = {WorkloadRef(model.namespace, one.kind, one.name) for model in written for one in model.targets}
     node_pools = {name for pool in policy.pools for name in pool.node_pools}
     for scaled in objects.all(ScaledObject):
         if scaled.originals is not None:

@@ -21,6 +21,7 @@ class SomeStatusPort:
     troubles: tuple[Unready, ...] = ()
     death: str | None = None
     refused: tuple[str, ...] = ()
+    idle: str | None = None
     asked: list[str] = field(default_factory=list)
 
     def status(self) -> Status:
@@ -45,6 +46,9 @@ class SomeStatusPort:
 
     def leader(self) -> str:
         return "rb-0"
+
+    def why_not_acting(self) -> str | None:
+        return self.idle
 
     def policy_refused(self) -> tuple[str, ...]:
         return self.refused

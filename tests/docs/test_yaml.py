@@ -5,9 +5,12 @@ import json
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 import yaml
 
+from rebalancer.domain.metric_trigger import desired_path, limits, misfits
+from rebalancer.ingest.objects.autoscalers import TriggersWire, asking
 from rebalancer.settings.problems import check_text
 from tests.docs.blocks import Block, blocks, runnable
 from tests.house.repository import ROOT
@@ -24,9 +27,21 @@ def test_a_yaml_block_is_valid(block: Block) -> None:
         assert check_text(block.text, str(block))[1] == ()
     elif kind in {"Override", "WriteStop"}:
         jsonschema.validate(document, object_schema(kind))
+    elif kind == "ScaledObject":
+        _is_followed(document)
     else:
         assert block.text.startswith("# values.yaml"), "say what it is in its first line"
         jsonschema.validate(document, VALUES)
+
+
+def _is_followed(scaled: dict[str, Any]) -> None:
+    """The example of a ScaledObject that asks us has no fault and no limit."""
+    spec = scaled["spec"]
+    trigger = asking(msgspec.convert(spec, TriggersWire))
+    assert trigger is not None
+    bounds = spec["minReplicaCount"], spec["maxReplicaCount"]
+    assert misfits(trigger, desired_path("chat", "a100"), bounds[0], bounds) == ()
+    assert limits(trigger, bounds, bounds) == ()
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)

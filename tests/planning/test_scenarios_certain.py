@@ -313,6 +313,12 @@ class TestAsleep:
         assert shortage.constraint == "idle"
         assert shortage.why.endswith("is disabled while b has 0 replicas; scale it to 1 by hand")
 
+    def test_an_hpa_that_may_scale_to_zero_is_said_to_wake_by_its_own_metric(self) -> None:
+        story = self.a_story(taken_over(0, 6, kind="HorizontalPodAutoscaler"), need=8.0)
+        shortage = unmet_of(story.plan(), "b")
+        assert shortage is not None
+        assert (shortage.constraint, "by its own metric" in shortage.why) == ("idle", True)
+
     def test_a_scaled_object_at_zero_wakes_by_its_minimum(self) -> None:
         story = self.a_story(taken_over(0, 1), need=8.0)
         change = change_of(story.plan(), "b")

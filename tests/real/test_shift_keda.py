@@ -7,38 +7,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from rebalancer.api.http.json_codec import instant_of
 from tests.real.occupancy import Pods, bounded, failed, scaled
 from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
+from tests.real.triggers import Triggers
 from tests.testbed.audit import AuditLog, Write
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Json, Kube
-from tests.testbed.objects import deployment, gpu_node, hpa, metrics_api_trigger, scaled_object
+from tests.testbed.objects import deployment, gpu_node, hpa, scaled_object
 
 GPUS = 8
 FLOOR = 2  # of code
 ORIGINALS = "rebalancer.io/originals"
-
-
-class Triggers:
-    """What KEDA is told about each model: the number of replicas that its trigger asks for."""
-
-    def __init__(self) -> None:
-        self.wants: dict[str, int] = {}
-        app = web.Application()
-        app.router.add_get("/{model}", self._answer)
-        self.server = TestServer(app)
-
-    def of(self, name: str) -> Json:
-        return metrics_api_trigger(str(self.server.make_url(f"/{name}")), "replicas", "1")
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        return web.json_response({"replicas": self.wants[request.match_info["model"]]})
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tests.beside import folder
 from tests.real.occupancy import Pods, bounded, failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
-from tests.real.test_shift_keda import Triggers
 from tests.real.traffic import Traffic
+from tests.real.triggers import Triggers
 from tests.testbed import groups
 from tests.testbed.audit import AuditLog, Write
 from tests.testbed.keda import Keda

@@ -42,6 +42,28 @@ def an_overlay(**spec: object) -> Manifest:
     return a_manifest("karpenter.sh/v1alpha1", "NodeOverlay", "p5", {"requirements": requirements, **spec})
 
 
+FOLLOWED = a_policy(a_model("b", min_replicas=2, max_replicas=8, actuation="metric"), pools=(a_pool(),))
+OUR_TRIGGER: Manifest = {
+    "type": "metrics-api",
+    "metadata": {
+        "url": "http://rebalancer.rebalancer.svc:8080/v1/models/b/desired/a100",
+        "valueLocation": "replicas",
+        "targetValue": "1",
+        "aggregateFromKubeServiceEndpoints": "true",
+        "aggregationType": "max",
+    },
+}
+AT_ONCE = {
+    "scaleUp": {"tolerance": "0"},
+    "scaleDown": {"tolerance": "0", "stabilizationWindowSeconds": 0},
+}
+FOLLOWS: Manifest = {
+    "minReplicaCount": 2,
+    "fallback": {"failureThreshold": 3, "replicas": 2, "behavior": "currentReplicasIfHigher"},
+    "advanced": {"horizontalPodAutoscalerConfig": {"behavior": AT_ONCE}},
+}
+
+
 class Fixture(NamedTuple):
     """Objects that are in a trap, others that are not, and what is known beside them."""
 
@@ -106,6 +128,19 @@ FIXTURES = {
             a_scaled_object(a_trigger(activationThreshold="50")),
             a_scaled_object(a_trigger(activationThreshold="1"), minReplicaCount=0),
         ],
+    ),
+    "metric-not-followed": Fixture(
+        [
+            a_deployment(),
+            a_scaled_object({**OUR_TRIGGER, "metricType": "Value"}, **FOLLOWS),
+        ],
+        [a_deployment(), a_scaled_object(OUR_TRIGGER, **FOLLOWS)],
+        policy=FOLLOWED,
+    ),
+    "metric-followed-late": Fixture(
+        [a_deployment(), a_scaled_object(OUR_TRIGGER, fallback=FOLLOWS["fallback"], minReplicaCount=2)],
+        [a_deployment(), a_scaled_object(OUR_TRIGGER, **FOLLOWS)],
+        policy=FOLLOWED,
     ),
     "dead-timing": Fixture(
         [a_scaled_object(cooldownPeriod=60)],

@@ -86,3 +86,7 @@ class StatusPort(ProbePort, Protocol):
     def snapshot(self) -> Snapshot:
         """The world as it is known now."""
         ...
+
+    def why_not_acting(self) -> str | None:
+        """Why this replica moves nobody: it stands by, or writes nothing at all. None where it does."""
+        ...

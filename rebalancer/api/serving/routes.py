@@ -8,7 +8,7 @@ from aiohttp import web
 
 import rebalancer
 from rebalancer.api.auth.authentication import AUTHENTICATION, Authentication
-from rebalancer.api.handlers import operator, reads, session
+from rebalancer.api.handlers import desired, operator, reads, session
 from rebalancer.api.handlers.app_keys import STATUS_PORT
 from rebalancer.api.handlers.console_files import console_routes
 from rebalancer.api.handlers.event_stream import close_streams
@@ -29,6 +29,7 @@ async def openapi(_: web.Request) -> web.Response:
 
 ROUTES: tuple[Route, ...] = (
     *reads.ROUTES,
+    *desired.ROUTES,
     *operator.ROUTES,
     *session.ROUTES,
     Route("GET", "/v1/openapi.json", openapi, "This document.", dict[str, Any], permission=None, open=True),

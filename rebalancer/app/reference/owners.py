@@ -13,7 +13,8 @@ managers in `metadata.managedFields`, and what points at the target without owni
 target is moved and who else has a claim; `status` names the refused ones, `doctor` and the console all of them.
 
 What is written is one of two things: the bounds of the target's autoscaler, where it has one that is not paused, else
-the replicas of the target by its `/scale`.
+the replicas of the target by its `/scale`. With `actuation: metric` neither is: its ScaledObject
+[asks us](../metric.md), and who else writes there meets its HPA.
 """
 
 _PARENTS = """
@@ -63,8 +64,12 @@ _RIVALS = (
         ),
     ),
     (
-        "an HPA whose target has 0 replicas",
+        "an HPA whose target has 0 replicas, of a minimum of 1 or more",
         "Kubernetes has disabled it: `unmet` says `idle`, and to scale it to 1 by hand",
+    ),
+    (
+        "an HPA with a minimum of 0 (`HPAScaleToZero`) whose target has 0 replicas",
+        "its own metric decides when it wakes, and a minimum above 0 would disable it: `unmet` says `idle`",
     ),
 )
 
@@ -84,7 +89,8 @@ writes when a person runs it.
 ## How each of them ends
 
 Each of these stands within a minute, and nothing of ours is written to that target for the next five
-(`tests/machine/test_beside_others.py`, in virtual time).
+(`tests/machine/test_beside_others.py`, in virtual time; most of them on real parts in
+`tests/real/test_who_else_writes.py`).
 
 """
 

@@ -3,6 +3,14 @@
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
+from rebalancer.domain.metric_trigger import (
+    HPA_STABILIZATION_SECONDS,
+    HPA_TOLERANCE,
+    Fallback,
+    HpaPace,
+    MetricTrigger,
+    metric_trigger,
+)
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Annotated, Managed, Metadata, applied, controller, saved, writer
 
@@ -50,7 +58,50 @@ class _ScaledTarget(Struct, frozen=True, gc=False):
     kind: str | None = None
 
 
-class _ScaledSpec(Struct, frozen=True, gc=False, rename="camel"):
+class _Trigger(Struct, frozen=True, gc=False, rename="camel"):
+    type: str = ""
+    metric_type: str = ""
+    metadata: dict[str, str] = {}
+
+
+class _Fallback(Struct, frozen=True, gc=False):
+    replicas: int = 0
+    behavior: str = ""
+
+
+class _Rules(Struct, frozen=True, gc=False, rename="camel"):
+    tolerance: str | float | None = None
+    stabilization_window_seconds: int | None = None
+    select_policy: str | None = None
+
+
+class _Behavior(Struct, frozen=True, gc=False, rename="camel"):
+    scale_up: _Rules | None = None
+    scale_down: _Rules | None = None
+
+
+class _HpaConfig(Struct, frozen=True, gc=False):
+    behavior: _Behavior | None = None
+
+
+class _Modifiers(Struct, frozen=True, gc=False):
+    formula: str = ""
+
+
+class _Advanced(Struct, frozen=True, gc=False, rename="camel"):
+    horizontal_pod_autoscaler_config: _HpaConfig | None = None
+    scaling_modifiers: _Modifiers | None = None
+
+
+class TriggersWire(Struct, frozen=True, gc=False):
+    """What of a ScaledObject's spec says by which numbers it scales, and how its HPA follows them."""
+
+    triggers: list[_Trigger] | None = None
+    fallback: _Fallback | None = None
+    advanced: _Advanced | None = None
+
+
+class _ScaledSpec(TriggersWire, frozen=True, gc=False, rename="camel", kw_only=True):
     scale_target_ref: _ScaledTarget
     min_replica_count: int | None = None
     max_replica_count: int | None = None
@@ -123,11 +174,46 @@ def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
         idle=spec.idle_replica_count,
         paused=is_paused(meta.annotations or {}),
         hpa_name=wire.status.hpa_name or None,
+        metric=asking(spec),
         originals=_originals(meta),
         writers=(writer(meta, "keda_minimum"), writer(meta, "keda_maximum")),
         controller=controller(meta),
         applied=applied(meta, "keda_minimum", "keda_maximum"),
     )
+
+
+def asking(spec: TriggersWire) -> MetricTrigger | None:
+    """How a ScaledObject asks us for its replicas, None where it does not."""
+    advanced = spec.advanced or _Advanced()
+    behavior = (advanced.horizontal_pod_autoscaler_config or _HpaConfig()).behavior or _Behavior()
+    fallback = spec.fallback
+    return metric_trigger(
+        tuple((one.type, one.metric_type, one.metadata) for one in spec.triggers or ()),
+        (advanced.scaling_modifiers or _Modifiers()).formula,
+        None if fallback is None else Fallback(fallback.replicas, fallback.behavior),
+        _pace(behavior.scale_up, 0),
+        _pace(behavior.scale_down, HPA_STABILIZATION_SECONDS),
+    )
+
+
+def _pace(rules: _Rules | None, stabilization_seconds: int) -> HpaPace:
+    if rules is None:
+        return HpaPace(stabilization_seconds=stabilization_seconds)
+    window = rules.stabilization_window_seconds
+    return HpaPace(
+        HPA_TOLERANCE if rules.tolerance is None else _quantity(rules.tolerance),
+        stabilization_seconds if window is None else window,
+        rules.select_policy == "Disabled",
+    )
+
+
+def _quantity(written: str | float) -> float:
+    """A tolerance as Kubernetes spells it: 0, 0.05 or 50m; what is none of these counts as the default."""
+    word = str(written)
+    try:
+        return float(word.removesuffix("m")) / 1000 if word.endswith("m") else float(word)
+    except ValueError:
+        return HPA_TOLERANCE
 
 
 def pod_autoscaler(wire: PodAutoscalerWire) -> PodAutoscaler:

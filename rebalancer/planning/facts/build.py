@@ -1,7 +1,7 @@
 """One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -186,16 +186,26 @@ def _models(
     for model in policy.models:
         name = model.id
         ruling = rulings.get(name, NO_RULING)
+        reachable = _reachable(model, holdings[name].targets)
         yield ModelFacts(
             **asdict(holdings[name]),
-            entry=model,
+            entry=reachable,
             load=loads.get(name) or ModelLoad(model=name),
             memory=memory.models.get(name) or ModelMemory(),
             ruling=ruling,
             floor=ruling.floor_of(model),
-            most_replicas=ruling.wanted(model, model.max_replicas),
+            most_replicas=ruling.wanted(reachable, reachable.max_replicas),
             precedence=precedence(model, ranks),
         )
+
+
+def _reachable(model: Model, targets: Sequence[TargetFacts]) -> Model:
+    """The model, with no more replicas than its ScaledObjects go to where those follow our answer."""
+    views = [target.view for target in targets]
+    followed = [each.autoscaler.maximum for each in views if each.autoscaler is not None and each.by_metric]
+    if not followed or len(followed) < len(views) or sum(followed) >= model.max_replicas:
+        return model
+    return model.model_copy(update={"max_replicas": max(model.min_replicas, sum(followed))})
 
 
 def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic

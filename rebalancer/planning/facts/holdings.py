@@ -19,7 +19,16 @@ from rebalancer.domain.owners import refusing
 from rebalancer.domain.policy import Model
 from rebalancer.domain.snapshot import ModelView, Place, PodView, TargetView
 from rebalancer.domain.victims import keep_order
-from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, Holding, NodeGpus, PodPlacement, TargetFacts, least_of
+from rebalancer.planning.facts.scene import (
+    ROLLOUT,
+    UNSEEN,
+    Holding,
+    NodeGpus,
+    PodPlacement,
+    TargetFacts,
+    least_of,
+    owner_of,
+)
 
 NOTHING = NodeGpus(0, 0, 0, 0)
 
@@ -51,7 +60,7 @@ def holding(  # noqa: PLR0913  # what it is made from
         ready_staying=sum(steady),
         loading_staying=sum(len(target.staying_pods) - target.unseen_pods for target in targets) - sum(steady),
         doomed=sum(len(target.doomed) for target in targets),
-        quiet=all(target.settle == 0 and target.view.autoscaler is None for target in targets),
+        quiet=all(target.settle == 0 and owner_of(target.view) is None for target in targets),
         contested=any(target.view.foreign or other_on(target.view) for target in targets),
         promised=tuple(
             (target.pool, promised_replicas(target.view, doomed) * target.gpus)

@@ -367,11 +367,13 @@ def _by_precedence(policy: Policy, ranks: tuple[PodRank, ...]) -> tuple[str, ...
 
 
 def owner_of(target: TargetView) -> AutoscalerView | None:
-    """The autoscaler that chooses the number between bounds; a paused one chooses nothing."""
+    """The autoscaler that chooses the number between bounds; a paused one, or one that follows us, chooses nothing."""
     autoscaler = target.autoscaler
-    return autoscaler if autoscaler is not None and not autoscaler.paused else None
+    return autoscaler if autoscaler is not None and not autoscaler.paused and not target.by_metric else None
 
 
 def least_of(target: TargetView) -> int:
-    """Smallest grant possible: an autoscaler's maximum cannot be 0."""
+    """Smallest grant possible: an autoscaler's maximum cannot be 0, and one that follows us stops at its minimum."""
+    if target.autoscaler is not None and target.by_metric:
+        return target.autoscaler.minimum
     return 0 if owner_of(target) is None else 1

@@ -6,12 +6,13 @@ from typing import Final
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import OK, SKIP, Finding
 from rebalancer.survey.objects import address
-from rebalancer.survey.traps import apis, budgets, growth, nodes, pods, scaling, telemetry, triggers
+from rebalancer.survey.traps import apis, budgets, growth, metric, nodes, pods, scaling, telemetry, triggers
 
 PAGE: Final = "docs/reference/traps.md"
 
 CHAPTERS: Final = (
     ("Triggers of ScaledObjects", triggers.TRAPS),
+    ("ScaledObjects that ask us", metric.TRAPS),
     ("Bounds, and who else writes replicas", scaling.TRAPS),
     ("Workloads and their pods", pods.TRAPS),
     ("Disruption budgets and quotas", budgets.TRAPS),
