@@ -322,7 +322,8 @@ class ClusterState:
         known = {view.node: view for view in last.notices}
         found = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
         notices = unchanged(last.notices, found)
-        models, pools, loads = self._holdings.views(now), self._pools.views(), self._loads.loads(now)
+        models = self._loads.loaded.onto(self._holdings.views(now))
+        pools, loads = self._pools.views(), self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
             self._outlooks.look(loads, models, doomed, self._loads.rings, now)
