@@ -80,13 +80,13 @@ class SqsQueue:
 
         Raises NoQueue and NoIdentity.
         """
-        asked = {
+        request = {
             "MaxNumberOfMessages": AT_ONCE,
             "WaitTimeSeconds": POLL_SECONDS,
             "VisibilityTimeout": VISIBILITY_SECONDS,
             "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
         }
-        return (await self._call("ReceiveMessage", asked, _Received, POLL_SECONDS)).messages
+        return (await self._call("ReceiveMessage", request, _Received, POLL_SECONDS)).messages
 
     async def delete(self, messages: Sequence[QueueMessage]) -> int:
         """Delete up to ten; how many SQS would not, which it delivers again. Raises NoQueue and NoIdentity."""
@@ -98,8 +98,8 @@ class SqsQueue:
         """The queue's tags. Raises NoQueue (QueueRefusal where we may not) and NoIdentity."""
         return (await self._call("ListQueueTags", {}, _Tags)).tags
 
-    async def _call(self, action: str, asked: Mapping[str, object], into: type[T], seconds: float = 0.0) -> T:
-        body = msgspec.json.encode({"QueueUrl": self.address.url, **asked})
+    async def _call(self, action: str, request: Mapping[str, object], into: type[T], seconds: float = 0.0) -> T:
+        body = msgspec.json.encode({"QueueUrl": self.address.url, **request})
         headers = {"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": f"AmazonSQS.{action}"}
         signed = await self._signer.signed(self.address.endpoint, headers, body)
         if self._session is None:
@@ -135,5 +135,5 @@ def _why(status: int, text: bytes) -> str:
         refusal = msgspec.json.decode(text, type=_Refusal)
     except msgspec.DecodeError:
         return f"status {status}"
-    said = refusal.message or refusal.upper_message
-    return f"{refusal.type.rpartition('#')[2] or status}{f': {said[:300]}' if said else ''}"
+    sentence = refusal.message or refusal.upper_message
+    return f"{refusal.type.rpartition('#')[2] or status}{f': {sentence[:300]}' if sentence else ''}"

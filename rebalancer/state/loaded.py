@@ -40,7 +40,7 @@ class _Plateau:
     done: bool = False
 
 
-class Loaded:
+class MeasuredLoads:
     """What was measured, by model: `take` has samples of its Ready pods, `onto` puts it on the models' views."""
 
     def __init__(self, policy: Policy) -> None:
