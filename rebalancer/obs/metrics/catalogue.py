@@ -37,15 +37,8 @@ CHANGES = (
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
-    *(
-        "unknown-model",
-        "unknown-pod",
-        "unbound-launcher",
-        "unknown-source",
-        "too-many-sources",
-        "before-pods",
-        "older-object",
-    ),
+    *("unknown-model", "unknown-pod", "unbound-launcher", "unknown-source", "too-many-sources"),
+    *("before-pods", "older-object"),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
     *("orders-taken", "orders-put-off", "unmapped", "gaps"),
 )
