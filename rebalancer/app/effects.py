@@ -6,6 +6,7 @@ from typing import Final
 from rebalancer.kafka import effects as kafka
 from rebalancer.kube import effects as kube
 from rebalancer.obs import journal_files
+from rebalancer.sqs import effects as sqs
 
-EFFECTS: Final[Mapping[str, str]] = {**kube.EFFECTS, **kafka.EFFECTS, **journal_files.EFFECTS}
+EFFECTS: Final[Mapping[str, str]] = {**kube.EFFECTS, **kafka.EFFECTS, **sqs.EFFECTS, **journal_files.EFFECTS}
 """What each one changes, by its name."""

@@ -10,6 +10,7 @@ from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
@@ -110,6 +111,13 @@ def prometheus_figures(source: PrometheusReadings) -> Iterator[Figure]:
     yield Figure("rebalancer_prometheus_query_seconds_total", source.cost.seconds)
     yield Figure("rebalancer_prometheus_query_samples_total", source.cost.samples)
     yield Figure("rebalancer_prometheus_left_out_namespaces", len(source.left_out))
+
+
+def queue_figures(queue: NoticeQueue) -> Iterator[Figure]:
+    """What became of the messages of a queue of SQS."""
+    results = BY_NAME["rebalancer_notice_queue_messages_total"].labels[0].words
+    yield from _words("rebalancer_notice_queue_messages_total", queue.counts, results)
+    yield Figure("rebalancer_notice_queue_good", queue.trouble is None)
 
 
 def _impossible(source: str, counts: Mapping[str, int]) -> Iterator[Figure]:

@@ -27,7 +27,7 @@ from rebalancer.app.past import Start, await_start, read_start, read_succession
 from rebalancer.app.refilled import DAY_SECONDS, refilled
 from rebalancer.app.served import servers_of
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
-from rebalancer.app.sources import prometheus_of, read_when_pods_are_known, sink_of
+from rebalancer.app.sources import notice_queue_of, prometheus_of, read_when_pods_are_known, sink_of
 from rebalancer.app.status_reporter import StatusReporter
 from rebalancer.app.tasks import Tasks
 from rebalancer.app.topics import broker_of
@@ -209,6 +209,9 @@ class Service:
         if settings.prometheus_url:
             self.reporter.prometheus = prometheus = prometheus_of(settings, clock, sink, state, ports)
             self._tasks.spawn("prometheus", prometheus.run())
+        if settings.notices_queue_url:
+            self.reporter.notice_queue = queue = notice_queue_of(settings, clock, self._rng, self.outbox, kube)
+            self._tasks.spawn("notice-queue", queue.run())
         self._tasks.spawn("intake", read_when_pods_are_known(intake, state, clock))
         self._tasks.spawn("watches", watches.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))

@@ -1,14 +1,24 @@
 """How what is seen gets into the state, and when the runner is woken by it."""
 
+import random
 from collections.abc import Callable
 
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.domain.events import Event
 from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.prometheus import PrometheusReadings, Server
+from rebalancer.kafka.outbox import Outbox
+from rebalancer.kube.reader import KubeReader
+from rebalancer.kube.resources import DEPLOYMENTS
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
+from rebalancer.settings.queue_url import region_of
 from rebalancer.settings.service import ServiceSettings
+from rebalancer.sqs.address import QueueAddress
+from rebalancer.sqs.identity import AwsIdentity
+from rebalancer.sqs.owner import QueueReader, queues_read
+from rebalancer.sqs.queue import SqsQueue
 from rebalancer.state import ClusterState
 from rebalancer.state.wakes import patience_seconds
 
@@ -51,6 +61,20 @@ def server_of(settings: ServiceSettings) -> Server:
         settings.prometheus_certificate_file,
         settings.prometheus_key_file,
     )
+
+
+def notice_queue_of(
+    settings: ServiceSettings, clock: Clock, rng: random.Random, outbox: Outbox, kube: KubeReader
+) -> NoticeQueue:
+    """The reader of the queue that the settings name; whose it is, Deployments of the cluster may say."""
+    url = settings.notices_queue_url
+    region = settings.notices_queue_region or region_of(url)
+
+    async def read_by() -> dict[str, str]:
+        listed = await kube.list(DEPLOYMENTS, into=QueueReader)
+        return queues_read(listed.items)
+
+    return NoticeQueue(SqsQueue(QueueAddress(url, region), AwsIdentity(region)), outbox, clock, rng, read_by)
 
 
 def prometheus_of(

@@ -14,6 +14,7 @@ from rebalancer.app.figures import (
     pinned_figures,
     policy_figures,
     prometheus_figures,
+    queue_figures,
     sync_figures,
     watch_figures,
 )
@@ -24,6 +25,7 @@ from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
@@ -55,7 +57,8 @@ class StatusReporter:
     """Before `connect` only probes have something to say. `waiting`: what the start waits for.
 
     `kube`: the way to the API server, once there is one; `prometheus`: the source of readings besides Kafka, if it is
-    asked. `off`: parts that this service does not have, each with the reason. `outbox` None: there is no Kafka.
+    asked; `notice_queue`: the reader of a queue of SQS, if there is one. `off`: parts that this service does not have,
+    each with the reason. `outbox` None: there is no Kafka.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it looks into
@@ -73,6 +76,7 @@ class StatusReporter:
         self.off: Mapping[str, str] = {}
         self.kube: KubeReader | None = None
         self.prometheus: PrometheusReadings | None = None
+        self.notice_queue: NoticeQueue | None = None
         self.predictions = StoredPredictions(settings.journal_dir, clock)
         self._settings = settings
         self._clock = clock
@@ -194,6 +198,8 @@ class StatusReporter:
         rows = [Unready(source, self._advised[source], why) for source, why in advisory.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:
             rows.append(Unready("prometheus", self.prometheus.since, self.prometheus.trouble))
+        if self.notice_queue is not None and self.notice_queue.trouble is not None:
+            rows.append(Unready("notice-queue", self.notice_queue.since, self.notice_queue.trouble))
         return tuple(rows)
 
     def _troubles(self, now: float) -> dict[str, str]:
@@ -278,6 +284,8 @@ class StatusReporter:
             yield from pinned_figures(self._restoring.pinned)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)
+        if self.notice_queue is not None:
+            yield from queue_figures(self.notice_queue)
         if self._state and self._cycle_ports:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._cycle_ports.memory)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.dual_pods import FailedWake
+from rebalancer.domain.gpu_memory import LoadedMemory
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.parents import Applied, ControllerRef
@@ -266,6 +267,7 @@ class ModelView(Struct, frozen=True):
     slow_load_seconds: nine of ten of them did.
     starts: its last starts by pool and kind.
     failed_wakes: its sleeping engines that should have been awake long ago.
+    loaded: GPU memory that its last replicas took once loaded; None before the first was measured.
     """
 
     id: str
@@ -274,6 +276,7 @@ class ModelView(Struct, frozen=True):
     slow_load_seconds: float | None = None
     starts: tuple[StartView, ...] = ()
     failed_wakes: tuple[FailedWake, ...] = ()
+    loaded: LoadedMemory | None = None
 
 
 class NoticeView(Struct, frozen=True):

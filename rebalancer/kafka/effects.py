@@ -14,6 +14,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "kafka/state/policy": "the policy in force, for a start with a bad file",
     "kafka/state/rings": "a model's history",
     "kafka/dead-letter": "a record that could not be understood, with the reason",
+    "kafka/notices": "a message of the queue of notices, as it came",
     "kafka/metrics": "readings of a Prometheus, by `rebalancer bridge`",
 }
 BY_KIND: Final = frozenset({"decisions", "state"})

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from rebalancer.settings.allowed import words
 from rebalancer.settings.kafka_login import kafka_problem
 from rebalancer.settings.prometheus_url import problem_of
+from rebalancer.settings.queue_url import queue_problem
 
 PREFIX = "REBALANCER_"
 Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -82,6 +83,16 @@ class ServiceSettings(BaseSettings):
         default=False,
         description="true: others read the topic `metrics` for us (`rebalancer aggregate`), and their topic `readings` "
         "is read in its place.",
+    )
+
+    notices_queue_url: str = Field(
+        default="",
+        max_length=1024,
+        description="https://sqs.REGION.amazonaws.com/ACCOUNT/NAME: a queue of our own, whose messages we bring into "
+        "the topic `notices` and delete. Needs the extra sqs.",
+    )
+    notices_queue_region: str = Field(
+        default="", max_length=63, description="Region of that queue, where its URL does not name it."
     )
 
     override_keys_dir: Path | None = Field(
@@ -210,6 +221,8 @@ class ServiceSettings(BaseSettings):
         if not self.kafka_enabled and (problem := self._not_observing()):
             raise ValueError(f"{PREFIX}KAFKA_ENABLED=false: {problem}")
         if self.kafka_enabled and (problem := kafka_problem(self, PREFIX)):
+            raise ValueError(problem)
+        if self.notices_queue_url and (problem := queue_problem(self, PREFIX)):
             raise ValueError(problem)
         if self.override_keys_dir is not None and not self.cluster_name:
             raise ValueError(

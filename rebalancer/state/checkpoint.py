@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from rebalancer.domain import codec
+from rebalancer.domain.gpu_memory import MeasuredLoad
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.starts import MeasuredStart
@@ -45,6 +46,8 @@ class ModelPast(Struct, frozen=True):
     offered: how its work is known, what a request costs and what a replica carries, as learnt.
     starts: its last starts, oldest first.
     positions: next offset of its own samples, by topic and partition.
+    loads: GPU memory of its last replicas once loaded, oldest first.
+    caching: whether its engines have a KV cache of fixed size.
     """
 
     rings: bytes
@@ -56,6 +59,8 @@ class ModelPast(Struct, frozen=True):
     offered: OfferedKept = OfferedKept()
     starts: tuple[MeasuredStart, ...] = ()
     positions: dict[str, int] = {}
+    loads: tuple[MeasuredLoad, ...] = ()
+    caching: bool = False
 
     @property
     def seen_offsets(self) -> dict[tuple[str, int], int]:

@@ -318,11 +318,11 @@ class ClusterState:
         return self._look(now, tuple(self._noted), ahead=False)
 
     def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
-        last = self._last
-        known = {view.node: view for view in last.notices}
+        last, known = self._last, {view.node: view for view in self._last.notices}
         standing = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
         notices = unchanged(last.notices, standing)
-        models, pools, loads = self._holdings.views(now), self._pools.views(), self._loads.loads(now)
+        models, pools = self._loads.loaded.onto(self._holdings.views(now)), self._pools.views()
+        loads = self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
             self._outlooks.look(loads, models, doomed, self._loads.rings, now)

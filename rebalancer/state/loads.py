@@ -16,6 +16,7 @@ from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.highest import Highest, seconds_of
 from rebalancer.state.latest import Latest
+from rebalancer.state.loaded import MeasuredLoads
 from rebalancer.state.offered import ARRIVALS
 from rebalancer.state.rings import Rings
 from rebalancer.state.series import Arrivals
@@ -30,7 +31,10 @@ CHECK_EVERY_SECONDS = 0.05  # how often one model is looked at for a surge, at m
 
 
 class Loads:
-    """Tracks per model and the rings; `ModelLoad`s are rebuilt only where something changed or grew old."""
+    """Tracks per model and the rings; `ModelLoad`s are rebuilt only where something changed or grew old.
+
+    `loaded`: GPU memory that replicas took once loaded.
+    """
 
     def __init__(self, policy: Policy, started_at: float) -> None:
         self.accepted = 0
@@ -46,6 +50,7 @@ class Loads:
         self._loads: dict[str, ModelLoad] = {}
         self._all: tuple[ModelLoad, ...] | None = None
         self._dirty: set[Track] = set()
+        self.loaded = MeasuredLoads(policy)
         self._alarmed: set[Track] = set()
         self.set_policy(policy)
 
@@ -53,6 +58,7 @@ class Loads:
         """Tracks for the policy's models; those that stay keep their past."""
         self._flush()
         self._policy = policy
+        self.loaded.set_policy(policy)
         self._windows = Windows(policy.surge)
         self._couples = couples(policy)
         wanted = {model.id for model in policy.models}
@@ -108,6 +114,7 @@ class Loads:
 
     def pod_gone(self, uid: str) -> None:
         """Pod `uid` is no longer any model's."""
+        self.loaded.gone(uid)
         track = self.tracks.get(self._model_of_pod.pop(uid, ""))
         if track is not None:
             track.pod_gone(uid, self._latest)
@@ -150,7 +157,9 @@ class Loads:
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
         late, again = series is not None and sample.at < series.at, track.redelivered(sample)
-        if subject.ready_at is None and subject is not track.whole:
+        if subject.ready_at is not None:
+            self.loaded.take(track.id, sample, subject.ready_at)
+        elif subject is not track.whole:
             return
         if again:
             track.known(subject, sample, arrivals[0] if arrivals and not late else None)
@@ -301,6 +310,7 @@ class Loads:
         """One model's past. Raises KeyError for a model that the policy does not name."""
         self._flush()
         track = self.tracks[model]
+        loads, caching = self.loaded.past(model)
         return ModelPast(
             rings=self._rings.to_bytes(track.column),
             newest_at=track.newest_at,
@@ -309,6 +319,8 @@ class Loads:
             offered=track.offered.kept,
             starts=starts,
             positions=spelled(track.seen_offsets),
+            loads=loads,
+            caching=caching,
         )
 
     def restore(self, model: str, past: ModelPast) -> None:
@@ -318,6 +330,7 @@ class Loads:
         track.newest_at, track.interval_seconds = past.newest_at, past.interval_seconds
         track.seen_offsets = past.seen_offsets
         track.offered.restore(past.offered)
+        self.loaded.restore(model, past.loads, caching=past.caching)
         self._dirty.add(track)
 
 

@@ -27,6 +27,7 @@ EVERYTHING_OFF: Json = {
     "handBack.enabled": False,
     "policyConfigMap": "ours",
 }
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/capacity-notices"
 EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "writeMode": "act",
     "namespaces": ["serving", "search"],
@@ -47,6 +48,8 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "serviceMonitor.enabled": True,
     "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},
     "dashboard.enabled": True,
+    "notices.queueUrl": QUEUE,
+    "notices.roleArn": "arn:aws:iam::123456789012:role/rebalancer",
 }
 READS = {"get", "list", "watch"}
 NEVER = {"secrets", "configmaps", "nodes/proxy", "pods/exec", "pods/eviction", "pods/log", "serviceaccounts/token"}
@@ -374,6 +377,11 @@ def test_out_goes_what_is_needed_and_never_to_where_clouds_keep_credentials() ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (
+            {"kafka.enabled": False, "prometheus.url": "http://p:9090", "notices.queueUrl": QUEUE},
+            "messages go into Kafka",
+        ),
+        ({"notices.queueUrl": "capacity-notices"}, "at '/notices/queueUrl'"),
         ({"writemode": "act"}, "additional properties 'writemode' not allowed"),
         ({"kafka.bootstraps": "kafka:9093"}, "at '/kafka': additional properties 'bootstraps' not allowed"),
         ({"writeMode": "on"}, "at '/writeMode': value must be one of 'shadow', 'act'"),

@@ -81,7 +81,7 @@ def test_a_process_ends_as_by_kill_9_and_says_so() -> None:
 
 
 def test_every_record_that_the_service_keeps_has_a_name() -> None:
-    keys = [(topic, None) for topic in ("dead-letter", "metrics")]
+    keys = [(topic, None) for topic in ("dead-letter", "metrics", "notices")]
     assert {topic for topic, _ in keys} <= TOPICS.keys()
     decisions = [("decisions", kind) for kind in (b"policy", b"frame", b"cycle", b"intent", b"outcome")]
     state = [

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.gpu_memory import LoadedMemory
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import Snapshot
@@ -154,6 +155,37 @@ class TestMemory:
         assert (moves(plan), node_pool_changes(plan)) == ({}, {})
         refusal = next(row for row in plan.refusals if row.guard == "fit")
         assert refusal.why.startswith("nodes that come to pool spot have too little GPU memory: 60 weights")
+
+    def as_measured(self, loaded: LoadedMemory, *, gib: float | None, **pool: object) -> Story:
+        """As `a_story`, of a model whose policy says nothing of GPU memory."""
+        policy = a_policy(a_model("b", 0, pools=("spot",)), pools=(a_pool(), an_elastic_pool("spot", 16, **pool)))
+        story = Story(policy, a_snapshot(policy, {}, {"b": {"concurrency": 4.0}}, nodes={"spot": 1 if gib else 0}))
+        if gib:
+            node = a_node("spot-1", memory_gib=gib, labels={"pool": "spot"}, node_pool="spot")
+            story.snapshot = with_nodes(story.snapshot, "spot", node)
+        models = tuple(replace(view, loaded=loaded) for view in story.snapshot.models)
+        story.snapshot = replace(story.snapshot, models=models)
+        return story
+
+    def test_without_a_policy_s_sum_what_was_measured_is_held_against_the_gpu(self) -> None:
+        plan = planned(self.as_measured(LoadedMemory(30.0, 3), gib=24.0, node_pools=()))
+        assert moves(plan) == {}
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        assert unmet.why == (
+            "0 of 1 node of pool spot may take its pods: 1 by GPU memory: 30 GiB in use once loaded, measured on"
+            " 3 replicas > 24 GiB"
+        )
+        assert moves(planned(self.as_measured(LoadedMemory(30.0, 3), gib=40.0))) == {"b": (0, 1)}
+
+    def test_what_an_engine_reserves_refuses_nothing(self) -> None:
+        assert moves(planned(self.as_measured(LoadedMemory(72.0, 3, reserved=0.9), gib=24.0))) == {"b": (0, 1)}
+
+    def test_no_node_is_asked_for_that_is_too_small_as_measured(self) -> None:
+        plan = planned(self.as_measured(LoadedMemory(60.0, 1), gib=None, memory_gib=40.0, gpus_per_node=8))
+        assert (moves(plan), node_pool_changes(plan)) == ({}, {})
+        refusal = next(row for row in plan.refusals if row.guard == "fit")
+        assert "too little GPU memory: 60 GiB in use once loaded, measured on 1 replica > 40 GiB" in refusal.why
 
     def test_a_pool_that_is_too_small_keeps_its_gpus_for_others(self) -> None:
         other = a_model("c", 0, pools=("a100",))

@@ -65,6 +65,8 @@ ELSEWHERE = {
     "kube/create/tokenreviews": "nothing is kept",
     "kube/create/subjectaccessreviews": "nothing is kept",
     "kafka/metrics": "rebalancer bridge alone",
+    "kafka/notices": "beside a queue of SQS (tests/app/test_notice_queue.py)",
+    "sqs/delete": "same",
     **dict.fromkeys(DRAINS, "in the storm"),
 }
 EXPECTED = ("404", "429", "504")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from rebalancer.settings.queue_url import region_of
 from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
 
 
@@ -61,6 +62,12 @@ def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(envi
         ({"KAFKA_CERT_FILE": "/c"}, "KAFKA_KEY_FILE go together"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM"}, "KAFKA_AWS_REGION"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "OAUTHBEARER"}, "KAFKA_TOKEN_FILE, or"),
+        (
+            {"NOTICES_QUEUE_URL": "capacity-notices"},
+            "give a queue's URL, https://sqs.REGION.amazonaws.com/ACCOUNT/NAME",
+        ),
+        ({"NOTICES_QUEUE_URL": "http://sqs.eu-west-1.amazonaws.com/123456789012/q"}, "give a queue's URL"),
+        ({"NOTICES_QUEUE_URL": "https://queue.example.com/123456789012/q"}, "set REBALANCER_NOTICES_QUEUE_REGION"),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(
@@ -147,3 +154,17 @@ def test_a_misspelled_field_in_code_is_an_error() -> None:
 
 def test_every_setting_says_what_it_is_for() -> None:
     assert [name for name, field in ServiceSettings.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "sqs.eu-west-1.amazonaws.com",
+        "vpce-0a1b-2c3d.sqs.eu-west-1.vpce.amazonaws.com",
+        "sqs.eu-west-1.api.aws",
+        "sqs-fips.eu-west-1.amazonaws.com",
+    ],
+)
+def test_the_region_of_a_queue_is_in_its_address(environment: pytest.MonkeyPatch, host: str) -> None:
+    environment.setenv("REBALANCER_NOTICES_QUEUE_URL", f"https://{host}/123456789012/capacity-notices")
+    assert region_of(read_settings().notices_queue_url) == "eu-west-1"

@@ -229,6 +229,19 @@ def test_the_pool_of_the_policy_decides_what_a_selector_must_bind_and_what_is_sp
     assert said("never-disrupt-on-spot", [spot], POLICY) != []
 
 
+@pytest.mark.parametrize(
+    ("spared", "told"), [("10m", False), ("5m", True), ("true", False), ("soon", True), (None, True)]
+)
+def test_a_node_may_go_early_where_pods_that_load_are_spared_by_their_own_annotation(
+    spared: str | None, *, told: bool
+) -> None:
+    annotations = {} if spared is None else {"karpenter.sh/do-not-disrupt": spared}
+    name = POLICY.pools[1].node_pools[0]
+    quick = a_node_pool(consolidateAfter="30s") | {"metadata": {"name": name}}
+    pods = a_deployment("b-spot", annotations=annotations, pod={"nodeSelector": {"pool": "spot"}})
+    assert bool(said("consolidation", [quick, pods], POLICY)) is told
+
+
 def test_a_minimum_below_the_policys_floor_is_told_with_both() -> None:
     assert said("unsaid-minimum", [a_scaled_object(minReplicaCount=0)], POLICY) == [
         "minReplicaCount 0 is below the policy's floor of 2: KEDA may go where the policy may not"

@@ -49,6 +49,7 @@
 {{- $_ := set $set "LEASE_NAME" (include "rebalancer.fullname" .) -}}
 {{- include "rebalancer.kafkaSettings" (list . $set) -}}
 {{- $_ := set $set "AGGREGATED" .Values.aggregate.enabled -}}
+{{- $_ := set $set "NOTICES_QUEUE_URL" .Values.notices.queueUrl -}}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
 {{- end -}}

@@ -96,6 +96,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- fail "kafka.enabled is false and kafka.overrideKeysSecret names a Secret: signed overrides are records in Kafka. Leave it empty, or set kafka.enabled: true" -}}
 {{- end -}}
+{{- if .Values.notices.queueUrl -}}
+{{- fail "kafka.enabled is false and notices.queueUrl is set: the queue's messages go into Kafka. Leave it empty, or set kafka.enabled: true" -}}
+{{- end -}}
 true
 {{- end -}}
 {{- end -}}

@@ -11,6 +11,7 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.explain import expected_at
 from rebalancer.api.text.printed import printed
 from rebalancer.api.text.words import clock, counted
+from rebalancer.domain.gpu_memory import GpuMemory, LoadedMemory
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import ModelDecision, Plan, Unmet
@@ -18,6 +19,7 @@ from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import ModelView, TargetView
 from rebalancer.domain.words import figure, replicas
+from rebalancer.planning.facts.holdings import needed_memory
 from rebalancer.planning.facts.landing import bars, may_land
 from rebalancer.planning.facts.scene import PodPlacement
 from rebalancer.state.outlooks import PATIENCE_SECONDS, WAIT_SECONDS
@@ -199,7 +201,7 @@ def _fit(model: Model, pool: Pool, view: ModelView, pools: Sequence[PoolView]) -
             usd_per_gpu_hour=usd,
         )
     there = next((each for each in pools if each.name == pool.name), PoolView(pool.name))
-    landing = _landing(model, target)
+    landing = _landing(model, target, needed_memory(model, view))
     fitting = [node for node in there.nodes if may_land(landing, node)]
     if there.nodes and not fitting:
         return PoolFit(
@@ -223,14 +225,14 @@ def _fit(model: Model, pool: Pool, view: ModelView, pools: Sequence[PoolView]) -
     return PoolFit(pool.name, fits=True, why=f"{counted(has, 'GPU')} there, {how}", usd_per_gpu_hour=usd)
 
 
-def _landing(model: Model, target: TargetView) -> PodPlacement:
+def _landing(model: Model, target: TargetView, memory: GpuMemory | LoadedMemory | None) -> PodPlacement:
     return PodPlacement(
         target.pool,
         tuple(sorted(target.node_selector.items())),
         target.tolerations,
         target.placement.terms,
-        model.gpu_memory,
-        0 if model.gpu_memory is None else model.gpus_per_replica,
+        memory,
+        0 if memory is None else model.gpus_per_replica,
     )
 
 

@@ -11,6 +11,7 @@ from rebalancer.domain.quota_view import PodRank, holding
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 from rebalancer.domain.starts import ENOUGH, SAID
 from rebalancer.domain.target_kinds import UNSAID
+from rebalancer.domain.words import figure
 
 WIDTH = 7  # of the first column: `refused` and the like
 LABELS = {
@@ -42,6 +43,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
+        *_rows("memory", _loaded(view)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
         *_rows("or now", _ways(refusals, lacks)),
@@ -193,6 +195,18 @@ def _starts(view: ModelView, now: float) -> Iterator[str]:
         since, counted_at = when(wake.since, now), when(wake.told_at, now)
         engine = f"the engine of {wake.pod} in {wake.launcher}"
         yield f"{engine} wakes since {since}, counted as a cold start at {counted_at}"
+
+
+def _loaded(view: ModelView) -> Iterator[str]:
+    """What its replicas took of GPU memory once loaded, and what that means for where it is started."""
+    if view.loaded is None:
+        return
+    gib, share = figure(view.loaded.gib), view.loaded.reserved
+    yield f"{gib} GiB of GPU memory in use once loaded, the least of {counted(view.loaded.replicas, 'replica')}"
+    if share is None:
+        yield "where the policy gives no gpuMemory it is started on no GPUs that have less"
+    else:
+        yield f"its engine reserves {share:.0%} whatever it needs: only the policy's gpuMemory says where it fits"
 
 
 def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
 from rebalancer.ledger.states import STATES as LEDGER_STATES
 from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
 from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
+from rebalancer.obs.metrics.of_notice_queue import NOTICE_QUEUE
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.settings.entries import FORMS
 
@@ -36,15 +37,8 @@ CHANGES = (
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
-    *(
-        "unknown-model",
-        "unknown-pod",
-        "unbound-launcher",
-        "unknown-source",
-        "too-many-sources",
-        "before-pods",
-        "older-object",
-    ),
+    *("unknown-model", "unknown-pod", "unbound-launcher", "unknown-source", "too-many-sources"),
+    *("before-pods", "older-object"),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
     *("orders-taken", "orders-put-off", "unmapped", "gaps"),
 )
@@ -353,6 +347,7 @@ METRICS: tuple[Metric, ...] = (
         (TOPIC,),
     ),
     *PROMETHEUS,
+    *NOTICE_QUEUE,
     # --- what goes out
     Metric(
         "rebalancer_leading",

@@ -222,7 +222,8 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
 
 def _lacks_memory(model: ModelShare, state: PoolFacts) -> str:
     """The sum by which a replica does not fit into the GPU memory of nodes to come; "" where it does, or who knows."""
-    memory, there = model.entry.gpu_memory, state.pool.memory_gib
+    memory = next((each.placement.memory for each in model.targets if each.pool == state.pool.name), None)
+    there = state.pool.memory_gib
     return "" if memory is None or there is None else memory.lacks(model.gpus, there)
 
 

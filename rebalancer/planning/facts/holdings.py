@@ -14,6 +14,7 @@ from rebalancer.domain.arithmetic import (
     promised_replicas,
     unreachable,
 )
+from rebalancer.domain.gpu_memory import GpuMemory, LoadedMemory
 from rebalancer.domain.memory import Replaced
 from rebalancer.domain.owners import refusing
 from rebalancer.domain.policy import Model
@@ -50,7 +51,7 @@ def holding(  # noqa: PLR0913  # what it is made from
     """
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    targets = _targets(model, views, _Basis(replaced, floor, needed, paused, doomed, hung))
+    targets = _targets(model, views, _Basis(replaced, floor, needed, paused, doomed, hung, needed_memory(model, view)))
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
@@ -71,6 +72,11 @@ def holding(  # noqa: PLR0913  # what it is made from
     )
 
 
+def needed_memory(model: Model, view: ModelView | None) -> GpuMemory | LoadedMemory | None:
+    """GPU memory that a replica of the model needs: the policy's sum, else what was measured; None: nobody knows."""
+    return model.gpu_memory or (view.loaded if view is not None else None)
+
+
 class _Basis(NamedTuple):
     """Facts by which a model's targets are judged, besides the snapshot.
 
@@ -80,6 +86,7 @@ class _Basis(NamedTuple):
     paused: whether a person paused it.
     doomed: names of doomed nodes.
     hung: pools in which its rollout has hung though it seems over.
+    memory: GPU memory that a replica needs, None where nobody knows.
     """
 
     replaced: tuple[str, ...]
@@ -88,6 +95,7 @@ class _Basis(NamedTuple):
     paused: bool
     doomed: frozenset[str]
     hung: frozenset[str]
+    memory: GpuMemory | LoadedMemory | None
 
 
 class _Above(NamedTuple):
@@ -194,8 +202,8 @@ def _target(model: Model, target: TargetView, basis: _Basis, above: _Above) -> T
             tuple(sorted(target.node_selector.items())),
             target.tolerations,
             target.placement.terms,
-            model.gpu_memory,
-            0 if model.gpu_memory is None else model.gpus_per_replica,
+            basis.memory,
+            0 if basis.memory is None else model.gpus_per_replica,
         ),
         desired_replicas=wanted,
         doomed=(*replaced.there, *alone),

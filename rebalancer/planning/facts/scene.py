@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rebalancer.domain.arithmetic import node_gpus
 from rebalancer.domain.cluster import Toleration
-from rebalancer.domain.gpu_memory import GpuMemory
+from rebalancer.domain.gpu_memory import GpuMemory, LoadedMemory
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.placement import NodeTerm
 from rebalancer.domain.policy import Model, Policy, Pool
@@ -51,7 +51,7 @@ class PodPlacement(NamedTuple):
     selector: labels that the node must have, by key.
     tolerations: the taints that the pod bears.
     terms: required node affinity; a node must meet one of them, where there are some.
-    memory: GPU memory that a replica needs; None where the policy does not say.
+    memory: GPU memory that a replica needs, by the policy or as measured; None where nobody knows.
     gpus: GPUs over which it has that, where it is known.
     """
 
@@ -59,7 +59,7 @@ class PodPlacement(NamedTuple):
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
     terms: tuple[NodeTerm, ...] = ()
-    memory: GpuMemory | None = None
+    memory: GpuMemory | LoadedMemory | None = None
     gpus: int = 0
 
 

@@ -7,10 +7,11 @@ from typing import Final
 from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
 from rebalancer.survey.accelerators import accelerators
-from rebalancer.survey.case import Case
+from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import duration_seconds, items, mapped, part, requirements, text, value
+from rebalancer.survey.traps.pods import DO_NOT_DISRUPT
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
@@ -58,7 +59,24 @@ def consolidated_while_loading(case: Case) -> Iterator[Verdict]:
         problem = (
             f"consolidateAfter {after} < load time {_span(start)} ({whence}): nodes go while replicas load on them"
         )
-        yield found_if(short, pool, problem, f"spec.disruption.consolidateAfter: {int(start // 60) + 2}m")
+        long = f"{int(start // 60) + 2}m"
+        fix = f'spec.disruption.consolidateAfter: {long}, or on the pods\' templates {DO_NOT_DISRUPT}: "{long}"'
+        yield found_if(short and not _spared(case, pool, start), pool, problem, fix)
+
+
+def _spared(case: Case, node_pool: Object, seconds: float) -> bool:
+    """Whether Karpenter spares all replicas that the policy puts there while they load, by their own annotation.
+
+    It counts the duration from a pod's start, so a template can carry it, and a pod that serves is not kept by it.
+    """
+    name = text(node_pool, "metadata", "name")
+    here = [
+        template
+        for template in case.gpu_templates
+        if any(name in home.pool.node_pools for home in case.homes(address_of(template.owner)))
+    ]
+    spared = (template.annotations.get(DO_NOT_DISRUPT, "0s") for template in here)
+    return bool(here) and all(each == "true" or (duration_seconds(each) or 0.0) >= seconds for each in spared)
 
 
 def mixed_shapes(case: Case) -> Iterator[Verdict]:
@@ -194,7 +212,8 @@ TRAPS: Final = (
         WARN,
         "Karpenter takes an underutilized node that had no pod come or go for consolidateAfter; a replica that loads "
         "longer is on such a node.",
-        "Make consolidateAfter longer than the longest start.",
+        "Make consolidateAfter longer than the longest start; or let the pods' templates say so themselves: Karpenter "
+        "1.12 and later spares a pod for the duration in its annotation `karpenter.sh/do-not-disrupt`, from its start.",
         consolidated_while_loading,
     ),
     Trap(

@@ -1,0 +1,6 @@
+"""The names of what is changed in a queue."""
+
+from collections.abc import Mapping
+from typing import Final
+
+EFFECTS: Final[Mapping[str, str]] = {"sqs/delete": "messages of the queue of notices that Kafka has by now"}
