@@ -170,7 +170,7 @@ async def _begin(  # noqa: PLR0913  # as for a start
     records = await read_past(
         broker.bootstrap, broker.topic("decisions"), await broker.secured(), since - keyframe_seconds
     )
-    writes = await asyncio.to_thread(_writes, records, files, since)
+    writes = await asyncio.to_thread(writes_of, records, files, since)
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
 
@@ -277,8 +277,8 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
 
 
-def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
-    """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
+def writes_of(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
+    """What `decisions` and the local journal say; an outcome in one of them settles an intent in the other."""
     writes, tail = Writes(), read_tail(files, since)
     for told in (*tail.writes, *tail.decided()):
         writes.take(told)
