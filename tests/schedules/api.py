@@ -20,6 +20,7 @@ from tests.schedules.links import LATE_SECONDS, Answer, ApiLink
 from tests.schedules.virtual import Host, VirtualLoop
 
 A = TypeVar("A")
+Answering = Callable[[], Coroutine[Any, Any, A]]
 JSON = {"Content-Type": "application/json"}
 
 
@@ -137,7 +138,7 @@ class ApiWay:
 
     # --- how they go
 
-    async def _ask(self, call: Call, answer: Callable[[], Coroutine[Any, Any, A]]) -> A:
+    async def _ask(self, call: Call, answer: Answering[A]) -> A:
         """Within the deadline, as `kube.calls.Caller` sees to it."""
         self._host.must_live()
         with _named(call):
@@ -150,43 +151,38 @@ class ApiWay:
             except TimeoutError as error:
                 raise lost(call, f"no answer within {DEADLINE_SECONDS:g} s") from error
 
-    async def _travel(
-        self, call: Call, answer: Callable[[], Coroutine[Any, Any, A]], told: Callable[[], None]
-    ) -> A:
+    async def _travel(self, call: Call, answer: Answering[A], told: Callable[[], None]) -> A:
         link, lease = self.link, call.resource == LEASES
         reply: asyncio.Future[A] = self._loop.create_future()
         seconds = link.seconds + (link.lease_seconds if lease else 0.0)
         badly = link.answers.popleft() if call.writes and not lease and link.answers else None
 
-        def resolve(error: KubeError | None, value: A | None = None) -> None:
-            if reply.done():
-                return
-            if error is not None:
-                reply.set_exception(error)
-            else:
-                reply.set_result(value)  # type: ignore[arg-type]  # what `answer` gave, which may be None
-
         def arrive() -> None:
-            if badly in {"503", "504 unread"}:
-                back(_answered(call, badly))
-                return
-            try:
-                value = at_once(answer())
-            except KubeError as error:
-                back(error)
-                return
-            told()
-            if badly is not None:
-                back(_answered(call, badly))
-            elif not (lease and link.lease_lost):
-                self._loop.elsewhere(seconds / 2, lambda: resolve(None, value))
-
-        def back(error: KubeError) -> None:
-            self._loop.elsewhere(seconds / 2, lambda: resolve(error))
+            resolve = _served(call, answer, told, badly)
+            if not (lease and link.lease_lost):
+                self._loop.elsewhere(seconds / 2, lambda: None if reply.done() else resolve(reply))
 
         if not link.silent:
             self._loop.elsewhere(LATE_SECONDS if badly == "late" else seconds / 2, arrive)
         return await reply
+
+
+def _served(
+    call: Call, answer: Answering[A], told: Callable[[], None], badly: Answer | None
+) -> Callable[[asyncio.Future[A]], None]:
+    """The server's part; who resolves the reply."""
+    if badly in {"503", "504 unread"}:
+        return _raising(_answered(call, badly or "503"))
+    try:
+        value = at_once(answer())
+    except KubeError as error:
+        return _raising(error)
+    told()
+    return _raising(_answered(call, badly)) if badly is not None else lambda reply: reply.set_result(value)
+
+
+def _raising(error: KubeError) -> Callable[[asyncio.Future[A]], None]:
+    return lambda reply: reply.set_exception(error)
 
 
 def _nobody() -> None:
@@ -201,7 +197,7 @@ def _named(call: Call) -> AbstractContextManager[None]:
     return effect(name_of(call), call.path) if call.writes else nullcontext()
 
 
-def _answering(deed: Callable[[], A]) -> Callable[[], Coroutine[Any, Any, A]]:
+def _answering(deed: Callable[[], A]) -> Answering[A]:
     async def answer() -> A:
         return deed()
 
@@ -228,5 +224,3 @@ def _answered(call: Call, how: Answer) -> KubeError:
             return refusal(call, 409, JSON, b'{"code":409,"reason":"Conflict"}')
         case _:
             return refusal(call, 504, JSON, b'{"code":504,"reason":"Timeout"}')
-
-

@@ -45,7 +45,7 @@ def killed_at_an_effect(_stage: Stage, seat: Seat, x: float, y: float) -> bool:
     """Before or after the next effect of that name, or of any."""
     if seat.host is None:
         return False
-    name, at = pick([*EFFECTS, ""], y), "before" if x < 0.5 else "after"  # noqa: PLR2004  # one half each
+    name, at = pick([*EFFECTS, ""], y), "before" if x < 0.5 else "after"  # one half each
 
     def dies(effect: str, when: When) -> bool:
         return name in {effect, ""} and when == at
@@ -77,7 +77,7 @@ def clock_stepped(stage: Stage, seat: Seat, x: float, y: float) -> bool:
     """Somebody sets it, and back some minutes later."""
     if seat.clock.offset_seconds:
         return False
-    seat.clock.offset_seconds = (1 if y < 0.5 else -1) * lasting(x, 2.0, 1800.0)  # noqa: PLR2004  # one half each
+    seat.clock.offset_seconds = (1 if y < 0.5 else -1) * lasting(x, 2.0, 1800.0)  # one half each
     _after(stage, 20.0 + 100.0 * x, seat.clock, "offset_seconds", 0.0)
     return True
 
@@ -94,7 +94,7 @@ def _api(field: str, value: object, least: float, most: float) -> Deed:
         before = getattr(seat.api, field)
         setattr(seat.api, field, value)
         _after(stage, lasting(y, least, most), seat.api, field, before)
-        return before != value
+        return bool(before != value)
 
     return deed
 
@@ -140,7 +140,7 @@ def lease_deleted(stage: Stage, _seat: Seat, _x: float, _y: float) -> bool:
 
 def kafka_away(stage: Stage, seat: Seat, x: float, y: float) -> bool:
     """From one replica, or from both."""
-    seats = stage.seats if x < 0.5 else [seat]  # noqa: PLR2004  # one half each
+    seats = stage.seats if x < 0.5 else [seat]  # one half each
     for one in seats:
         one.kafka.away = True
         stage.loop.elsewhere(lasting(y, 2.0, 120.0), one.reach_kafka)
@@ -150,7 +150,7 @@ def kafka_away(stage: Stage, seat: Seat, x: float, y: float) -> bool:
 def _kafka(field: str) -> Deed:
     def deed(stage: Stage, seat: Seat, _x: float, y: float) -> bool:
         setattr(seat.kafka, field, True)
-        _after(stage, lasting(y, 5.0, 90.0), seat.kafka, field, False)
+        _after(stage, lasting(y, 5.0, 90.0), seat.kafka, field, value=False)
         return True
 
     return deed
@@ -159,7 +159,7 @@ def _kafka(field: str) -> Deed:
 def _samples(field: str) -> Deed:
     def deed(stage: Stage, _seat: Seat, _x: float, y: float) -> bool:
         setattr(stage.logs, field, True)
-        _after(stage, lasting(y, 5.0, 90.0), stage.logs, field, False)
+        _after(stage, lasting(y, 5.0, 90.0), stage.logs, field, value=False)
         return True
 
     return deed
@@ -240,4 +240,3 @@ def befall(stage: Stage, fault: Fault) -> bool:
     leading = stage.leading() or stage.seats[0]
     seat = leading if fault.whom == "leader" else next(one for one in stage.seats if one is not leading)
     return OF_REPLICAS[fault.name](stage, seat, fault.x, fault.y)
-

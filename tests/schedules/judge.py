@@ -4,12 +4,13 @@ Rules, each a letter: (a) no write takes a model's serving replicas under its fl
 than it has, as the oracle of `tests.machine` judges one service; (d) ten quiet minutes after the last fault one replica
 leads, nothing is written, floors and entitlements are met and nobody is short beside idle GPUs: who has released has
 granted; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no write leaves a replica
-that may not, and none is taken by an object that a later term has written; (t) nothing is done twice: no cycle is
-told by two terms, no intent is written for by two processes.
+that may not, and none is taken by an object that a later term has written; (t) no two processes
+intend something under one name: what became of the one would be taken for what became of the other.
 """
 
 from collections import Counter
 
+from rebalancer.domain.outcome import Intent
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.resources import Call
@@ -41,7 +42,7 @@ class View(Oracle):
         world = self._world
         return tuple((node.name, node.gpus, node.listed, node.ready) for node in world.nodes.values())
 
-    def _goes(self, node: Node, now: float) -> bool | None:  # noqa: ARG002  # as the oracle asks
+    def _goes(self, node: Node, now: float) -> bool | None:  # as the oracle asks
         return None if node.name in self.deadlines else False
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:
@@ -64,12 +65,19 @@ class Terms:
         self._fail = fail
         self._highest: tuple[int, float] = 0, 0.0  # and when it began
         self._by_object: dict[str, int] = {}
+        self._intents: dict[str, str] = {}
 
     def began(self, epoch: int, now: float) -> None:
         """A term's first sign of life."""
         if epoch > self._highest[0]:
             self._highest = epoch, now
             self.counts["terms"] += 1
+
+    def intends(self, who: str, intent: Intent) -> None:
+        """A process is about to write: whoever starts next knows its intents by their names."""
+        other = self._intents.setdefault(intent.id, who)
+        if other != who:
+            self._fail("t", f"{who} intends {intent.id} in cycle {intent.cycle}, as {other} did")
 
     def sent(self, who: str, call: Call, why_not: str | None) -> None:
         """A write leaves a replica."""
@@ -86,7 +94,9 @@ class Terms:
         elif epoch < highest:
             self.counts["writes of an earlier term, late"] += 1
             if now - since > LATE_SECONDS:
-                self._fail("w", f"{call} of {who}, term {epoch}, is taken {now - since:.1f} s after term {highest} began")
+                self._fail(
+                    "w", f"{call} of {who}, term {epoch}, is taken {now - since:.1f} s after term {highest} began"
+                )
         self._by_object[call.path] = max(last, epoch)
 
 

@@ -1,4 +1,4 @@
-"""Kafka in memory: partitioned logs with offsets, producers that lose, double and delay, and each replica's way there."""
+"""Kafka in memory: logs with offsets, producers that lose, double and delay, and each replica's way there."""
 
 import asyncio
 import random
@@ -41,6 +41,7 @@ class Logs:
         self.news: list[Callable[[], None]] = []
         self._loop = loop
         self._records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        self._notices = 0
 
     def append(self, topic: str, partition: int, key: bytes | None, value: bytes, headers: Headers = ()) -> int:
         """Store one record; its offset."""
@@ -63,9 +64,11 @@ class Logs:
                 self.append(METRICS, key[0] % 2, key, value)
 
     def notice(self, notice: CapacityNotice) -> None:
-        """By the cloud."""
+        """By the cloud, each under an id of its own: one that takes another back is no second copy of it."""
+        self._notices += 1
+        value = to_bytes(replace(notice, id=f"{notice.id}-{self._notices}"))
         for _ in range(2 if self.doubling else 1):
-            self.append(NOTICES, 0, None, to_bytes(notice))
+            self.append(NOTICES, 0, None, value)
 
     def fetched(self, partition: TopicPartition, offset: int) -> Sequence[ConsumerRecord]:
         """What comes from there, as much as a consumer takes at a time."""

@@ -7,8 +7,9 @@ from typing import Literal
 Answer = Literal["503", "page", "409", "504", "504 unread", "late"]
 """How a write is answered that is not answered well.
 
-503: the API server turned it away. page: a proxy's 502, and it was applied. 409: a proxy sent it twice, and the second
-one met the first. 504: it was applied. 504 unread: it was not. late: a timeout, and it is applied 6 s after it was sent.
+503: the API server turned it away. page: a proxy's 502, and it was applied. 409: a proxy sent it twice, and the
+second one met the first. 504: it was applied. 504 unread: it was not. late: it is applied 6 s after it was sent, which
+nobody waits for.
 """
 
 ANSWERS: tuple[Answer, ...] = ("503", "page", "409", "504", "504 unread", "late")

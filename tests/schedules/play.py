@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.machine.verdicts import Verdict
 from tests.machine.worlds import WorldSpec, a_spec
-from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, befall
+from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom, befall
 from tests.schedules.stage import Stage
 from tests.schedules.virtual import VirtualLoop
 
@@ -51,12 +51,12 @@ def a_schedule(seed: int) -> Schedule:
     rng = random.Random(f"schedule/{seed}")
     spec = replace(a_spec(seed), per="model")
     seconds = rng.choice(FAULTS_SECONDS)
-    every_seconds = rng.choice((8.0, 15.0, 30.0, 60.0))
+    every_seconds = rng.choice((3.0, 6.0, 12.0, 25.0))
     faults: list[Fault] = []
     at = WARM_SECONDS
     while (at := at + rng.expovariate(1.0 / every_seconds)) < WARM_SECONDS + seconds:
         name = rng.choice(list(OF_REPLICAS) if rng.random() < 0.6 else KINDS[len(OF_REPLICAS) :])
-        whom = "leader" if rng.random() < 0.7 else "standby"
+        whom: Whom = "leader" if rng.random() < 0.7 else "standby"
         faults.append(Fault(round(at, 3), name, whom, rng.random(), rng.random()))
     return Schedule(spec, tuple(faults), WARM_SECONDS + seconds)
 

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn, cast
 
-
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.act.succession import settled, untold
@@ -20,7 +19,7 @@ from rebalancer.app.past import SLACK_SECONDS, Start, await_start, begin_from, w
 from rebalancer.app.service import STOP_SECONDS, LeadLost
 from rebalancer.app.sources import await_pods
 from rebalancer.domain.events import Event
-from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.intake import KafkaIntake
@@ -81,6 +80,19 @@ class NoDisk(JournalFiles):
         return True
 
 
+class ToldRecorder(Recorder):
+    """`intends` is told of each intent before it is recorded."""
+
+    def __init__(self, decisions: DecisionsTopic, intends: Callable[[Intent], None]) -> None:
+        super().__init__(NoDisk(), decisions.publish, decisions.tell, KEYFRAME_SECONDS)
+        self._intends = intends
+
+    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+        """As the recorder does."""
+        self._intends(intent)
+        return await super().intent(intent, must_be_acknowledged=must_be_acknowledged)
+
+
 class BusyPorts(GatePorts):
     """`busy`: whether what a plan asks for is being written."""
 
@@ -114,6 +126,7 @@ class Replica:
         kafka: KafkaWay,
         watching: Watching,
         failed: Callable[[str], None],
+        intends: Callable[[Intent], None],
     ) -> None:
         self.clock = SteppedClock(clock)
         self.leadership = Leadership(settings(), self.clock)
@@ -125,7 +138,7 @@ class Replica:
         self._policy, self._failed = policy, failed
         self._outbox = MemoryOutbox(kafka, self.clock)
         self._decisions = DecisionsTopic(self._outbox)
-        self._recorder = Recorder(NoDisk(), self._decisions.publish, self._decisions.tell, KEYFRAME_SECONDS)
+        self._recorder = ToldRecorder(self._decisions, intends)
         self._checkpoints: Checkpoints | None = None
 
     @property
@@ -289,7 +302,7 @@ class Replica:
         if self.state.wakes and self.runner is not None:
             self.runner.wake(patience_seconds(self.state.wakes))
 
-    def _turned(self, _seconds: float, planned: bool) -> None:
+    def _turned(self, _seconds: float, planned: bool) -> None:  # noqa: FBT001  # as the runner calls it
         self.cycles += 1
         if not planned and self.runner is not None:
             self._failed(f"a cycle raised {self.runner.failure}")
@@ -304,5 +317,3 @@ class Replica:
     def safe_offsets(self) -> dict[tuple[str, int], int]:
         """Where another process may read on."""
         return {(one.topic, one.partition): each.safe for one, each in self.reader.frontiers.items()}
-
-

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from rebalancer.domain.cluster import ClusterObject
@@ -69,8 +70,16 @@ class Seat:
         self.watching = Watching(stage.world, self.api, self._seen)
         self.way = KafkaWay(stage.logs, self.kafka, host, stage.loop)
         api = ApiWay(stage.server, self.port, self.api, host, stage.loop, self._sends)
-        failed = stage.failed
-        self.replica = Replica(name, stage.policy, self.clock, api, self.way, self.watching, lambda why: failed(name, why))
+        self.replica = Replica(
+            name,
+            stage.policy,
+            self.clock,
+            api,
+            self.way,
+            self.watching,
+            partial(stage.failed, name),
+            partial(stage.terms.intends, name),
+        )
         stage.trace(f"{name} starts")
         host.run(self.replica.run()).add_done_callback(lambda _task: self._ended(host))
 
@@ -196,8 +205,8 @@ class Stage(Scene):
 
     async def live(self, until: float) -> None:
         """Tick by tick, until then or until the first verdict."""
-        while self.loop.time() < until and not self.verdicts():
-            await asyncio.sleep(min(TICK_SECONDS, until - self.loop.time()))
+        while (left_seconds := until - self.loop.time()) > 1e-6 and not self.verdicts():  # a rounding
+            await asyncio.sleep(min(TICK_SECONDS, left_seconds))
             self.tick()
 
     def tick(self) -> None:
@@ -218,7 +227,7 @@ class Stage(Scene):
             self.fail("w", "two replicas may act at one instant")
 
     def verdicts(self) -> list[Verdict]:
-        """What was broken: (c) of one service's oracle is left out, which assumes that every plan sees the last tick."""
+        """What was broken. The oracle's (c) is left out, which assumes that every plan has seen the last tick."""
         judged = [one for seat in self.seats for one in seat.view.verdicts if one.rule != "c"]
         return [*self.fail.verdicts, *judged]
 

@@ -134,7 +134,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self.failures.append(f"{context.get('message')}: {error!r}")
 
     def call_soon(  # type: ignore[override]  # typeshed's TypeVarTuple; any callback passes
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None  # noqa: ANN401  # its own
+        self,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401  # the callback's own
+        context: Context | None = None,
     ) -> asyncio.Handle:
         """As any loop, but for processes that are stopped."""
         context = copy_context() if context is None else context
@@ -146,7 +149,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return step.handle
 
     def call_at(  # type: ignore[override]  # typeshed's TypeVarTuple; any callback passes
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None  # noqa: ANN401  # its own
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401  # the callback's own
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """As any loop, but for processes that are stopped."""
         context = copy_context() if context is None else context

@@ -94,8 +94,6 @@ class Watching:
             await clock.sleep(AGAIN_SECONDS)
             return False
         await clock.sleep(self._link.seconds)
-        if self._link.away or self._link.silent:
-            return False
         listed = everything(self._world)
         self._pending.clear()
         self._broken = self._missing = False
