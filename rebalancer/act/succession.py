@@ -37,12 +37,12 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, poli
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
-def untold(outcomes: Iterable[Outcome], told: Collection[str]) -> tuple[Outcome, ...]:
-    """Outcomes that `decisions` does not have (`told`: intents whose outcome it has), so that who leads now tells them.
+def untold(outcomes: Iterable[Outcome], told: Collection[tuple[str, float]]) -> tuple[Outcome, ...]:
+    """Outcomes that `decisions` does not have (`told`: identities of intents whose outcome it has), so that who leads now tells them.
 
     The process before died before their outcome, or it was in its journal alone when it died.
     """
-    return tuple(outcome for outcome in outcomes if outcome.intent.id not in told)
+    return tuple(outcome for outcome in outcomes if outcome.intent.identity not in told)
 
 
 def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:

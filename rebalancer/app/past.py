@@ -45,7 +45,7 @@ log = structlog.get_logger()
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `told`: ids of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `told`: identities of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
@@ -61,7 +61,7 @@ class Start:
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
-    told: frozenset[str] = frozenset()
+    told: frozenset[tuple[str, float]] = frozenset()
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -86,25 +86,25 @@ class Start:
 
 @dataclass(slots=True)
 class Writes:
-    """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
+    """What is known of our own writes: by their intents' identity, wherever it is written down. `instants`: when lines were.
 
     `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `told`: outcomes in `decisions`.
     """
 
-    intents: dict[str, Intent] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    intents: dict[tuple[str, float], Intent] = field(default_factory=dict)
+    outcomes: dict[tuple[str, float], Outcome] = field(default_factory=dict)
     instants: list[float] = field(default_factory=list)
     last_cycle: int = 0
     cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
     frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    told: set[tuple[str, float]] = field(default_factory=set)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
         if isinstance(line, journal.IntentLine):
-            self.intents[line.intent.id] = line.intent
+            self.intents[line.intent.identity] = line.intent
         elif isinstance(line, journal.OutcomeLine):
-            self.outcomes[line.outcome.intent.id] = line.outcome
+            self.outcomes[line.outcome.intent.identity] = line.outcome
         elif isinstance(line, journal.CycleLine):
             self.cycles[line.delta.cycle] = line
             self.last_cycle = max(self.last_cycle, line.delta.cycle)
@@ -114,8 +114,8 @@ class Writes:
     def since(self, cycle: int) -> tuple[Outcome, ...]:
         """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
         found = dict(self.outcomes)
-        for name, intent in self.intents.items():
-            found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, LEFT))
+        for identity, intent in self.intents.items():
+            found.setdefault(identity, Outcome(intent, intent.at, UNKNOWN, LEFT))
         later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
         return tuple(sorted(later, key=lambda outcome: outcome.at))
 
@@ -288,7 +288,7 @@ def writes_of(records: Iterable[Past], files: Sequence[Path], since: float) -> W
             writes.take(line)
             writes.instants.append(record.at)
             if isinstance(line, journal.OutcomeLine):
-                writes.told.add(line.outcome.intent.id)
+                writes.told.add(line.outcome.intent.identity)
     writes.instants += tail.instants
     writes.last_cycle = max(writes.last_cycle, tail.last_cycle)
     return writes
