@@ -5,7 +5,7 @@ than it has, as the oracle of `tests.machine` judges one service; (d) ten quiet 
 leads, nothing is written, floors and entitlements are met and nobody is short beside idle GPUs: who has released has
 granted; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no write leaves a replica
 that may not, and none is taken by an object that a later term has written; (t) no two processes
-intend something under one name: what became of the one would be taken for what became of the other.
+intend something under one identity: what became of the one would be taken for what became of the other.
 """
 
 from collections import Counter
@@ -66,6 +66,7 @@ class Terms:
         self._highest: tuple[int, float] = 0, 0.0  # and when it began
         self._by_object: dict[str, int] = {}
         self._intents: dict[str, str] = {}
+        self._by_identity: dict[tuple[str, float], str] = {}
 
     def began(self, epoch: int, now: float) -> None:
         """A term's first sign of life."""
@@ -74,10 +75,12 @@ class Terms:
             self.counts["terms"] += 1
 
     def intends(self, who: str, intent: Intent) -> None:
-        """A process is about to write: whoever starts next knows its intents by their names."""
-        other = self._intents.setdefault(intent.id, who)
-        if other != who:
-            self._fail("t", f"{who} intends {intent.id} in cycle {intent.cycle}, as {other} did")
+        """A process is about to write: whoever starts next knows its intents by their identities."""
+        self.counts["intents under a name that another process gave, too"] += (
+            self._intents.setdefault(intent.id, who) != who
+        )
+        if self._by_identity.setdefault(intent.identity, who) != who:
+            self._fail("t", f"{who} intends {intent.id} at {intent.at}, as {self._by_identity[intent.identity]} did")
 
     def sent(self, who: str, call: Call, why_not: str | None) -> None:
         """A write leaves a replica."""

@@ -9,7 +9,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import read_past
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
@@ -152,24 +151,34 @@ def test_the_api_in_memory_answers_as_the_embedded_one(
         assert in_memory(play) == runner.run(embedded(play))
 
 
-async def test_the_logs_in_memory_keep_offsets_and_order_as_the_embedded_broker() -> None:
-    records = [(b"intent", b"1"), (b"memory", b"2"), (b"intent", b"3")]
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        loop = runner.get_loop()
-        assert isinstance(loop, VirtualLoop)
-        logs = Logs(loop)
-        offsets = [logs.append(DECISIONS, 0, key, value) for key, value in records]
-        past = [(one.key, one.value) for one in logs.past(DECISIONS)]
-        later = [(one.offset, one.value) for one in logs.fetched(TopicPartition(DECISIONS, 0), 1)]
+RECORDS = [(b"intent", b"1"), (b"memory", b"2"), (b"intent", b"3")]
+Kept = tuple[list[int], list[tuple[bytes, bytes]], list[tuple[int, bytes | None]]]
+"""Offsets as they were sent, all that is read of the past, and what is fetched from offset 1 on."""
+
+
+async def kept_in_memory() -> Kept:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    logs = Logs(loop)
+    offsets = [logs.append(DECISIONS, 0, key, value) for key, value in RECORDS]
+    fetched = logs.fetched(TopicPartition(DECISIONS, 0), 1)
+    return offsets, [(one.key, one.value) for one in logs.past(DECISIONS)], [(one.offset, one.value) for one in fetched]
+
+
+async def kept_by_a_broker() -> Kept:
     async with EmbeddedBroker({DECISIONS: 1}) as broker:
         async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, enable_idempotence=True) as producer:
-            sent = [(await producer.send_and_wait(DECISIONS, value, key=key)).offset for key, value in records]
-        async with AIOKafkaConsumer(
-            bootstrap_servers=broker.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
-        ) as consumer:
+            sent = [(await producer.send_and_wait(DECISIONS, value, key=key)).offset for key, value in RECORDS]
+        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
             consumer.assign([TopicPartition(DECISIONS, 0)])
             consumer.seek(TopicPartition(DECISIONS, 0), 1)
-            fetched = [await consumer.getone(), await consumer.getone()]
-        read = [(one.key, one.value) for one in await read_past(broker.bootstrap, DECISIONS, {})]
-        assert Broker(broker.bootstrap).topic("decisions") == DECISIONS
-    assert (offsets, past, later) == (sent, read, [(one.offset, one.value) for one in fetched])
+            fetched = [await consumer.getone() for _ in RECORDS[1:]]
+        past = await read_past(broker.bootstrap, DECISIONS, {})
+    return sent, [(one.key, one.value) for one in past], [(one.offset, one.value) for one in fetched]
+
+
+def test_the_logs_in_memory_keep_offsets_and_order_as_the_embedded_broker() -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as memory:
+        ours = memory.run(kept_in_memory())
+    with asyncio.Runner() as runner:
+        assert runner.run(kept_by_a_broker()) == ours

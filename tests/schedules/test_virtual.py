@@ -41,26 +41,28 @@ def test_a_stopped_process_goes_on_when_it_is_continued_though_its_timers_were_d
     assert came == [("first", 10.0), ("second", 12.0)]
 
 
-def test_a_timer_that_was_cancelled_while_its_process_was_stopped_never_comes() -> None:
-    came: list[str] = []
-
-    async def process() -> None:
-        timer = asyncio.get_running_loop().call_later(3.0, came.append, "late")
-        await asyncio.sleep(2.0)
-        timer.cancel()
-        await asyncio.sleep(9.0)
+def test_a_deadline_that_was_due_while_its_process_was_stopped_is_met_by_what_came_in_time() -> None:
+    async def process(answer: asyncio.Future[str]) -> str:
+        async with asyncio.timeout(3.0):
+            return await answer
 
     async def play() -> None:
-        host = Host("a")
-        running = host.run(process())
+        host, heard = Host("a"), list[str]()
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def listens() -> None:
+            heard.append(await process(answer))
+
+        running = host.run(listens())
         await asyncio.sleep(1.0)
         host.pause()
+        answer.set_result("in time")
         await asyncio.sleep(9.0)
         host.resume()
         await running
+        assert heard == ["in time"]
 
     played(play())
-    assert came == []
 
 
 def test_a_process_dies_at_an_effect_and_with_it_whatever_ran_beside() -> None:

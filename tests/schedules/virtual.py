@@ -94,13 +94,12 @@ class _Step:
     def __call__(self) -> None:
         if self._host.paused:
             self._host.hold(self)
-        else:
+        elif self.handle is None or not self.handle.cancelled():  # held, it may be cancelled when it comes
             self._callback(*self._args)
 
     def again(self) -> None:
-        """Unless it was cancelled meanwhile."""
-        if self.handle is not None and not self.handle.cancelled():
-            self._loop.call_soon(self, context=self._context)
+        """In the next turn of the loop."""
+        self._loop.call_soon(self, context=self._context)
 
 
 class _Jumps(selectors.SelectSelector):
