@@ -38,7 +38,7 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, poli
 
 
 def untold(outcomes: Iterable[Outcome], told: Collection[tuple[str, float]]) -> tuple[Outcome, ...]:
-    """Outcomes that `decisions` does not have (`told`: identities of intents whose outcome it has), so that who leads now tells them.
+    """Outcomes that `decisions` does not have, so that who leads now tells them. `told`: identities of what it has.
 
     The process before died before their outcome, or it was in its journal alone when it died.
     """

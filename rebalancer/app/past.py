@@ -45,7 +45,7 @@ log = structlog.get_logger()
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `told`: identities of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `told`: identities of those that `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
@@ -86,9 +86,10 @@ class Start:
 
 @dataclass(slots=True)
 class Writes:
-    """What is known of our own writes: by their intents' identity, wherever it is written down. `instants`: when lines were.
+    """What is known of our own writes: by intents' identity, wherever it is written down.
 
-    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `told`: outcomes in `decisions`.
+    `instants`: when lines were. `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
+    `told`: outcomes in `decisions`.
     """
 
     intents: dict[tuple[str, float], Intent] = field(default_factory=dict)
