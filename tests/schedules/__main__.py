@@ -4,9 +4,11 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -47,38 +49,43 @@ def shortened(schedule: Schedule, rule: str) -> Schedule:
     return replace(schedule, faults=fewest(schedule.faults, breaks, MOST_TRIES))
 
 
-def one(seed: int) -> tuple[Played, Broken | None]:
-    """Play one seed, and shorten what is broken."""
+def one(job: tuple[int, bool]) -> tuple[Played, Broken | None]:
+    """Play one seed, and shorten what is broken if that is asked for."""
+    seed, shorten = job
     be_quiet()
     schedule = a_schedule(seed)
     played = play(schedule)
     if played.verdict is None:
         return replace(played, trace=()), None
-    short = shortened(schedule, played.verdict.rule)
-    verdict = play(short).verdict or played.verdict
-    return replace(played, trace=()), Broken(seed, verdict, short.faults)
+    short = shortened(schedule, played.verdict.rule) if shorten else schedule
+    verdict = (play(short).verdict if shorten else None) or played.verdict
+    return replace(played, trace=()), Broken(seed, verdict, short.faults if shorten else ())
 
 
-def results(seeds: Iterable[int], processes: int) -> Iterator[tuple[Played, Broken | None]]:
-    """Seed after seed."""
-    if processes == 1:
-        yield from map(one, seeds)
+def results(options: argparse.Namespace) -> Iterator[tuple[Played, Broken | None]]:
+    """Seed after seed, as they come."""
+    jobs = ((seed, options.shrink) for seed in range(options.seed, options.seed + options.schedules))
+    if options.processes == 1:
+        yield from map(one, jobs)
         return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(one, seeds, chunksize=8)
+    with ProcessPoolExecutor(options.processes) as pool:
+        while some := list(islice(jobs, 16)):
+            yield from pool.map(one, some)
 
 
-def run(schedules: int, seed: int, processes: int) -> int:
-    """Play so many; print a page. The number of broken ones."""
+def run(options: argparse.Namespace) -> int:
+    """Play so many, or for so long; print a page. The number of broken ones."""
     began, commit = time.perf_counter(), commit_now()
     number, virtual, met, hit, counts = 0, 0.0, Counter[str](), Counter[str](), Counter[str]()
     broken: list[Broken] = []
-    for played, verdict in results(range(seed, seed + schedules), processes):
+    for played, verdict in results(options):
         number, virtual = number + 1, virtual + played.seconds
         met, hit, counts = met + played.met, hit + Counter(played.met.keys()), counts + played.counts
         if verdict is not None:
             broken.append(verdict)
             say(str(verdict))
+        if time.perf_counter() - began > options.seconds:
+            break
     seconds = time.perf_counter() - began
     rules = Counter(each.verdict.rule for each in broken)
     say(f"python -m {' '.join(['tests.schedules', *sys.argv[1:]])}")
@@ -104,13 +111,15 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=200, help="so many")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=inf, help="no more of them after so long")
+    parser.add_argument("--shrink", action="store_true", help="shorten every schedule that breaks a rule")
     parser.add_argument(
         "--tell", action="store_true", help="tell the schedule of --seed, shortened if it breaks a rule"
     )
     options = parser.parse_args()
     be_quiet()
     if not options.tell:
-        sys.exit(1 if run(options.schedules, options.seed, options.processes) else 0)
+        sys.exit(1 if run(options) else 0)
     schedule = a_schedule(options.seed)
     verdict = play(schedule).verdict
     if verdict is not None:
