@@ -171,8 +171,8 @@ def _served(
     call: Call, answer: Answering[A], told: Callable[[], None], badly: Answer | None
 ) -> Callable[[asyncio.Future[A]], None]:
     """The server's part; who resolves the reply."""
-    if badly in {"503", "504 unread"}:
-        return _raising(_answered(call, badly or "503"))
+    if badly == "503" or badly == "504 unread":  # noqa: PLR1714  # by which its type is known
+        return _raising(_answered(call, badly))
     try:
         value = at_once(answer())
     except KubeError as error:
