@@ -5,7 +5,7 @@ from functools import partial
 
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
-from rebalancer.world import Node
+from rebalancer.world import WorldNode
 from tests.machine.oracle import Oracle
 from tests.machine.worlds import WorldSpec, built
 
@@ -59,15 +59,15 @@ class Scene:
         """Its users ask for more or less."""
         self.dials[model].turn(rate_per_second, self.world.now, over_seconds)
 
-    def going(self, node: Node) -> bool:
+    def going(self, node: WorldNode) -> bool:
         """Whether the node's end is announced."""
         return node.name in self.oracle.deadlines
 
-    def noticed(self, node: Node, deadline: float) -> None:
+    def noticed(self, node: WorldNode, deadline: float) -> None:
         """The node's end is announced."""
         self.oracle.deadlines[node.name] = min(deadline, self.oracle.deadlines.get(node.name, deadline))
 
-    def spared(self, node: Node) -> None:
+    def spared(self, node: WorldNode) -> None:
         """It stays."""
         self.oracle.deadlines.pop(node.name, None)
 

@@ -14,7 +14,7 @@ from rebalancer.domain.outcome import Intent
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.resources import Call
-from rebalancer.world import Deployment, Node, World
+from rebalancer.world import Deployment, World, WorldNode
 from tests.machine.oracle import Oracle
 from tests.machine.verdicts import Verdict
 
@@ -42,7 +42,7 @@ class View(Oracle):
         world = self._world
         return tuple((node.name, node.gpus, node.listed, node.ready) for node in world.nodes.values())
 
-    def _goes(self, node: Node, now: float) -> bool | None:  # as the oracle asks
+    def _goes(self, node: WorldNode, now: float) -> bool | None:  # as the oracle asks
         return None if node.name in self.deadlines else False
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:

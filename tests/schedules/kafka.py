@@ -15,7 +15,7 @@ from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.consumer import SHARE
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.outbox import Headers, Outbox
-from rebalancer.kafka.topic_past import Past, PastUnreadable
+from rebalancer.kafka.topic_past import PastUnreadable, TopicPast
 from rebalancer.obs.clock import Clock
 from tests.schedules.links import KafkaLink
 from tests.schedules.virtual import START, Host, VirtualLoop
@@ -88,10 +88,10 @@ class Logs:
         for hear in self.news:
             hear()
 
-    def past(self, topic: str, since: float | None = None) -> list[Past]:
+    def past(self, topic: str, since: float | None = None) -> list[TopicPast]:
         """As `kafka.topic_past.read_past`."""
         records = self._records.get(TopicPartition(topic, 0), [])
-        told = (Past(record.key or b"", record.value, record.timestamp / 1000) for record in records)
+        told = (TopicPast(record.key or b"", record.value, record.timestamp / 1000) for record in records)
         return [past for past in told if since is None or past.at >= since]
 
     def forget_checkpoints(self, newest: int) -> None:
@@ -110,7 +110,7 @@ class KafkaWay:
         self._logs, self._host, self._loop = logs, host, loop
         self._waiting: list[Callable[[], None]] = []
 
-    def past(self, topic: str, since: float | None = None) -> list[Past]:
+    def past(self, topic: str, since: float | None = None) -> list[TopicPast]:
         """Raises PastUnreadable."""
         self._host.must_live()
         if self.link.away:

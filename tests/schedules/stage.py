@@ -10,7 +10,7 @@ from typing import Final
 from rebalancer.domain.cluster import ClusterObject
 from rebalancer.kube.resources import Call
 from rebalancer.leader.watchdog import GRACE_SECONDS
-from rebalancer.world import Deployment, Node, Pod
+from rebalancer.world import Deployment, WorldNode, WorldPod
 from rebalancer.world.values import value
 from tests.machine.judged import JudgedPort
 from tests.machine.oracle import Oracle
@@ -37,7 +37,9 @@ class Port(JudgedPort):
         super().__init__(stage.world, view, stage.refuse)
         self._view, self._wrote = view, wrote
 
-    def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
+    def _tell(
+        self, owner: Deployment, before: int, after: int, taken: list[WorldPod], given_away: list[WorldPod]
+    ) -> None:
         super()._tell(owner, before, after, taken, given_away)
         for other in self._view.others:
             other.ended(pod.uid for pod in taken)
@@ -175,12 +177,12 @@ class Stage(Scene):
         self.trace(f"{name} {why}")
         self.fail("f", f"{name}: {why}")
 
-    def noticed(self, node: Node, deadline: float) -> None:
+    def noticed(self, node: WorldNode, deadline: float) -> None:
         """Each view is told; whether a replica has heard of it is another matter."""
         for view in self._views():
             view.deadlines[node.name] = min(deadline, view.deadlines.get(node.name, deadline))
 
-    def spared(self, node: Node) -> None:
+    def spared(self, node: WorldNode) -> None:
         """It stays."""
         for view in self._views():
             view.deadlines.pop(node.name, None)

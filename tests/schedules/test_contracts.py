@@ -14,7 +14,7 @@ from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import DEPLOYMENTS, HPAS, LEASES, PODS, Object, Ref
-from rebalancer.leader.candidate import Claim
+from rebalancer.leader.candidate import LeaseClaim
 from rebalancer.leader.lease import LeaseObject
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.broker import EmbeddedBroker
@@ -81,10 +81,10 @@ async def leases(kube: Any) -> Seen:  # noqa: ANN401  # either way to an API ser
     """Made once, taken at the version that was seen, read back."""
     lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
     seen = [str(await lease.read())]
-    made = await lease.write(Claim(None, "unknown", 3, 8.0))
-    seen += [await said(lease.write(Claim(None, "unknown", 9, 8.0)))]  # type: ignore[arg-type]  # any answer
-    taken = await lease.write(Claim(made, "rb-0_1", 4, 8.0))
-    seen += [await said(lease.write(Claim(made, "rb-1_2", 5, 8.0)))]  # type: ignore[arg-type]  # any answer
+    made = await lease.write(LeaseClaim(None, "unknown", 3, 8.0))
+    seen += [await said(lease.write(LeaseClaim(None, "unknown", 9, 8.0)))]  # type: ignore[arg-type]  # any answer
+    taken = await lease.write(LeaseClaim(made, "rb-0_1", 4, 8.0))
+    seen += [await said(lease.write(LeaseClaim(made, "rb-1_2", 5, 8.0)))]  # type: ignore[arg-type]  # any answer
     now = await lease.read()
     assert now is not None
     assert now.version == taken

@@ -4,7 +4,7 @@ from functools import partial
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.kube.errors import Forbidden, Invalid, KubeError, Temporary
-from rebalancer.world import Deployment, Hpa, ScaledObject
+from rebalancer.world import Deployment, WorldHpa, WorldScaledObject
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.scene import Scene
 from tests.machine.stage import Stage
@@ -61,7 +61,7 @@ def _mend(stage: Scene, owner: Deployment) -> None:
         stage.world.faults.roll(there, gpus=stage.models[there.model].gpus)
 
 
-def _autoscaler(stage: Scene, owner: Deployment) -> Hpa | ScaledObject | None:
+def _autoscaler(stage: Scene, owner: Deployment) -> WorldHpa | WorldScaledObject | None:
     scaled = next((one for one in stage.world.scaled_objects.values() if one.target == owner.ref), None)
     return scaled or next((one for one in stage.world.hpas.values() if one.target == owner.ref), None)
 
@@ -108,7 +108,7 @@ def another_installation_holds(stage: Scene, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def _let_go(stage: Scene, found: Hpa | ScaledObject) -> None:
+def _let_go(stage: Scene, found: WorldHpa | WorldScaledObject) -> None:
     stage.world.set_bounds(found, found.minimum, found.maximum, {}, OTHER)
 
 
