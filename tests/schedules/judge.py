@@ -25,12 +25,13 @@ class View(Oracle):
     """The oracle as it sees what one replica was shown; it looks whenever that one does.
 
     Which replica has heard of a notice is not known here: pods on nodes whose end is announced may be counted or not.
-    `others`: the views of the other replicas, which hear what this one's writes end.
+    `others`: the views of the other replicas, which hear what this one's writes end. `behind`: its watches are late.
     """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
         super().__init__(world, policy, levels)
         self.others: list[View] = []
+        self.behind = False
         self._there: tuple[object, ...] = ()
 
     def look(self, acts_at: float | None = None) -> None:
@@ -46,11 +47,14 @@ class View(Oracle):
         return None if node.name in self.deadlines else False
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:
-        """Not judged where the nodes have changed since its sender was shown them."""
-        if self._there == self._nodes():
+        """Not judged where the nodes have changed since its sender was shown them, or its clock is wrong.
+
+        Nor where it has heard some of what happened, and not all. By a wrong clock a silent node's grace ends sooner or later than it does.
+        """
+        if self._there == self._nodes() and not self.clock_is_wrong and not self.behind:
             super().raised(owner, before, after)
         else:
-            self.counts["raises while nodes changed"] += 1
+            self.counts["raises not judged"] += 1
 
     def shares(self, asked: dict[WorkloadRef, int], ours: dict[WorkloadRef, tuple[int, int]]) -> None:
         """What was asked for is one thing, whoever asked."""

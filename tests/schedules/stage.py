@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from rebalancer.domain.cluster import ClusterObject
+from rebalancer.domain.outcome import Intent
 from rebalancer.kube.resources import Call
 from rebalancer.leader.watchdog import GRACE_SECONDS
 from rebalancer.world import Deployment, WorldNode, WorldPod
@@ -56,6 +57,7 @@ class Seat:
         self.view = View(stage.world, stage.policy, {model.name: model.level for model in stage.spec.models})
         self.port = Port(stage, self.view, lambda what: stage.trace(f"{name} {what}"))
         self.lives = 0
+        self._newer = False
         self.host: Host | None = None
         self.replica: Replica | None = None
         self.watching: Watching | None = None
@@ -80,7 +82,7 @@ class Seat:
             self.way,
             self.watching,
             partial(stage.failed, name),
-            partial(stage.terms.intends, name),
+            self._intends,
         )
         stage.trace(f"{name} starts")
         host.run(self.replica.run()).add_done_callback(lambda _task: self._ended(host))
@@ -123,9 +125,22 @@ class Seat:
         return self.host is not None and self.host.alive and self.replica is not None and self.replica.acts()
 
     def _seen(self) -> None:
+        """All that there is was heard; while a plan is written the view waits for the next intent."""
         replica = self.replica
-        if replica is not None and not (replica.runner is not None and replica.ports.busy):
-            self.view.look()
+        self._newer = replica is not None and replica.runner is not None and replica.ports.busy
+        if not self._newer:
+            self._look()
+
+    def _look(self) -> None:
+        self.view.clock_is_wrong = self.clock.offset_seconds != 0.0
+        self.view.look()
+
+    def _intends(self, intent: Intent) -> None:
+        """The gate has just checked a change."""
+        if self._newer:
+            self._newer = False
+            self._look()
+        self._stage.terms.intends(f"{self.name}{self.lives}", intent)
 
     def _sends(self, call: Call) -> Callable[[], None]:
         stage, replica = self._stage, self.replica
@@ -139,6 +154,7 @@ class Seat:
         if self.host is None or not self.host.alive or self.watching is None:
             return
         self.watching.tell(told)
+        self.view.behind = self.watching.behind
         elector = self.replica.elector if self.replica is not None else None
         if elector is not None and not self.host.paused and elector.ended_seconds() >= GRACE_SECONDS + TICK_SECONDS:
             self._stage.trace(f"{self.host.name} is ended by its watchdog")

@@ -64,9 +64,15 @@ class Watching:
             if now - self._bookmarked_at >= BOOKMARK_SECONDS:
                 self._bookmarked_at = now
                 told = [*told, *BOOKMARKS]
-            self._pending += [(now + link.watch_seconds, one) for one in told]
+            last = self._pending[-1][0] if self._pending else now  # a watch never overtakes itself
+            self._pending += [(max(last, now + link.watch_seconds), one) for one in told]
         if self._broken or not self._missing:
             self._news.set()
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what was told has not arrived."""
+        return bool(self._pending) and self._link.watch_seconds > 0.0
 
     async def run(self, sink: Sink, clock: Clock) -> NoReturn:
         """Until cancelled."""
