@@ -47,9 +47,10 @@ class View(Oracle):
         return None if node.name in self.deadlines else False
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:
-        """Not judged where the nodes have changed since its sender was shown them, or its clock is wrong.
+        """Not judged where the nodes have changed since its sender was shown them, or its clock or watches are late.
 
-        Nor where it has heard some of what happened, and not all. By a wrong clock a silent node's grace ends sooner or later than it does.
+        By a wrong clock a silent node's grace ends sooner or later than it does; by late watches some of what happened
+        is known, and not all.
         """
         if self._there == self._nodes() and not self.clock_is_wrong and not self.behind:
             super().raised(owner, before, after)
