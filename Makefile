@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check proof mutants machine faults fuzz bench bench-decisions testbed lint generate docs lock clean
+.PHONY: help install demo test check proof mutants machine schedules faults fuzz bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
@@ -43,6 +43,9 @@ mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which
 
 machine: $(STAMP) ## random histories of failing clusters against an oracle; ARGS="--steps 1000000 --seed 7 --processes 2"
 	@$(BIN)/python -m tests.machine $(ARGS)
+
+schedules: $(STAMP) ## random schedules of faults over two replicas on a virtual clock; ARGS="--schedules 100000 --seed 7 --processes 2"
+	@$(BIN)/python -m tests.schedules $(ARGS)
 
 faults: $(STAMP) ## the 101 faults of the catalogue on real parts, and their page; ARGS="-k kafka --seeds 1"
 	@$(BIN)/python -m tests.faults $(ARGS)

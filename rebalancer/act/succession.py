@@ -37,12 +37,12 @@ async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, poli
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
-def untold(outcomes: Iterable[Outcome], published: Collection[str]) -> tuple[Outcome, ...]:
-    """Outcomes that `decisions` does not have (`published`: intents whose outcome it has), for who leads now to tell.
+def untold(outcomes: Iterable[Outcome], published: Collection[tuple[str, float]]) -> tuple[Outcome, ...]:
+    """Outcomes that `decisions` does not have, for who leads now to tell. `published`: identities of what it has.
 
     The process before died before their outcome, or it was in its journal alone when it died.
     """
-    return tuple(outcome for outcome in outcomes if outcome.intent.id not in published)
+    return tuple(outcome for outcome in outcomes if outcome.intent.identity not in published)
 
 
 def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:

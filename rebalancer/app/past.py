@@ -46,7 +46,7 @@ log = structlog.get_logger()
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `published`: ids of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `published`: identities of those that `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
@@ -62,7 +62,7 @@ class Start:
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
-    published: frozenset[str] = frozenset()
+    published: frozenset[tuple[str, float]] = frozenset()
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -87,25 +87,26 @@ class Start:
 
 @dataclass(slots=True)
 class OwnWrites:
-    """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
+    """What is known of our own writes: by intents' identity, wherever it is written down.
 
-    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `published`: outcomes in the topic.
+    `instants`: when lines were. `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
+    `published`: outcomes in the topic.
     """
 
-    intents: dict[str, Intent] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    intents: dict[tuple[str, float], Intent] = field(default_factory=dict)
+    outcomes: dict[tuple[str, float], Outcome] = field(default_factory=dict)
     instants: list[float] = field(default_factory=list)
     last_cycle: int = 0
     cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
     frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
-    published: set[str] = field(default_factory=set)
+    published: set[tuple[str, float]] = field(default_factory=set)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
         if isinstance(line, journal.IntentLine):
-            self.intents[line.intent.id] = line.intent
+            self.intents[line.intent.identity] = line.intent
         elif isinstance(line, journal.OutcomeLine):
-            self.outcomes[line.outcome.intent.id] = line.outcome
+            self.outcomes[line.outcome.intent.identity] = line.outcome
         elif isinstance(line, journal.CycleLine):
             self.cycles[line.delta.cycle] = line
             self.last_cycle = max(self.last_cycle, line.delta.cycle)
@@ -115,8 +116,8 @@ class OwnWrites:
     def since(self, cycle: int) -> tuple[Outcome, ...]:
         """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
         outcomes = dict(self.outcomes)
-        for name, intent in self.intents.items():
-            outcomes.setdefault(name, Outcome(intent, intent.at, UNKNOWN, LEFT))
+        for identity, intent in self.intents.items():
+            outcomes.setdefault(identity, Outcome(intent, intent.at, UNKNOWN, LEFT))
         later = [outcome for outcome in outcomes.values() if outcome.intent.cycle >= cycle]
         return tuple(sorted(later, key=lambda outcome: outcome.at))
 
@@ -171,7 +172,7 @@ async def _begin(  # noqa: PLR0913  # as for a start
     records = await read_past(
         broker.bootstrap, broker.topic("decisions"), await broker.secured(), since - keyframe_seconds
     )
-    writes = await asyncio.to_thread(_writes, records, files, since)
+    writes = await asyncio.to_thread(writes_of, records, files, since)
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
 
@@ -285,8 +286,8 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
 
 
-def _writes(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
-    """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
+def writes_of(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
+    """What `decisions` and the local journal say; an outcome in one of them settles an intent in the other."""
     writes, tail = OwnWrites(), read_tail(files, since)
     for line_or_outcome in (*tail.writes, *tail.decided()):
         writes.take(line_or_outcome)
@@ -296,7 +297,7 @@ def _writes(records: Iterable[TopicPast], files: Sequence[Path], since: float) -
             writes.take(line)
             writes.instants.append(record.at)
             if isinstance(line, journal.OutcomeLine):
-                writes.published.add(line.outcome.intent.id)
+                writes.published.add(line.outcome.intent.identity)
     writes.instants += tail.instants
     writes.last_cycle = max(writes.last_cycle, tail.last_cycle)
     return writes

@@ -64,6 +64,11 @@ class Intent(Struct, frozen=True, tag="intent"):
     minimum_to: int | None = None
     victims: tuple[str, ...] = ()
 
+    @property
+    def identity(self) -> tuple[str, float]:
+        """Its id and its instant: two leaders give one id where Kafka had a cycle of the first one's too late."""
+        return self.id, self.at
+
 
 class Outcome(Struct, frozen=True, tag="outcome"):
     """The end of an intent; after a restart an intent without an outcome counts as unknown.

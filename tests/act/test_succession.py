@@ -88,7 +88,7 @@ async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothi
 
     outcomes = await settled(rig.kube, (known, open_one, shown), rig.facts, rig.policy)
 
-    assert [outcome.status for outcome in untold(outcomes, {known.intent.id})] == [UNKNOWN, WRITTEN]
+    assert [outcome.status for outcome in untold(outcomes, {known.intent.identity})] == [UNKNOWN, WRITTEN]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def begun(writes: OwnWrites, restored: Restored | None = None) -> Start:
     return begin_from(restored or Restored(memory=REMEMBERED, cycle=41, at=AT), writes, POLICY, NOW)
 
 
+def test_two_leaders_intents_of_one_id_are_two_writes() -> None:
+    """The first one's cycle reached Kafka after the second one had numbered its own."""
+    first, second = a_release(42), a_release(42, at=NOW - 3.0)
+    writes = OwnWrites(instants=[*every_ten_seconds(AT - 5.0, NOW - 20.0)], last_cycle=42)
+    for line in (journal.IntentLine(first), journal.OutcomeLine(outcome_of(first)), journal.IntentLine(second)):
+        writes.take(line)
+    assert [one.status for one in begun(writes).outcomes] == [WRITTEN, UNKNOWN]
+    assert [one.intent for one in untold(begun(writes).outcomes, {first.identity})] == [second]
+
+
 def test_decisions_that_reach_back_to_the_checkpoint_leave_numbers_and_windows_believed() -> None:
     start = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW - 20.0)))
     assert start.memory.models["b"].replaced == REMEMBERED.models["b"].replaced

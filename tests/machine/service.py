@@ -129,9 +129,11 @@ class Topics:
         """What a start finds: all of it, or only what Kafka has; of `large` cycles that is no line."""
         cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
         writes = OwnWrites(
-            intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
+            intents={one.identity: one for one, sent in self._intents if sent or not disk_lost},
             outcomes={
-                one.intent.id: one for one, sent in zip(self.outcomes, self._sent, strict=True) if sent or not disk_lost
+                one.intent.identity: one
+                for one, sent in zip(self.outcomes, self._sent, strict=True)
+                if sent or not disk_lost
             },
             instants=[at for at, _ in cycles],
             last_cycle=max((cycle for _, cycle in cycles), default=0),

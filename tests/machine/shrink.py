@@ -1,14 +1,17 @@
 """The shortest history that still breaks the rule, and its story step by step."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from rebalancer.world import WorldHpa, WorldScaledObject
+from tests.machine.deeds import Deed
 from tests.machine.histories import History, Played, Watch, play
 from tests.machine.stage import Stage
 from tests.machine.worlds import START
+
+T = TypeVar("T")
 
 MOST_TRIES = 150
 
@@ -16,24 +19,28 @@ MOST_TRIES = 150
 def shrunk(history: History, rule: str, tries: int = MOST_TRIES, played: Callable[[History], Any] = play) -> History:
     """Fewer deeds that break the same rule: parts are left out as long as it breaks without them."""
 
-    def breaks(deeds: tuple[Any, ...]) -> bool:
-        nonlocal tries
-        tries -= 1
+    def breaks(deeds: tuple[Deed, ...]) -> bool:
         verdict = played(replace(history, deeds=deeds)).verdict
         return verdict is not None and verdict.rule == rule
 
-    deeds, size = history.deeds, max(1, len(history.deeds) // 2)
+    return replace(history, deeds=fewest(history.deeds, breaks, tries))
+
+
+def fewest(what: tuple[T, ...], breaks: Callable[[tuple[T, ...]], bool], tries: int) -> tuple[T, ...]:
+    """As little of it as still breaks: ever smaller parts are left out as long as it does without them."""
+    size = max(1, len(what) // 2)
     while tries > 0:
-        for start in range(0, len(deeds), size):
-            fewer = deeds[:start] + deeds[start + size :]
-            if tries > 0 and len(fewer) < len(deeds) and breaks(fewer):
-                deeds = fewer
+        for start in range(0, len(what), size):
+            fewer = what[:start] + what[start + size :]
+            tries -= len(fewer) < len(what)
+            if tries >= 0 and len(fewer) < len(what) and breaks(fewer):
+                what = fewer
                 break
         else:
             if size == 1:
                 break
             size //= 2
-    return replace(history, deeds=deeds)
+    return what
 
 
 def told(history: History, played: Callable[[History, Watch], Played] = play) -> list[str]:

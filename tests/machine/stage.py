@@ -6,89 +6,42 @@ from typing import Any
 
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import Ref
-from rebalancer.world import WorldNode
 from tests.machine.calm import Calm
 from tests.machine.fights import Fights
 from tests.machine.judged import JudgedPort
 from tests.machine.oracle import Oracle
 from tests.machine.said import Said
+from tests.machine.scene import Scene
 from tests.machine.service import Service
-from tests.machine.worlds import STEP_SECONDS, WorldSpec, built, policy_of
+from tests.machine.worlds import STEP_SECONDS, WorldSpec, policy_of
 
 WATCH_SECONDS = 1.0
 CHECKPOINT_STEPS = 6
 
 
-class Stage:
-    """`hit`: the pools that deeds may touch. `refused`: whose writes an admission webhook denies."""
+class Stage(Scene):
+    """A scene with one process of the service on it."""
 
     def __init__(self, spec: WorldSpec, hit: tuple[str, ...] | None = None) -> None:
-        self.spec = spec
-        self.hit = hit or tuple(pool.name for pool in spec.pools)
-        self.models = {model.name: model for model in spec.models}
-        # Of two worlds that differ in one pool alone the other one has the same victims where all else is equal.
-        self.world, self._dials = built(spec, uids_by_owner=hit is not None)
+        super().__init__(spec, hit)
         self.policy = policy_of(spec)
-        self.refused: dict[str, KubeError | None] = {}
-        self.healed = False
         self.steps = 0
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
-        port = JudgedPort(self.world, self.oracle, self._refuse)
+        port = JudgedPort(self.world, self.oracle, self.refuse)
         self.service = Service(self.world, self.policy, port, marks_victims=spec.marks)
         self.said = Said(self.world, self.oracle, port.answers)
         self.fights = Fights(self.world, self.oracle)
         self.calm = Calm(self.world, self.oracle)
         self.late: list[tuple[int, Any]] = []  # what waits for a plan that writes, and since which step
-        self._undos: dict[int, Callable[[], object]] = {}
-        self._hindering: set[int] = set()
         self.decision: Decision | None = None
         self.service.list_all()
         self.oracle.look()
 
-    @property
-    def everything(self) -> frozenset[str]:
-        """All pools."""
-        return frozenset(pool.name for pool in self.spec.pools)
-
-    def _refuse(self, ref: Ref) -> None:
-        error = self.refused.get(ref.name)
-        if error is not None:
-            raise error
-
     # --- what deeds do
 
-    def later(self, seconds: float, undo: Callable[[], object], *, hinders: bool = True) -> None:
-        """It ends by itself after that time, or when all is healed; `hinders`: until then the service cannot act."""
-        number = len(self._undos) + 1 if not self._undos else max(self._undos) + 1
-        self._undos[number] = undo
-        if hinders:
-            self._hindering.add(number)
-        self.world.at(self.world.now + seconds, partial(self._undo, number))
-
-    def _undo(self, number: int) -> None:
-        undo = self._undos.pop(number, None)
-        self._hindering.discard(number)
-        if undo is not None:
-            self.calm.disturbed()
-            undo()
-
-    def turn(self, model: str, rate_per_second: float, over_seconds: float) -> None:
-        """Its users ask for more or less."""
-        self._dials[model].turn(rate_per_second, self.world.now, over_seconds)
-
-    def going(self, node: WorldNode) -> bool:
-        """Whether the node's end is announced."""
-        return node.name in self.oracle.deadlines
-
-    def noticed(self, node: WorldNode, deadline: float) -> None:
-        """The node's end is announced."""
-        self.oracle.deadlines[node.name] = min(deadline, self.oracle.deadlines.get(node.name, deadline))
-
-    def spared(self, node: WorldNode) -> None:
-        """It stays."""
-        self.oracle.deadlines.pop(node.name, None)
+    def disturbed(self) -> None:
+        """Something happened."""
+        self.calm.disturbed()
 
     def stand_up(self, model: str) -> None:
         """A person says that we shall write there again."""
@@ -115,10 +68,7 @@ class Stage:
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
-        self.healed = True
-        for number in sorted(self._undos):
-            self._undo(number)
-        self.refused.clear()
+        super().heal()
         if self.service.policy is not self.policy:
             self._take_over(self.policy)
 
@@ -131,7 +81,7 @@ class Stage:
         self.service.hear()
         self._look(until)
         world.advance(until)
-        self.oracle.measure({model: dial.rate(world.now) for model, dial in self._dials.items()})
+        self.oracle.measure({model: dial.rate(world.now) for model, dial in self.dials.items()})
         self.oracle.handing_back = True
         await self.service.restoring.look()
         self.oracle.handing_back = False

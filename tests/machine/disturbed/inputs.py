@@ -1,15 +1,16 @@
 """What the service sees by, runs on and is told: metrics, clock, Kafka, its process, its policy; and the traffic."""
 
 from tests.machine.disturbed.picking import Touched, lasting, pick
+from tests.machine.scene import Scene
 from tests.machine.stage import Stage
 from tests.machine.worlds import rate_of
 
 
-def _model(stage: Stage, x: float) -> str | None:
+def _model(stage: Scene, x: float) -> str | None:
     return pick([name for name, spec in stage.models.items() if spec.pool in stage.hit], x)
 
 
-def _about(stage: Stage, model: str) -> Touched:
+def _about(stage: Scene, model: str) -> Touched:
     pools = {one.node_selector["pool"] for one in stage.world.deployments.values() if one.model == model}
     return frozenset(pools)
 
@@ -57,7 +58,7 @@ def kafka_is_away(stage: Stage, x: float, y: float) -> Touched:
     return stage.everything
 
 
-def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
+def traffic_changes(stage: Scene, x: float, y: float) -> Touched:
     """To any level from nothing to well beyond what it owns."""
     model = _model(stage, x)
     if model is None:
@@ -68,7 +69,7 @@ def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
     return _about(stage, model)
 
 
-def everybody_is_busy(stage: Stage, x: float, y: float) -> Touched:
+def everybody_is_busy(stage: Scene, x: float, y: float) -> Touched:
     """All users ask for what their models own, and up to 0.7 of it more: every replica that goes is missed."""
     for name, spec in stage.models.items():
         if spec.pool in stage.hit:

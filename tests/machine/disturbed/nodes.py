@@ -5,10 +5,10 @@ from functools import partial
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import WorldNode
 from tests.machine.disturbed.picking import Touched, lasting, pick
-from tests.machine.stage import Stage
+from tests.machine.scene import Scene
 
 
-def nodes_of(stage: Stage) -> list[WorldNode]:
+def nodes_of(stage: Scene) -> list[WorldNode]:
     return [node for node in stage.world.nodes.values() if node.labels["pool"] in stage.hit]
 
 
@@ -16,7 +16,7 @@ def pool_of(node: WorldNode) -> Touched:
     return frozenset((node.labels["pool"],))
 
 
-def node_goes(stage: Stage, x: float, y: float) -> Touched:
+def node_goes(stage: Scene, x: float, y: float) -> Touched:
     """A Node object goes, its machine too; another one may come for it, or the same one comes back."""
     node = pick(nodes_of(stage), x)
     if node is None:
@@ -33,13 +33,13 @@ def node_goes(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def another(stage: Stage, node: WorldNode) -> None:
+def another(stage: Scene, node: WorldNode) -> None:
     name = f"{node.name}n"
     if name not in stage.world.nodes:
         stage.world.add_node(name, node.gpus, node.labels)
 
 
-def node_falls_silent(stage: Stage, x: float, y: float) -> Touched:
+def node_falls_silent(stage: Scene, x: float, y: float) -> Touched:
     node = pick([node for node in nodes_of(stage) if node.alive], x)
     if node is None:
         return None
@@ -48,7 +48,7 @@ def node_falls_silent(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def devices_drop(stage: Stage, x: float, y: float) -> Touched:
+def devices_drop(stage: Scene, x: float, y: float) -> Touched:
     """The device plugin restarts: allocatable 8 -> 0 -> 8."""
     node = pick(nodes_of(stage), x)
     if node is None:
@@ -58,7 +58,7 @@ def devices_drop(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def all_devices_drop(stage: Stage, x: float, y: float) -> Touched:
+def all_devices_drop(stage: Scene, x: float, y: float) -> Touched:
     """The device plugin of a whole pool is rolled out anew."""
     pool = pick(stage.hit, x)
     nodes = [node for node in nodes_of(stage) if node.labels["pool"] == pool]
@@ -70,7 +70,7 @@ def all_devices_drop(stage: Stage, x: float, y: float) -> Touched:
     return frozenset((pool,))
 
 
-def devices_are_fewer(stage: Stage, x: float, y: float) -> Touched:
+def devices_are_fewer(stage: Scene, x: float, y: float) -> Touched:
     """Some devices are reported no more, for a while or for good."""
     node = pick(nodes_of(stage), x)
     if node is None:
@@ -84,7 +84,7 @@ def devices_are_fewer(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def others_take_gpus(stage: Stage, x: float, y: float) -> Touched:
+def others_take_gpus(stage: Scene, x: float, y: float) -> Touched:
     """Pods that are no model's, on a node's devices."""
     pool = pick(stage.hit, x)
     ref = WorkloadRef("other", "Deployment", f"job-{pool}")

@@ -4,12 +4,12 @@ from rebalancer.domain.events import CapacityNotice
 from rebalancer.world import WorldNode
 from tests.machine.disturbed.nodes import another, nodes_of, pool_of
 from tests.machine.disturbed.picking import Touched, lasting, pick
-from tests.machine.stage import Stage
+from tests.machine.scene import Scene
 
 WEEKS = 14 * 86_400.0
 
 
-def _notice(stage: Stage, node: WorldNode, kind: str, seconds: float, *, cancelled: bool = False) -> None:
+def _notice(stage: Scene, node: WorldNode, kind: str, seconds: float, *, cancelled: bool = False) -> None:
     now = stage.world.now
     name = f"{kind}-{node.uid}"
     stage.world.announce(
@@ -17,7 +17,7 @@ def _notice(stage: Stage, node: WorldNode, kind: str, seconds: float, *, cancell
     )
 
 
-def maintenance_weeks_ahead(stage: Stage, x: float, y: float) -> Touched:
+def maintenance_weeks_ahead(stage: Scene, x: float, y: float) -> Touched:
     node = pick(nodes_of(stage), x)
     if node is None:
         return None
@@ -26,7 +26,7 @@ def maintenance_weeks_ahead(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
+def machine_is_taken(stage: Scene, x: float, y: float) -> Touched:
     """A notice, and at its deadline the machine goes; now and then it is taken back before."""
     node = pick(nodes_of(stage), x)
     if node is None or stage.going(node):
@@ -47,13 +47,13 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def _take_back(stage: Stage, node: WorldNode, seconds: float) -> None:
+def _take_back(stage: Scene, node: WorldNode, seconds: float) -> None:
     _notice(stage, node, "reservation-interruption", seconds, cancelled=True)
     stage.world.faults.cordon(node, off=True)
     stage.spared(node)
 
 
-def karpenter_drains(stage: Stage, x: float, y: float) -> Touched:
+def karpenter_drains(stage: Scene, x: float, y: float) -> Touched:
     """Consolidation or drift: it empties a node, voluntarily."""
     claim = pick([one for one in stage.world.node_claims.values() if one.node is not None and not one.deleted_at], x)
     if claim is None or claim.node is None or claim.node_pool.name not in stage.hit:
@@ -63,7 +63,7 @@ def karpenter_drains(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(claim.node)
 
 
-def cloud_has_none(stage: Stage, x: float, y: float) -> Touched:
+def cloud_has_none(stage: Scene, x: float, y: float) -> Touched:
     pool = pick(list(stage.world.node_pools.values()), x)
     if pool is None or pool.name not in stage.hit:
         return None

@@ -2,10 +2,10 @@
 
 from rebalancer.world import WorldPod
 from tests.machine.disturbed.picking import Touched, lasting, pick
-from tests.machine.stage import Stage
+from tests.machine.scene import Scene
 
 
-def _pods(stage: Stage, *, ready: bool = True) -> list[WorldPod]:
+def _pods(stage: Scene, *, ready: bool = True) -> list[WorldPod]:
     pods = (pod for pod in stage.world.pods.values() if pod.ready or not ready)
     return [pod for pod in pods if pod.owner.node_selector["pool"] in stage.hit and pod.owner.model]
 
@@ -14,7 +14,7 @@ def _at(pod: WorldPod) -> Touched:
     return frozenset((pod.owner.node_selector["pool"],))
 
 
-def pod_crashes(stage: Stage, x: float, y: float) -> Touched:
+def pod_crashes(stage: Scene, x: float, y: float) -> Touched:
     pod = pick(_pods(stage), x)
     if pod is None:
         return None
@@ -22,7 +22,7 @@ def pod_crashes(stage: Stage, x: float, y: float) -> Touched:
     return _at(pod)
 
 
-def pods_crash(stage: Stage, x: float, y: float) -> Touched:
+def pods_crash(stage: Scene, x: float, y: float) -> Touched:
     """Several of one model, as after a bad prompt."""
     first = pick(_pods(stage), x)
     if first is None:
@@ -32,7 +32,7 @@ def pods_crash(stage: Stage, x: float, y: float) -> Touched:
     return _at(first)
 
 
-def pod_fails(stage: Stage, x: float, y: float) -> Touched:
+def pod_fails(stage: Scene, x: float, y: float) -> Touched:
     pod = pick(_pods(stage), x)
     if pod is None:
         return None
@@ -41,7 +41,7 @@ def pod_fails(stage: Stage, x: float, y: float) -> Touched:
     return _at(pod)
 
 
-def pod_sticks(stage: Stage, x: float, y: float) -> Touched:
+def pod_sticks(stage: Scene, x: float, y: float) -> Touched:
     pod = pick(_pods(stage), x)
     if pod is None:
         return None
@@ -50,7 +50,7 @@ def pod_sticks(stage: Stage, x: float, y: float) -> Touched:
     return _at(pod)
 
 
-def pod_clings(stage: Stage, x: float, y: float) -> Touched:
+def pod_clings(stage: Scene, x: float, y: float) -> Touched:
     """Once deleted, it hangs in Terminating: a finalizer, or a driver that does not let go."""
     pod = pick(_pods(stage), x)
     if pod is None:

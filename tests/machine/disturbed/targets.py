@@ -6,6 +6,7 @@ from rebalancer.act.originals import ANNOTATION
 from rebalancer.kube.errors import Forbidden, Invalid, KubeError, Temporary
 from rebalancer.world import Deployment, WorldHpa, WorldScaledObject
 from tests.machine.disturbed.picking import Touched, lasting, pick
+from tests.machine.scene import Scene
 from tests.machine.stage import Stage
 
 OTHER = "elsewhere"  # another installation
@@ -17,7 +18,7 @@ REFUSALS: tuple[KubeError, ...] = (
 )
 
 
-def _targets(stage: Stage) -> list[Deployment]:
+def _targets(stage: Scene) -> list[Deployment]:
     return [one for one in stage.world.deployments.values() if one.model and one.node_selector["pool"] in stage.hit]
 
 
@@ -25,7 +26,7 @@ def _on(owner: Deployment) -> Touched:
     return frozenset((owner.node_selector["pool"],))
 
 
-def rollout(stage: Stage, x: float, y: float) -> Touched:
+def rollout(stage: Scene, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None:
         return None
@@ -34,7 +35,7 @@ def rollout(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def rollout_hangs(stage: Stage, x: float, y: float) -> Touched:
+def rollout_hangs(stage: Scene, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None:
         return None
@@ -43,7 +44,7 @@ def rollout_hangs(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def template_changes_gpus(stage: Stage, x: float, y: float) -> Touched:
+def template_changes_gpus(stage: Scene, x: float, y: float) -> Touched:
     """A template whose pods hold twice the devices, or one more, which the policy does not know."""
     owner = pick(_targets(stage), x)
     if owner is None or owner.generation:
@@ -53,19 +54,19 @@ def template_changes_gpus(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def _mend(stage: Stage, owner: Deployment) -> None:
+def _mend(stage: Scene, owner: Deployment) -> None:
     """The template as it was, of whatever Deployment has that name by now."""
     there = stage.world.deployments[owner.ref]
     if there.broken or there.gpus != stage.models[there.model].gpus:
         stage.world.faults.roll(there, gpus=stage.models[there.model].gpus)
 
 
-def _autoscaler(stage: Stage, owner: Deployment) -> WorldHpa | WorldScaledObject | None:
+def _autoscaler(stage: Scene, owner: Deployment) -> WorldHpa | WorldScaledObject | None:
     scaled = next((one for one in stage.world.scaled_objects.values() if one.target == owner.ref), None)
     return scaled or next((one for one in stage.world.hpas.values() if one.target == owner.ref), None)
 
 
-def _write(stage: Stage, owner: Deployment, low: int, high: int, manager: str) -> None:
+def _write(stage: Scene, owner: Deployment, low: int, high: int, manager: str) -> None:
     found = _autoscaler(stage, owner)
     if found is None:
         stage.world.scale(owner.ref, low, manager)
@@ -73,7 +74,7 @@ def _write(stage: Stage, owner: Deployment, low: int, high: int, manager: str) -
         stage.world.set_bounds(found, low, high, found.annotations, manager)
 
 
-def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
+def somebody_writes(stage: Scene, x: float, y: float) -> Touched:
     """Bounds or replicas, once: a maximum of 100, half of what there is, one."""
     owner = pick(_targets(stage), x)
     if owner is None:
@@ -85,7 +86,7 @@ def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def numbers_are_put_back(stage: Stage, x: float, y: float) -> Touched:
+def numbers_are_put_back(stage: Scene, x: float, y: float) -> Touched:
     """Whoever wrote there puts our own numbers back."""
     owner = pick(_targets(stage), x)
     ours = None if owner is None else stage.oracle.ours.get(owner.ref)
@@ -95,7 +96,7 @@ def numbers_are_put_back(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def another_installation_holds(stage: Stage, x: float, y: float) -> Touched:
+def another_installation_holds(stage: Scene, x: float, y: float) -> Touched:
     """A second rebalancer whose policy names one of our targets; nothing of ours is left on its autoscaler."""
     owner = pick([one for one in _targets(stage) if _autoscaler(stage, one) is not None], x)
     found = None if owner is None else _autoscaler(stage, owner)
@@ -107,7 +108,7 @@ def another_installation_holds(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def _let_go(stage: Stage, found: WorldHpa | WorldScaledObject) -> None:
+def _let_go(stage: Scene, found: WorldHpa | WorldScaledObject) -> None:
     stage.world.set_bounds(found, found.minimum, found.maximum, {}, OTHER)
 
 
@@ -119,7 +120,7 @@ def person_says_stand_up(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def gitops_writes(stage: Stage, x: float, y: float) -> Touched:
+def gitops_writes(stage: Scene, x: float, y: float) -> Touched:
     """Every few seconds the same bounds or replicas again, for a while."""
     owner = pick(_targets(stage), x)
     if owner is None:
@@ -137,7 +138,7 @@ def gitops_writes(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def webhook_refuses(stage: Stage, x: float, y: float) -> Touched:
+def webhook_refuses(stage: Scene, x: float, y: float) -> Touched:
     """Nobody may write one target or its autoscaler for a while."""
     owner = pick(_targets(stage), x)
     if owner is None:
@@ -148,7 +149,7 @@ def webhook_refuses(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def keda_is_paused(stage: Stage, x: float, y: float) -> Touched:
+def keda_is_paused(stage: Scene, x: float, y: float) -> Touched:
     scaled = pick([one for one in stage.world.scaled_objects.values() if not one.paused], x)
     owner = None if scaled is None else stage.world.deployments.get(scaled.target)
     if scaled is None or owner is None or owner.node_selector["pool"] not in stage.hit:
@@ -158,7 +159,7 @@ def keda_is_paused(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def somebody_scales_to_zero(stage: Stage, x: float, y: float) -> Touched:
+def somebody_scales_to_zero(stage: Scene, x: float, y: float) -> Touched:
     """Which switches its HPA off."""
     owner = pick(_targets(stage), x)
     if owner is None or owner.replicas == 0:
@@ -170,7 +171,7 @@ def somebody_scales_to_zero(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def target_is_made_anew(stage: Stage, x: float, y: float) -> Touched:
+def target_is_made_anew(stage: Scene, x: float, y: float) -> Touched:
     """Deleted, and made again as somebody's file has it: another UID, its pods new."""
     owner = pick(_targets(stage), x)
     if owner is None:

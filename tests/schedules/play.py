@@ -1,0 +1,107 @@
+"""A schedule: a world, and what fails in it at which instant. The same one plays the same way, so it can be cut."""
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tests.machine.verdicts import Verdict
+from tests.machine.worlds import WorldSpec, a_spec
+from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom, befall
+from tests.schedules.stage import Stage
+from tests.schedules.virtual import VirtualLoop
+
+WARM_SECONDS: Final = 20.0
+FAULTS_SECONDS: Final = (120.0, 240.0, 420.0)
+QUIET_SECONDS: Final = 600.0
+LOOK_SECONDS: Final = 30.0
+REST_SECONDS: Final = 120.0
+SETTLED_SECONDS: Final = 180.0
+
+
+class Schedule(Struct, frozen=True):
+    """A world, the faults in the order in which they come, and the second at which everything is healed."""
+
+    spec: WorldSpec
+    faults: tuple[Fault, ...]
+    seconds: float
+
+
+class Played(Struct):
+    """What became of it. `met`: faults that met something. `trace`: what happened, a line each; `seconds`: virtual."""
+
+    seconds: float = 0.0
+    met: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    verdict: Verdict | None = None
+    trace: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of the trace."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
+
+
+def a_schedule(seed: int) -> Schedule:
+    """The schedule of that seed: few faults or many, half of them of replicas and their links."""
+    rng = random.Random(f"schedule/{seed}")
+    spec = replace(a_spec(seed), per="model")
+    seconds = rng.choice(FAULTS_SECONDS)
+    every_seconds = rng.choice((3.0, 6.0, 12.0, 25.0))
+    faults: list[Fault] = []
+    at = WARM_SECONDS
+    while (at := at + rng.expovariate(1.0 / every_seconds)) < WARM_SECONDS + seconds:
+        name = rng.choice(list(OF_REPLICAS) if rng.random() < 0.6 else KINDS[len(OF_REPLICAS) :])
+        whom: Whom = "leader" if rng.random() < 0.7 else "standby"
+        faults.append(Fault(round(at, 3), name, whom, rng.random(), rng.random()))
+    return Schedule(spec, tuple(faults), WARM_SECONDS + seconds)
+
+
+def play(schedule: Schedule) -> Played:
+    """Live through it, to the first verdict or until it is at rest."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_play(schedule))
+
+
+async def _play(schedule: Schedule) -> Played:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    stage = Stage(schedule.spec, loop)
+    for seat in stage.seats:
+        seat.start()
+    for fault in schedule.faults:
+        await stage.live(fault.at)
+        if stage.verdicts():
+            break
+        met = befall(stage, fault)
+        stage.trace(f"== {fault.name}{'' if met else ', which meets nothing'}")
+        stage.met[fault.name] += met
+    await stage.live(schedule.seconds)
+    stage.heal()
+    stage.trace("== healed")
+    await _rest(stage, schedule.seconds + QUIET_SECONDS)
+    stage.end()
+    await asyncio.sleep(1.0)
+    for failure in loop.failures:
+        stage.fail("f", failure)
+    verdict = next(iter(stage.verdicts()), None)
+    stage.trace(f"verdict: {verdict}")
+    counts = stage.terms.counts + sum((seat.view.counts for seat in stage.seats), Counter())
+    return Played(loop.time(), stage.met, counts, verdict, tuple(stage.lines))
+
+
+async def _rest(stage: Stage, latest: float) -> None:
+    """Until it is at rest; a verdict where it is not in time."""
+    await stage.live(min(latest, stage.loop.time() + SETTLED_SECONDS))
+    while not stage.verdicts():
+        restless = stage.restless(REST_SECONDS)
+        if not restless:
+            return
+        if stage.loop.time() >= latest:
+            stage.fail("d", restless)
+            return
+        await stage.live(min(latest, stage.loop.time() + LOOK_SECONDS))

@@ -1,0 +1,184 @@
+"""The ports in memory answer as the embedded API server and broker do, in what schedules ask of them."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.kafka.topic_past import read_past
+from rebalancer.kube.access import Access
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import KubeError
+from rebalancer.kube.resources import DEPLOYMENTS, HPAS, LEASES, PODS, Object, Ref
+from rebalancer.leader.candidate import LeaseClaim
+from rebalancer.leader.lease import LeaseObject
+from rebalancer.sandbox.api import EmbeddedKubernetes
+from rebalancer.sandbox.broker import EmbeddedBroker
+from rebalancer.world import World
+from rebalancer.world.port import WorldPort
+from tests.kube.server import LoopClock
+from tests.sandbox.shapes import deployment, pod
+from tests.schedules.api import ApiServer, ApiWay
+from tests.schedules.kafka import DECISIONS, Logs
+from tests.schedules.links import Answer, ApiLink
+from tests.schedules.virtual import START, Host, VirtualLoop
+
+TARGET = Ref(DEPLOYMENTS, "serving", "chat")
+SCALER = Ref(HPAS, "serving", "chat")
+MISSING = Ref(DEPLOYMENTS, "serving", "nobody")
+Seen = list[str]
+
+
+async def said(call: Awaitable[Object | None]) -> str:
+    """The kind of answer."""
+    try:
+        await call
+    except KubeError as error:
+        exists = " exists" if getattr(error, "already_exists", False) else ""
+        return f"{type(error).__name__}{exists}"
+    return "taken"
+
+
+async def version_of(kube: Any, ref: Ref) -> str:  # noqa: ANN401  # either way to an API server
+    obj = await (kube.get_scale(ref) if ref.resource == DEPLOYMENTS else kube.get(ref))
+    version: str = obj["metadata"]["resourceVersion"]
+    return version
+
+
+async def replicas_of(kube: Any) -> str:  # noqa: ANN401  # either way to an API server
+    return f"{(await kube.get_scale(TARGET))['spec']['replicas']} replicas"
+
+
+async def writes(kube: Any, fail: Callable[[Answer], None]) -> Seen:  # noqa: ANN401  # either way to an API server
+    """Conflicts, what is missing, and writes whose answers are bad."""
+    seen = [await said(kube.get_scale(MISSING)), await said(kube.put_scale(MISSING, 1, "1"))]
+    first = await version_of(kube, TARGET)
+    seen += [await said(kube.put_scale(TARGET, 4, first)), await replicas_of(kube)]
+    seen += [await said(kube.put_scale(TARGET, 5, first)), await replicas_of(kube)]
+    fail("503")
+    seen += [await said(kube.put_scale(TARGET, 5, await version_of(kube, TARGET))), await replicas_of(kube)]
+    fail("504")  # applied: who tries again at the version that was seen meets what was written
+    second = await version_of(kube, TARGET)
+    seen += [await said(kube.put_scale(TARGET, 6, second)), await replicas_of(kube)]
+    seen += [await said(kube.put_scale(TARGET, 6, second)), await replicas_of(kube)]
+    fail("504 unread")
+    seen += [await said(kube.put_scale(TARGET, 7, await version_of(kube, TARGET))), await replicas_of(kube)]
+    bounds = {"spec": {"minReplicas": 2, "maxReplicas": 3}}
+    third = await version_of(kube, SCALER)
+    seen += [await said(kube.patch(SCALER, bounds, resource_version=third))]
+    seen += [await said(kube.patch(SCALER, {"spec": {"maxReplicas": 9}}, resource_version=third))]
+    seen += [str((await kube.get(SCALER))["spec"]["maxReplicas"])]
+    gone = Ref(PODS, "serving", "nobody")
+    seen += [await said(kube.delete(gone, uid="1")), await said(kube.evict(gone, "1"))]
+    return seen
+
+
+async def leases(kube: Any) -> Seen:  # noqa: ANN401  # either way to an API server
+    """Made once, taken at the version that was seen, read back."""
+    lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
+    seen = [str(await lease.read())]
+    made = await lease.write(LeaseClaim(None, "unknown", 3, 8.0))
+    seen += [await said(lease.write(LeaseClaim(None, "unknown", 9, 8.0)))]  # type: ignore[arg-type]  # any answer
+    taken = await lease.write(LeaseClaim(made, "rb-0_1", 4, 8.0))
+    seen += [await said(lease.write(LeaseClaim(made, "rb-1_2", 5, 8.0)))]  # type: ignore[arg-type]  # any answer
+    now = await lease.read()
+    assert now is not None
+    assert now.version == taken
+    kept = await kube.get(Ref(LEASES, "rebalancer", "rebalancer"))
+    return [*seen, f"{now.holder} {now.epoch} {now.lease_seconds}", str(kept["metadata"]["annotations"])]
+
+
+def in_memory(play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]]) -> Seen:
+    """On the ports of schedules."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_in_memory(play))
+
+
+async def _in_memory(play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]]) -> Seen:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    world = World(START)
+    ref = WorkloadRef("serving", "Deployment", "chat")
+    world.add_deployment("chat", ref, 3, 1, node_selector={"pool": "x"}, load_seconds=1.0)
+    world.add_hpa("chat", ref, 1, 5)
+    link = ApiLink()
+    way = ApiWay(ApiServer(), WorldPort(world), link, Host("a"), loop, lambda _call: lambda: None)
+    return await play(way, link.answers.append)
+
+
+async def embedded(play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]]) -> Seen:
+    """On the embedded API server, by the client that the service has."""
+    async with EmbeddedKubernetes(LoopClock()) as server:
+        server.store.put(deployment("chat", 3, "serving"))
+        server.store.put(pod("other", "serving"))
+        server.store.put(
+            {
+                "apiVersion": "autoscaling/v2",
+                "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": "chat", "namespace": "serving"},
+                "spec": {
+                    "scaleTargetRef": {"kind": "Deployment", "name": "chat"},
+                    "minReplicas": 1,
+                    "maxReplicas": 5,
+                },
+            }
+        )
+
+        def fail(answer: Answer) -> None:
+            if answer == "504":
+                server.faults.lose_next_replies(1, method="PUT")
+            else:
+                server.faults.fail_next(1, int(answer[:3]), method="PUT")
+
+        access = Access(server.url, "Bearer sandbox-rebalancer")
+        async with KubeClient(access, LoopClock(), random.Random(1)) as kube:
+            return await play(kube, fail)
+
+
+async def _leases(kube: Any, _fail: object) -> Seen:  # noqa: ANN401  # either way to an API server
+    return await leases(kube)
+
+
+@pytest.mark.parametrize("play", [writes, _leases])
+def test_the_api_in_memory_answers_as_the_embedded_one(
+    play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]],
+) -> None:
+    with asyncio.Runner() as runner:
+        assert in_memory(play) == runner.run(embedded(play))
+
+
+RECORDS = [(b"intent", b"1"), (b"memory", b"2"), (b"intent", b"3")]
+Kept = tuple[list[int], list[tuple[bytes, bytes]], list[tuple[int, bytes | None]]]
+"""Offsets as they were sent, all that is read of the past, and what is fetched from offset 1 on."""
+
+
+async def kept_in_memory() -> Kept:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    logs = Logs(loop)
+    offsets = [logs.append(DECISIONS, 0, key, value) for key, value in RECORDS]
+    fetched = logs.fetched(TopicPartition(DECISIONS, 0), 1)
+    return offsets, [(one.key, one.value) for one in logs.past(DECISIONS)], [(one.offset, one.value) for one in fetched]
+
+
+async def kept_by_a_broker() -> Kept:
+    async with EmbeddedBroker({DECISIONS: 1}) as broker:
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, enable_idempotence=True) as producer:
+            sent = [(await producer.send_and_wait(DECISIONS, value, key=key)).offset for key, value in RECORDS]
+        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
+            consumer.assign([TopicPartition(DECISIONS, 0)])
+            consumer.seek(TopicPartition(DECISIONS, 0), 1)
+            fetched = [await consumer.getone() for _ in RECORDS[1:]]
+        past = await read_past(broker.bootstrap, DECISIONS, {})
+    return sent, [(one.key, one.value) for one in past], [(one.offset, one.value) for one in fetched]
+
+
+def test_the_logs_in_memory_keep_offsets_and_order_as_the_embedded_broker() -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as memory:
+        ours = memory.run(kept_in_memory())
+    with asyncio.Runner() as runner:
+        assert runner.run(kept_by_a_broker()) == ours
