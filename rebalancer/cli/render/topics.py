@@ -1,4 +1,4 @@
-"""`rebalancer topics`: what differs, who may what, and what makes it right, in words of Kafka's tools and of Strimzi."""
+"""`rebalancer topics`: what differs, who may what, and what makes it right, in Kafka's tools' words and Strimzi's."""
 
 import io
 import shlex
