@@ -69,6 +69,7 @@
 {{- if .tokenSecret.name -}}
 {{- $_ := set $set "PROMETHEUS_TOKEN_FILE" "/etc/rebalancer-prometheus/token/token" -}}
 {{- end -}}
+{{- $_ := set $set "PROMETHEUS_SIGV4_REGION" .sigv4Region -}}
 {{- if .caConfigMap.name -}}
 {{- $_ := set $set "PROMETHEUS_CA_FILE" "/etc/rebalancer-prometheus/ca/ca.crt" -}}
 {{- end -}}
