@@ -51,9 +51,9 @@ def _credentials() -> "Credentials":
     except ImportError as error:
         raise NoIdentity(NEEDS) from error
     try:
-        found = session.get_session().get_credentials()
+        credentials = session.get_session().get_credentials()
     except exceptions.BotoCoreError as error:
         raise NoIdentity(f"no AWS identity: {error}") from error
-    if found is None:
+    if credentials is None:
         raise NoIdentity("no AWS identity: neither environment, role, file nor this machine says who we are")
-    return found
+    return credentials

@@ -11,7 +11,7 @@ from rebalancer.state.series import Arrivals
 FRESH_INTERVALS = 3.0  # a pod that was silent for longer adds nothing
 
 
-class _Told(NamedTuple):
+class _PodTokens(NamedTuple):
     """What was told last of a pod or of the whole: until when it is good, and the rates."""
 
     good_until: float
@@ -23,7 +23,7 @@ class TokenFlow:
     """The newest rates of one model, by pod; "" is the model as a whole, which counts before its pods."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._by_pod: dict[str, _PodTokens] = {}
         self._newest_at = 0.0
 
     def took(self, sample: MetricSample, came: Arrivals) -> None:
@@ -36,14 +36,14 @@ class TokenFlow:
         self._newest_at = max(self._newest_at, until)
         good_until = until + FRESH_INTERVALS * max(until - since, sample.interval_seconds)
         seconds = until - since
-        self._told[sample.pod or ""] = _Told(good_until, prompt / seconds, generated / seconds)
+        self._by_pod[sample.pod or ""] = _PodTokens(good_until, prompt / seconds, generated / seconds)
 
     @property
     def now(self) -> TokenRate | None:
         """Tokens per second of all pods that were told of lately; None where nobody counts them."""
-        self._told = {whose: one for whose, one in self._told.items() if one.good_until >= self._newest_at}
-        if not self._told:
+        self._by_pod = {whose: one for whose, one in self._by_pod.items() if one.good_until >= self._newest_at}
+        if not self._by_pod:
             return None
-        whole = self._told.get("")
-        every = self._told.values() if whole is None else (whole,)
+        whole = self._by_pod.get("")
+        every = self._by_pod.values() if whole is None else (whole,)
         return TokenRate(round(sum(each.prompt for each in every), 1), round(sum(each.generated for each in every), 1))

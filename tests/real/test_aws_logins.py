@@ -144,7 +144,7 @@ async def test_msk_gets_a_token_that_aws_would_take(python: Path, identity: dict
     assert (given["Action"], given["X-Amz-Expires"]) == ("kafka-cluster:Connect", "900")
     assert given["X-Amz-Security-Token"] == KEYS.token
     query = "&".join(part for part in url.query.split("&") if not part.startswith(("X-Amz-Signature=", "User-Agent=")))
-    sent = Signed("GET", "/", query, {"host": url.hostname})
+    sent = Signed("GET", "/", query, {"host": url.netloc})
     assert given["X-Amz-Signature"] == signature(sent, given["X-Amz-SignedHeaders"], scope, instant, KEYS.secret)
 
 

@@ -21,7 +21,7 @@ from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 
 if TYPE_CHECKING:
     from rebalancer.ingest.prometheus_session import Server
-    from rebalancer.survey.first_policy.draft import Draft
+    from rebalancer.survey.first_policy.draft import PolicyDraft
     from rebalancer.survey.first_policy.recent import Use
     from rebalancer.survey.objects import Survey
 
@@ -113,7 +113,7 @@ async def _live(where: Where, namespaces: Sequence[str]) -> "Survey":
         return await survey_live(cluster.kube, namespaces=namespaces)
 
 
-def _recent(server: "Server", draft: "Draft") -> "Mapping[str, Use]":
+def _recent(server: "Server", draft: "PolicyDraft") -> "Mapping[str, Use]":
     """Last week's use of the draft's targets, by workload. Raises Failed."""
     from rebalancer.domain.workload_ref import WorkloadRef
     from rebalancer.ingest.prometheus import LateError, answers
@@ -127,8 +127,8 @@ def _recent(server: "Server", draft: "Draft") -> "Mapping[str, Use]":
         for target in model.targets
     ]
     try:
-        found = answers(server, questions(refs), RealClock(), PROMETHEUS_SECONDS)
-        return {workload: use for result in found for workload, use in use_of(result).items()}
+        results = answers(server, questions(refs), RealClock(), PROMETHEUS_SECONDS)
+        return {workload: use for result in results for workload, use in use_of(result).items()}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it

@@ -23,6 +23,10 @@ _SEPARATORS = re.compile(r"[:./]")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
 
+# Which engine or reason, and of a bucket its upper bound.
+CountedPart = tuple[tuple[str, ...], float | None]
+
+
 class CountReading(NamedTuple):
     """Where one counter of one pod stands, or one bucket of a histogram.
 
@@ -80,37 +84,38 @@ def counts(name: str) -> bool:
 def _fits(matcher: str, labels: Mapping[str, str]) -> bool:
     """Whether a series is one that a matcher of PromQL picks; who lacks the label has "" there."""
     ((label, operator, value),) = _MATCHER.findall(matcher)
-    same = bool(re.fullmatch(value, labels.get(label, ""))) if "~" in operator else labels.get(label, "") == value
-    return same != operator.startswith("!")
+    has = labels.get(label, "")
+    same = re.fullmatch(value, has) is not None if "~" in operator else has == value
+    return bool(same != operator.startswith("!"))
 
 
 class PodCounts:
     """Counters and histograms of one pod, as they were last told. `began`: since when they count, as far as we know."""
 
-    __slots__ = ("_before", "_told", "_window_seconds", "began")
+    __slots__ = ("_before", "_values", "_window_seconds", "began")
 
     def __init__(self, interval_seconds: float) -> None:
         self.began = inf
         self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
-        self._told: dict[tuple[str, int], dict[tuple[tuple[str, ...], float | None], CountReading]] = {}
+        self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
         self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
 
     def put(self, reading: CountReading) -> None:
         """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten."""
-        series = self._told.setdefault((reading.name, reading.rank), {})
+        series = self._values.setdefault((reading.name, reading.rank), {})
         known = series.get((reading.part, reading.upper))
         if known is not None and known.at > reading.at:
             return
         if known is not None and reading.value < known.value:
             self._begins(reading.at)
         self.began = min(self.began, reading.at)
-        self._told.setdefault((reading.name, reading.rank), {})[reading.part, reading.upper] = reading
+        self._values.setdefault((reading.name, reading.rank), {})[reading.part, reading.upper] = reading
 
     def _begins(self, at: float) -> None:
         self.began = at
         self._before.clear()
-        for key, series in self._told.items():
-            self._told[key] = {part: one for part, one in series.items() if one.at >= at}
+        for key, series in self._values.items():
+            self._values[key] = {part: one for part, one in series.items() if one.at >= at}
 
     def counters(self, since: float) -> dict[str, float]:
         """Each counter of which something was told since then, its parts as they were last told."""
@@ -134,10 +139,10 @@ class PodCounts:
                     figures[name] = value / source.per
         return figures
 
-    def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[object, CountReading]]]:
+    def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
         """Of each reading the first row that was told since then."""
         done: set[str] = set()
-        for (name, _), series in sorted(self._told.items(), key=lambda item: item[0][1]):
+        for (name, _), series in sorted(self._values.items(), key=lambda item: item[0][1]):
             if name not in done and any(each.at >= since for each in series.values()):
                 done.add(name)
                 yield name, next(iter(series.values())).source, series

@@ -42,7 +42,7 @@ class GaugeReading(NamedTuple):
         return self.rule.gauge
 
 
-Told = GaugeReading | CountReading
+AnyReading = GaugeReading | CountReading
 
 
 class Readings(NamedTuple):
@@ -53,7 +53,7 @@ class Readings(NamedTuple):
     unmapped: series whose name no row has; nobody asked for them.
     """
 
-    readings: tuple[Told, ...]
+    readings: tuple[AnyReading, ...]
     dropped: tuple[Rejection, ...]
     unmapped: int
 
@@ -70,7 +70,7 @@ class ProducerMapping:
 
     def read(self, value: bytes, position: Position, kafka_timestamp: float, now: float) -> Readings | Rejection:
         """The readings in one record; a Rejection where nothing of it can be read. Times in UTC epoch seconds."""
-        readings: list[Told] = []
+        readings: list[AnyReading] = []
         dropped: list[Rejection] = []
         unmapped = 0
         try:

@@ -213,7 +213,7 @@ def test_increments_are_no_counters() -> None:
 
 
 def test_protobuf_says_the_same_as_json() -> None:
-    from google.protobuf.json_format import Parse  # noqa: PLC0415  with the extra
+    from google.protobuf.json_format import Parse  # type: ignore[import-untyped]  # noqa: PLC0415  an extra, without types
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415  same
 
     (text,) = otlp(scrape(100, 7) | buckets({"1.0": 3.0, "+Inf": 5.0}), AT)

@@ -75,14 +75,14 @@ def command(
 
     if manifests is not None and prometheus is not None:
         raise Failed("--prometheus is about pods that run: leave it or --manifests out", USAGE)
-    asked = (
+    prometheus_server = (
         None
         if prometheus is None
         else server_at(
             prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
         )
     )
-    known = known_before(policy, asked)
+    known = known_before(policy, prometheus_server)
     if manifests is not None:
         findings = in_folder(manifests, known.policy)
     else:
