@@ -60,6 +60,7 @@ def server_of(settings: ServiceSettings) -> Server:
         settings.prometheus_password_file,
         settings.prometheus_certificate_file,
         settings.prometheus_key_file,
+        settings.prometheus_sigv4_region,
     )
 
 

@@ -76,6 +76,13 @@ class Carries(Struct, frozen=True):
     cached: float | None = None
 
 
+class TokenRate(Struct, frozen=True):
+    """Tokens per second: read (`prompt`) and written (`generated`)."""
+
+    prompt: float
+    generated: float
+
+
 class ModelLoad(Struct, frozen=True):
     """The load of one model, as metrics show it.
 
@@ -93,6 +100,7 @@ class ModelLoad(Struct, frozen=True):
     known_until: instant at which knowledge of its work ends; None where no sample has come.
     told_by: producers whose failure would silence the model, sorted: each that measures it as a whole (its gateway),
         and the one that measures all of its pods. Several that measure some pods each do not fail at once.
+    tokens: tokens of all pods in a second, between their newest two samples; None where nobody counts them.
     """
 
     model: str
@@ -106,3 +114,4 @@ class ModelLoad(Struct, frozen=True):
     lag_seconds: float = 0.0
     known_until: Instant | None = None
     told_by: tuple[str, ...] = ()
+    tokens: TokenRate | None = None

@@ -21,6 +21,7 @@ from prometheus_api_client import PrometheusConnect
 from urllib3.exceptions import ReadTimeoutError
 from urllib3.util import Retry
 
+from rebalancer.ingest.sigv4 import SigV4
 from rebalancer.obs.clock import Clock
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024  # 10,000 pods answer with about 8 MB
@@ -45,6 +46,7 @@ class Server(NamedTuple):
     password_file: file with that user's password.
     certificate_file: PEM file with our own certificate, None where it asks for none.
     key_file: PEM file with its key, None where the certificate's file has it.
+    sigv4_region: region for which AWS wants requests signed, "" where they are not.
     """
 
     url: str
@@ -54,6 +56,7 @@ class Server(NamedTuple):
     password_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
+    sigv4_region: str = ""
 
 
 class QueryCost(Struct, frozen=True):
@@ -210,6 +213,9 @@ def _identified(session: PrometheusSession, server: Server) -> None:
         password = server.password_file.read_text().rstrip("\r\n")
         session.auth = (server.username, password)
         session.secrets = (password, b64encode(f"{server.username}:{password}".encode()).decode())
+    if server.sigv4_region:
+        signs = SigV4(server.sigv4_region)
+        session.auth, session.secrets = signs, signs.secrets
     if server.certificate_file is not None:
         key = server.key_file or server.certificate_file
         session.cert = (str(server.certificate_file), str(key))

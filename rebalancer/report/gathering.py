@@ -26,6 +26,14 @@ POINTS = 360  # of the picture
 
 
 @dataclass(slots=True)
+class TokensCounted:
+    """Tokens of one model, read and written together, and the seconds in which they were counted."""
+
+    tokens: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
 class Gathered:
     """All that a report is made of.
 
@@ -42,6 +50,8 @@ class Gathered:
     carries: by model what the journal's last look knows of a replica's requests.
     autoscaler: which peer stood for the autoscalers that were recorded: keda, hpa, or static where there are none.
     predictions: of the UTC days that have ended, where they were asked for.
+    tokens: by model what its counters came to.
+    seconds: between two cycles of which the second came in time: as long as tokens can be known.
     """
 
     since: float
@@ -57,6 +67,8 @@ class Gathered:
     carries: dict[str, Carries] = field(default_factory=dict)
     autoscaler: str = "static"
     predictions: list[DayPrediction] = field(default_factory=list)
+    tokens: dict[str, TokensCounted] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 def gather(
@@ -95,6 +107,7 @@ class _Gathering:
         self._predict = predict
         self._writes = 0  # until the day began
         self._days = Days(self._play)
+        self._before = first.snapshot
         self.see(first)
 
     def see(self, turn: RecordedTurn) -> None:
@@ -106,6 +119,7 @@ class _Gathering:
                 books.lost(turn.after_loss)
             books.see(seen, patience)
         self._days.see(turn, patience)
+        self._count_tokens(turn, patience)
         self._note_free(seen)
         into.policy = turn.policy
         into.carries.update((load.model, load.carries) for load in turn.snapshot.loads if load.carries is not None)
@@ -115,6 +129,19 @@ class _Gathering:
         self._predict = False
         self._days.end()
         return self._into
+
+    def _count_tokens(self, turn: RecordedTurn, patience: float) -> None:
+        """What each look said lasts until the next one, as who holds which GPUs does."""
+        before, self._before = self._before, turn.snapshot
+        seconds = turn.snapshot.at - before.at
+        if turn.after_loss or not 0.0 < seconds <= patience:
+            return
+        self._into.seconds += seconds
+        for load in before.loads:
+            if load.tokens is not None:
+                counted = self._into.tokens.setdefault(load.model, TokensCounted())
+                counted.tokens += seconds * (load.tokens.prompt + load.tokens.generated)
+                counted.seconds += seconds
 
     def _note_free(self, seen: Inventory) -> None:
         if seen.unknown:

@@ -17,6 +17,7 @@ from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
 
 GAPS_TOLD = 20
+COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
 
 
 class ModelService(Struct, frozen=True):
@@ -28,6 +29,8 @@ class ModelService(Struct, frozen=True):
     late_alone: with its entitlement only; None of a model that owns nothing.
     late_by_autoscaler: by its own autoscaler, or its replicas as they stood.
     usd_per_1000_requests: None without a price, or where nobody counts requests.
+    tokens: read and written; None where they were not counted in nine tenths of the time.
+    usd_per_million_tokens: None without a price, or where `tokens` is.
     """
 
     model: str
@@ -36,6 +39,8 @@ class ModelService(Struct, frozen=True):
     late_alone: float | None
     late_by_autoscaler: float | None
     usd_per_1000_requests: float | None
+    tokens: float | None = None
+    usd_per_million_tokens: float | None = None
 
 
 class Lending(Struct, frozen=True):
@@ -124,7 +129,7 @@ def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Seque
     money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves))
     rows = {row.name: row for row in money.models}
     sums = {name: _sums(hours) for name, hours in models_of(seen.hours).items()}
-    services = tuple(_service(name, each, rows.get(name)) for name, each in sorted(sums.items()))
+    services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
     return Report(
         since=seen.since,
         until=seen.until,
@@ -157,10 +162,17 @@ def _sums(hours: Sequence[ModelHour]) -> _Sums:
     )
 
 
-def _service(name: str, sums: _Sums, row: BillRow | None) -> ModelService:
+def _service(name: str, sums: _Sums, row: BillRow | None, tokens: float | None) -> ModelService:
     usd = None if row is None else row.usd
     per = None if usd is None or not sums.requests else 1000.0 * usd / sums.requests
-    return ModelService(name, sums.requests, sums.late, sums.alone, sums.autoscaler, per)
+    per_million = None if usd is None or not tokens else 1e6 * usd / tokens
+    return ModelService(name, sums.requests, sums.late, sums.alone, sums.autoscaler, per, tokens, per_million)
+
+
+def _tokens(seen: Gathered, model: str) -> float | None:
+    """What a model read and wrote; None where they were counted in less of the time: all of it is paid for."""
+    counted = seen.tokens.get(model)
+    return None if counted is None or counted.seconds < COUNTED_SHARE * seen.seconds else counted.tokens
 
 
 def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
@@ -184,7 +196,13 @@ def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
 
 
 def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
-    yield "Cost per million tokens is unknown: the journal counts no tokens."
+    uncounted = sorted(model.id for model in seen.policy.models if _tokens(seen, model.id) is None)
+    if uncounted:
+        whose = "every model" if len(uncounted) == len(seen.policy.models) else ", ".join(uncounted)
+        yield (
+            f"Cost per million tokens is unknown of {whose}: tokens were counted in less than"
+            f" {100 * COUNTED_SHARE:.0f} % of the time."
+        )
     bare = sorted({row.pool for row in money.shelves if row.usd is None})
     if bare:
         yield (

@@ -116,14 +116,17 @@ def pool_rows(of: Report) -> list[list[str]]:
 
 def request_rows(of: Report) -> list[list[str]]:
     """What users got, by model, heads first."""
-    heads = ["model", "requests", "late", "alone", "before", "USD per 1,000"]
+    heads = ["model", "requests", "late", "alone", "before", "USD/1,000", "USD/M tokens"]
     body = [
         [
             each.model,
             DASH if each.requests is None else f"{each.requests:,.0f}",
             f"{each.late:,.0f}",
             *(DASH if value is None else f"{value:,.0f}" for value in (each.late_alone, each.late_by_autoscaler)),
-            DASH if each.usd_per_1000_requests is None else f"{each.usd_per_1000_requests:.3f}",
+            *(
+                DASH if usd is None else f"{usd:.3f}"
+                for usd in (each.usd_per_1000_requests, each.usd_per_million_tokens)
+            ),
         ]
         for each in of.services
     ]

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rebalancer.settings.allowed import words
 from rebalancer.settings.kafka_login import kafka_problem
+from rebalancer.settings.prometheus_login import login_problem
 from rebalancer.settings.prometheus_url import problem_of
 from rebalancer.settings.queue_url import queue_problem
 
@@ -137,6 +138,12 @@ class ServiceSettings(BaseSettings):
         default=None, description="PEM file with its CA; without it the usual CAs are trusted."
     )
 
+    prometheus_sigv4_region: str = Field(
+        default="",
+        max_length=63,
+        description="Region of Amazon Managed Prometheus: requests are signed (SigV4). Needs the extra sigv4.",
+    )
+
     backfill_hours: FiniteFloat = Field(
         default=24.0,
         ge=0,
@@ -238,23 +245,21 @@ class ServiceSettings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}CRASH_AT={self.crash_at} kills the service; leave it out, or set {PREFIX}DEV=true in a test"
             )
-        if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
-            raise ValueError(f"{PREFIX}PROMETHEUS_URL: {problem}")
-        if problem := self._two_logins():
+        if problem := self._prometheus_problem():
             raise ValueError(problem)
         if self.api_port == self.probe_port != 0:
             raise ValueError(f"{PREFIX}API_PORT and {PREFIX}PROBE_PORT are both {self.api_port}: choose two ports")
         return self
 
-    def _two_logins(self) -> str | None:
-        """What is wrong with how we prove who we are to Prometheus, None when nothing is."""
-        if bool(self.prometheus_username) != (self.prometheus_password_file is not None):
-            return f"set {PREFIX}PROMETHEUS_USERNAME and {PREFIX}PROMETHEUS_PASSWORD_FILE together"
-        if self.prometheus_username and self.prometheus_token_file is not None:
-            return f"{PREFIX}PROMETHEUS_TOKEN_FILE and {PREFIX}PROMETHEUS_USERNAME are two logins: choose one"
-        if self.prometheus_key_file is not None and self.prometheus_certificate_file is None:
-            return f"{PREFIX}PROMETHEUS_KEY_FILE is of no use without {PREFIX}PROMETHEUS_CERTIFICATE_FILE"
-        return None
+    def _prometheus_problem(self) -> str | None:
+        """What is wrong with where Prometheus is and how we say there who we are, None when nothing is."""
+        if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
+            return f"{PREFIX}PROMETHEUS_URL: {problem}"
+        of_prometheus = {
+            name.removeprefix("prometheus_"): value for name, value in self if name.startswith("prometheus_")
+        }
+        given = [name for name, value in of_prometheus.items() if value]
+        return login_problem(given, lambda field: f"{PREFIX}PROMETHEUS_{field.upper()}")
 
     def _not_observing(self) -> str | None:
         """Why these are no settings of a service that only observes; None when they are."""

@@ -178,6 +178,8 @@ class Loads:
         if late and track.offered.path.source == ARRIVALS:
             return  # the one after it spoke for all that came since the one before it
         came = None if late or not arrivals else arrivals[0]
+        if came is not None:
+            track.tokens.took(sample, came)
         offered = track.work(subject, sample, came, self._latest, again=at < self._started_at)
         if track.offered.told_before != 1.0:
             self._count_anew(track)
@@ -299,6 +301,7 @@ class Loads:
             lag_seconds=round(track.lag_seconds, 3),
             known_until=None if work == Work() else float(known_until(track, now)),
             told_by=track.told_by,
+            tokens=track.tokens.now,
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load

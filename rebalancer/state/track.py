@@ -16,6 +16,7 @@ from rebalancer.state.latest import Latest
 from rebalancer.state.offered import COUNTED_SECONDS, Offered
 from rebalancer.state.series import Arrivals
 from rebalancer.state.subject import SampledSubject
+from rebalancer.state.tokens import TokenFlow
 
 SETTLING_INTERVALS = 2  # a pod is expected to have reported this long after it became Ready
 CHANCE = 3.0  # standard deviations by which two sources of one truth may differ
@@ -61,18 +62,19 @@ def _heard(subjects: Iterable[tuple[str, SampledSubject]]) -> Heard:
 class Track:
     """All that metrics told about one model.
 
-    `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much
-    the clock was set since it came. `lag_seconds`: how far behind its producers usually are. `seen_offsets`: next
-    offset by topic and partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge
-    without a sample that speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
-    `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
-    against the whole.
+    `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much the
+    clock was set since it came. `lag_seconds`: how far behind its producers usually are. `seen_offsets`: next offset by
+    topic and partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a
+    sample that speaks for as much work as this. `offered`: how samples become work; `tokens`: how many are read and
+    written. `worked_sides`, `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods
+    must cover to be heard against the whole.
     """
 
     def __init__(self, model: str, column: int) -> None:
         self.id = model
         self.column = column
         self.offered = Offered()
+        self.tokens = TokenFlow()
         self.whole = SampledSubject()
         self.pods: dict[str, SampledSubject] = {}
         self.sampled = False

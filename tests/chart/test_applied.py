@@ -252,6 +252,7 @@ FINE: Json = {
     "networkPolicy.apiFrom": [{"podSelector": {}}],
     "networkPolicy.metricsFrom": [{"podSelector": {}}],
 }
+SASL: Json = {"bootstrap": "kafka:9093", "securityProtocol": "SASL_SSL"}
 CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
@@ -259,6 +260,8 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
     ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),
+    ({"kafka": SASL | {"saslMechanism": "OAUTHBEARER"}}, "OAUTHBEARER without a token"),
+    ({"kafka": SASL | {"saslMechanism": "AWS_MSK_IAM"}}, "AWS_MSK_IAM without kafka.awsRegion"),
     ({"kafka.overrideKeysSecret": "signers"}, "kafka.overrideKeysSecret without clusterName"),
     ({"policyConfigMap": ""}, "there is no policy: the service will not start"),
     ({"policy": {"models": []}}, "policy is ignored: policyConfigMap names ours"),

@@ -41,6 +41,12 @@ def test_its_environment_makes_settings_that_reach_no_kafka_and_answer_on_loopba
     assert rendered.of("Service", "Job", "Role") == []
 
 
+def test_a_hosted_prometheus_is_asked_with_signatures_for_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(render(OBSERVING | {"prometheus.sigv4Region": "eu-west-1"})).items():
+        monkeypatch.setenv(PREFIX + name, value)
+    assert ServiceSettings().prometheus_sigv4_region == "eu-west-1"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

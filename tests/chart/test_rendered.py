@@ -13,6 +13,8 @@ KAFKA: Json = {
     "passwordSecret": {"name": "kafka", "key": "password"},
     "caConfigMap": {"name": "kafka-ca", "key": "ca.crt"},
     "overrideKeysSecret": "signers",
+    "certificateSecret": {"name": "kafka-user", "certificate": "user.crt", "privateKey": "user.key"},
+    "tokenAudience": "kafka",
 }
 PROMETHEUS: Json = {
     "url": "https://prometheus.monitoring:9090",
@@ -44,6 +46,7 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "priorityClassName": "high",
     "imagePullSecrets": [{"name": "registry"}],
     "nodeSelector": {"kubernetes.io/os": "linux"},
+    "serviceAccountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/rebalancer"},
     "tolerations": [{"key": "system", "operator": "Exists"}],
     "serviceMonitor.enabled": True,
     "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},

@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.cli.running import rebalancer
 from tests.ingest.rig import Intake
 from tests.ingest.wire import STRUCTURED, event
 from tests.testbed.build import Missing, build
+from tests.testbed.kafka import Kafka
 from tests.testbed.place import Place
 from tests.testbed.process import Reaper
 from tests.testbed.secured_kafka import SecuredKafka
@@ -122,6 +124,62 @@ async def test_scram_over_tls_with_the_rights_that_are_printed_is_all_that_the_s
     await reads_and_writes(settings, broker)
     with pytest.raises(KafkaError, match="TopicAuthorizationFailed"):
         await send_once(broker_of(settings), f"{PREFIX}metrics", event(), list(STRUCTURED))
+
+
+@pytest.mark.timeout(180)
+async def test_rights_that_are_given_are_those_that_are_printed(
+    broker: SecuredKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    bootstrap = ("--kafka-bootstrap", broker.admin, "--replication", "1", "--aggregate")
+    assert await rebalancer("topics", "--create", "--user", "CN=given", *bootstrap) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "User:CN=given may Read and Describe: group rebalancer.aggregate" in said
+    assert await rebalancer("topics", "--create", "--user", "CN=given", *bootstrap) == 0, "what is there already stays"
+    assert "made" not in capsys.readouterr().out
+    assert await rebalancer("topics", "--print", "commands", "--user", "CN=given", *bootstrap) == 0
+    printed = set()
+    for line in capsys.readouterr().out.splitlines():
+        tool, *rest = shlex.split(line)
+        named = [(name, value) for name, value in pairwise(rest) if name.startswith("--")]
+        operations = [value for name, value in named if name == "--operation"]
+        things = [(name[2:].upper(), value) for name, value in named if name in {"--topic", "--group"}]
+        if tool == "kafka-acls":
+            printed |= {(kind, name, operation.upper()) for kind, name in things for operation in operations}
+    assert await asyncio.to_thread(broker.rights, "User:CN=given") == printed
+    assert ("TOPIC", "rebalancer.metrics", "WRITE") not in printed
+
+
+@pytest.mark.timeout(180)
+async def test_who_may_not_give_rights_gets_the_commands_for_somebody_who_may(
+    broker: SecuredKafka,
+    settings: ServiceSettings,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await ready(broker, capsys)
+    for name in ("security_protocol", "username", "password_file", "ca_file"):
+        monkeypatch.setenv(f"REBALANCER_KAFKA_{name.upper()}", str(getattr(settings, f"kafka_{name}")))
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", broker.sasl)
+    assert await rebalancer("topics", "--create", "--user", "somebody", "--replication", "1") == 1
+    said = capsys.readouterr().out
+    assert "Not all rights of User:somebody are given:" in said
+    assert "ClusterAuthorizationFailed" in said
+    assert "  kafka-acls --add --allow-principal User:somebody --operation Read" in said
+    assert await asyncio.to_thread(broker.rights, "User:somebody") == set()
+
+
+@pytest.mark.timeout(180)
+async def test_brokers_that_check_nobody_s_rights_are_told_of(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, topic_prefix: str
+) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    monkeypatch.setenv("REBALANCER_TOPIC_PREFIX", topic_prefix)
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", kafka.bootstrap)
+    assert await rebalancer("topics", "--create", "--user", "it", "--replication", "1") == 1
+    said = capsys.readouterr().out
+    assert f"{topic_prefix}metrics made" in said
+    assert "the brokers have no authorizer: whoever reaches them may do all" in said
 
 
 @pytest.mark.timeout(180)

@@ -22,7 +22,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Change, Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.pool_view import NodeView, PoolView
-from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Work
+from rebalancer.domain.readings import ModelLoad, NoReading, Reading, TokenRate, Work
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, Sync, TargetView
 from rebalancer.ledger.inventory import INSTANCE_TYPE
 from rebalancer.obs import journal
@@ -38,6 +38,7 @@ REQUEST_SECONDS = 0.8  # of a replica
 DOWN = (12 * 288, 12 * 288 + 24)  # steps in which the service is away
 NODE_GONE = (20 * 288, 20 * 288 + 96)
 IDLE = 19
+PROMPT, GENERATED, UNCOUNTED = 900.0, 100.0, 3  # tokens of a request; which of four models counts none
 UP = 0.7
 LEAST_LATE = 0.01  # of the work: less is no reason to move anybody
 
@@ -257,7 +258,9 @@ class _Month:
         )
         readings |= {"concurrency": Reading(running, at - 1.0, 1.0), "queue": Reading(waiting, at - 1.0, 1.0)}
         offered = Work(work, work, work, work, "arrivals", 1.0, "")
-        load = ModelLoad(each.entry.id, readings, offered, 5.0, 100, known_until=at)
+        served = min(work, ready) / REQUEST_SECONDS  # requests per second; every fourth model counts no tokens
+        tokens = None if each.number % 4 == UNCOUNTED else TokenRate(PROMPT * served, GENERATED * served)
+        load = ModelLoad(each.entry.id, readings, offered, 5.0, 100, known_until=at, tokens=tokens)
         return replace(load, outlook=_outlook(work, ready + (len(each.pods) - ready), at))
 
 

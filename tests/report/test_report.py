@@ -77,6 +77,21 @@ def test_what_lending_was_worth_is_told_first_and_with_its_baselines(made: Repor
     assert said[1].startswith("With KEDA within their recorded bounds")
 
 
+def test_a_million_tokens_cost_what_their_requests_do_and_nothing_where_nobody_counts_them(made: Report) -> None:
+    services = {each.model: each for each in made.services}
+    assert [each.model for each in made.services if each.tokens is None] == [f"model-{n:02}" for n in range(3, 20, 4)]
+    rows = {row.name: row for row in made.bill.models}
+    for name, each in services.items():
+        if each.tokens:
+            per_million = 1e6 * (rows[name].usd or 0.0) / each.tokens
+            assert each.usd_per_million_tokens == pytest.approx(per_million)
+            # A request has 1,000 tokens; what waits is a request already, and its tokens come when it is served.
+            assert each.tokens == pytest.approx(1000.0 * (each.requests or 0.0), rel=0.25)
+    assert services["model-03"].usd_per_million_tokens is None
+    (note,) = [note for note in made.notes if "tokens" in note]
+    assert "of model-03, model-07, model-11, model-15, model-19: tokens were counted in less than 90 %" in note
+
+
 def test_a_model_without_work_is_idle_and_owns_too_much(made: Report) -> None:
     assert [each.model for each in made.idle] == [f"model-{IDLE}"]
     assert any(each.subject == f"model/model-{IDLE}" and each.key == "entitlement" for each in made.advice)

@@ -90,8 +90,28 @@ class Certificates:
     def key(self) -> Path:
         return self.folder / "tls.key"
 
+    def client(self, name: str) -> tuple[Path, Path]:
+        """Another certificate of this CA, for a client of that name, and its key."""
+        _issue(self.folder, name, name)
+        return self.folder / f"{name}.crt", self.folder / f"{name}.key"
+
 
 _NAMES = ("DNS:localhost", "DNS:keda-operator.keda.svc", "IP:127.0.0.1")
+
+
+_OPENSSL = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30")
+
+
+def _issue(folder: Path, name: str, file: str) -> None:
+    """A certificate of the folder's CA for `name`, as FILE.crt and FILE.key."""
+    leaf = [
+        *_OPENSSL, "-subj", f"/CN={name}", "-keyout", f"{file}.key", "-out", f"{file}.crt",
+        "-CA", "ca.crt", "-CAkey", "ca.key",
+        "-addext", f"subjectAltName={','.join(_NAMES)}",
+        "-addext", "basicConstraints=critical,CA:FALSE",
+        "-addext", "extendedKeyUsage=serverAuth,clientAuth",
+    ]  # fmt: skip
+    subprocess.run(leaf, cwd=folder, check=True, capture_output=True)
 
 
 def issue_certificates(folder: Path) -> Certificates:
@@ -99,17 +119,9 @@ def issue_certificates(folder: Path) -> Certificates:
     if shutil.which("openssl") is None:
         raise Missing("`openssl` is not on the PATH; install OpenSSL 3")
     folder.mkdir(parents=True, exist_ok=True)
-    base = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
-    authority = [*base, "-subj", "/CN=testbed-ca", "-keyout", "ca.key", "-out", "ca.crt"]
-    leaf = [
-        *base, "-subj", "/CN=testbed", "-keyout", "tls.key", "-out", "tls.crt",
-        "-CA", "ca.crt", "-CAkey", "ca.key",
-        "-addext", f"subjectAltName={','.join(_NAMES)}",
-        "-addext", "basicConstraints=critical,CA:FALSE",
-        "-addext", "extendedKeyUsage=serverAuth,clientAuth",
-    ]  # fmt: skip
-    for command in (authority, leaf):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    authority = [*_OPENSSL, "-subj", "/CN=testbed-ca", "-keyout", "ca.key", "-out", "ca.crt"]
+    subprocess.run(authority, cwd=folder, check=True, capture_output=True)
+    _issue(folder, "testbed", "tls")
     return Certificates(folder)
 
 

@@ -95,6 +95,16 @@ class SecuredKafka:
         for future in client.create_acls(bindings).values():
             future.result()
 
+    def rights(self, principal: str) -> set[tuple[str, str, str]]:
+        """What a principal may: resource type, name and operation of each right, as the broker lists them."""
+        anything = clients.AclBindingFilter(clients.ResourceType.ANY, None, clients.ResourcePatternType.ANY, principal,
+                                            None, clients.AclOperation.ANY, clients.AclPermissionType.ANY)  # fmt: skip
+        client = clients.AdminClient({"bootstrap.servers": self.admin})
+        described = client.describe_acls(anything).result()
+        assert all((each.host, each.permission_type.name) == ("*", "ALLOW") for each in described)
+        assert all(each.resource_pattern_type.name == "LITERAL" for each in described)
+        return {(each.restype.name, each.name, each.operation.name) for each in described}
+
     def set_password(self, password: str) -> None:
         scram = f"SCRAM-SHA-512=[password={password}]"
         self.configure("--alter", "--entity-type", "users", "--entity-name", self._user, "--add-config", scram)

@@ -8,6 +8,15 @@
 {{- if hasPrefix "SASL" .securityProtocol -}}
 {{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
 {{- $_ := set $set "KAFKA_USERNAME" .username -}}
+{{- $_ := set $set "KAFKA_TOKEN_URL" .tokenUrl -}}
+{{- $_ := set $set "KAFKA_AWS_REGION" .awsRegion -}}
+{{- if or .tokenAudience .tokenSecret.name -}}
+{{- $_ := set $set "KAFKA_TOKEN_FILE" "/etc/rebalancer-kafka/token/token" -}}
+{{- end -}}
+{{- end -}}
+{{- if .certificateSecret.name -}}
+{{- $_ := set $set "KAFKA_CERT_FILE" "/etc/rebalancer-kafka/certificate/tls.crt" -}}
+{{- $_ := set $set "KAFKA_KEY_FILE" "/etc/rebalancer-kafka/certificate/tls.key" -}}
 {{- end -}}
 {{- if .passwordSecret.name -}}
 {{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
@@ -61,6 +70,7 @@
 {{- if .tokenSecret.name -}}
 {{- $_ := set $set "PROMETHEUS_TOKEN_FILE" "/etc/rebalancer-prometheus/token/token" -}}
 {{- end -}}
+{{- $_ := set $set "PROMETHEUS_SIGV4_REGION" .sigv4Region -}}
 {{- if .caConfigMap.name -}}
 {{- $_ := set $set "PROMETHEUS_CA_FILE" "/etc/rebalancer-prometheus/ca/ca.crt" -}}
 {{- end -}}

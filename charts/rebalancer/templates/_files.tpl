@@ -14,6 +14,28 @@
   source:
     configMap: {name: {{ .name }}, items: [{key: {{ .key }}, path: ca.crt}]}
 {{- end }}{{ end }}
+{{- with .certificateSecret }}{{ if .name }}
+- name: kafka-certificate
+  mountPath: /etc/rebalancer-kafka/certificate
+  source:
+    secret:
+      secretName: {{ .name }}
+      defaultMode: 0440
+      items: [{key: {{ .certificate }}, path: tls.crt}, {key: {{ .privateKey }}, path: tls.key}]
+{{- end }}{{ end }}
+{{- if and (hasPrefix "SASL" .securityProtocol) .tokenAudience }}
+- name: kafka-token
+  mountPath: /etc/rebalancer-kafka/token
+  source:
+    projected:
+      defaultMode: 0440
+      sources: [{serviceAccountToken: {path: token, audience: {{ .tokenAudience | quote }}, expirationSeconds: 3600}}]
+{{- else if and (hasPrefix "SASL" .securityProtocol) .tokenSecret.name }}
+- name: kafka-token
+  mountPath: /etc/rebalancer-kafka/token
+  source:
+    secret: {secretName: {{ .tokenSecret.name }}, defaultMode: 0440, items: [{key: {{ .tokenSecret.key }}, path: token}]}
+{{- end }}
 {{- if .overrideKeysSecret }}
 - name: override-keys
   mountPath: /etc/rebalancer-kafka/keys

@@ -25,9 +25,9 @@ def command(
     import random
 
     from rebalancer.app.bridge import Bridge
+    from rebalancer.app.sources import server_of
     from rebalancer.app.topics import broker_of
     from rebalancer.cli.remote.kafka import kafka_settings
-    from rebalancer.ingest.prometheus import Server
     from rebalancer.ingest.promql import question
     from rebalancer.loop.clock import RealClock
     from rebalancer.obs import log
@@ -39,11 +39,10 @@ def command(
         question(namespaces)
     except ValueError as wrong:
         raise Failed(f"--namespace: {wrong}", USAGE) from wrong
-    server = Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file)
 
     async def run() -> int:
         bridge = Bridge(
-            server,
+            server_of(settings),
             broker_of(settings),
             namespaces,
             settings.prometheus_interval_seconds,

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.remote.prometheus import (
+    CaFileOption,
+    CertificateFileOption,
+    KeyFileOption,
+    PasswordFileOption,
+    SigV4RegionOption,
+    TokenFileOption,
+    UsernameOption,
+    server_at,
+)
 from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 
 if TYPE_CHECKING:
+    from rebalancer.ingest.prometheus_session import Server
     from rebalancer.survey.first_policy.draft import PolicyDraft
     from rebalancer.survey.first_policy.recent import Use
     from rebalancer.survey.objects import Survey
@@ -36,6 +47,13 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    token_file: TokenFileOption = None,
+    ca_file: CaFileOption = None,
+    username: UsernameOption = "",
+    password_file: PasswordFileOption = None,
+    certificate_file: CertificateFileOption = None,
+    key_file: KeyFileOption = None,
+    sigv4_region: SigV4RegionOption = "",
 ) -> None:
     """Write a first policy: pools from nodes, models from what asks for GPUs and has a scale, today's bounds as floors.
 
@@ -50,8 +68,15 @@ def command(
 
     if out != STDOUT and Path(out).exists() and not force:
         raise Failed(f"{out} is there already: add --force to write over it, or name another with --out", USAGE)
+    server = (
+        None
+        if prometheus is None
+        else server_at(
+            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+        )
+    )
     survey = _survey(manifests, Where(kubeconfig=kubeconfig, context=context), namespaces or [])
-    recent = None if prometheus is None else _recent(prometheus, first_policy(survey, None, namespaces or []))
+    recent = None if server is None else _recent(server, first_policy(survey, None, namespaces or []))
     draft = first_policy(survey, recent, namespaces or [])
     if not draft.models:
         raise Failed(nothing_found(draft))
@@ -88,23 +113,21 @@ async def _live(where: Where, namespaces: Sequence[str]) -> "Survey":
         return await survey_live(cluster.kube, namespaces=namespaces)
 
 
-def _recent(url: str, draft: "PolicyDraft") -> "Mapping[str, Use]":
+def _recent(server: "Server", draft: "PolicyDraft") -> "Mapping[str, Use]":
     """Last week's use of the draft's targets, by workload. Raises Failed."""
     from rebalancer.domain.workload_ref import WorkloadRef
-    from rebalancer.ingest.prometheus import LateError, Server, answers
+    from rebalancer.ingest.prometheus import LateError, answers
     from rebalancer.loop.clock import RealClock
-    from rebalancer.settings.prometheus_url import problem_of
     from rebalancer.survey.first_policy.recent import questions, use_of
 
-    if problem := problem_of(url):
-        raise Failed(f"--prometheus {url}: {problem}", USAGE)
+    url = server.url
     refs = [
         WorkloadRef(model.namespace.value, target.value.get("kind", "Deployment"), target.value["name"])
         for model in draft.models
         for target in model.targets
     ]
     try:
-        results = answers(Server(url), questions(refs), RealClock(), PROMETHEUS_SECONDS)
+        results = answers(server, questions(refs), RealClock(), PROMETHEUS_SECONDS)
         return {workload: use for result in results for workload, use in use_of(result).items()}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error

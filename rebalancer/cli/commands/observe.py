@@ -6,6 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
+from rebalancer.cli.remote.prometheus import (
+    CaFileOption,
+    CertificateFileOption,
+    KeyFileOption,
+    PasswordFileOption,
+    SigV4RegionOption,
+    TokenFileOption,
+    UsernameOption,
+    server_at,
+)
 from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 
 if TYPE_CHECKING:
@@ -28,10 +38,13 @@ def command(
         str, typer.Option(help="How much of Prometheus' past is read first; 0: none.", metavar="DURATION")
     ] = "24h",
     interval: Annotated[str, typer.Option(help="Its scrape interval of the engines.", metavar="DURATION")] = "15s",
-    token_file: Annotated[
-        Path | None, typer.Option(help="File with a bearer token for Prometheus.", metavar="FILE")
-    ] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="PEM file with Prometheus' CA.", metavar="FILE")] = None,
+    token_file: TokenFileOption = None,
+    ca_file: CaFileOption = None,
+    username: UsernameOption = "",
+    password_file: PasswordFileOption = None,
+    certificate_file: CertificateFileOption = None,
+    key_file: KeyFileOption = None,
+    sigv4_region: SigV4RegionOption = "",
     folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = Path("rebalancer-observe"),
     port: Annotated[int, typer.Option(help="Port of console and API on loopback; 0: a free one.")] = 8080,
 ) -> int:
@@ -47,10 +60,11 @@ def command(
     Where(kubeconfig=kubeconfig, context=context).need_kubeconfig()
     if not policy.exists():
         raise Failed(f"{policy}: no such file; write one with: rebalancer init --prometheus {prometheus}", USAGE)
+    server = server_at(
+        prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+    )
     fields: dict[str, object] = {
-        "prometheus_url": prometheus,
-        "prometheus_token_file": token_file,
-        "prometheus_ca_file": ca_file,
+        **{f"prometheus_{field}": value for field, value in server._asdict().items()},
         "prometheus_interval_seconds": _seconds(interval, "--interval"),
         "backfill_hours": 0.0 if backfill == NOTHING else _seconds(backfill, "--backfill") / HOUR_SECONDS,
         "policy_path": policy,
@@ -123,10 +137,6 @@ def _settings(fields: dict[str, object], settings: "type[ServiceSettings]") -> "
     """Settings of a service that observes; what the environment says otherwise is no part of it. Raises Failed."""
     from pydantic import ValidationError
 
-    from rebalancer.settings.prometheus_url import problem_of
-
-    if problem := problem_of(str(fields["prometheus_url"])):
-        raise Failed(f"--prometheus {fields['prometheus_url']}: {problem}", USAGE)
     observing = {
         "kafka_enabled": False,
         "write_mode": "shadow",

@@ -1,28 +1,72 @@
-"""`rebalancer topics`: what differs, and what makes it right, in the words of Kafka's tools and of Strimzi."""
+"""`rebalancer topics`: what differs, who may what, and what makes it right, in Kafka's tools' words and Strimzi's."""
 
 import io
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
 from rebalancer.kafka.broker import Topic
 from rebalancer.kafka.topic_plan import TopicDifference, TopicRight, acl_commands, create_command
 
+CERTIFICATE = "CN="  # Kafka names who shows a certificate by all of its subject; Strimzi's have this part alone
 CLUSTER_LABEL = {"strimzi.io/cluster": "my-cluster"}
 
 
-def render_differences(made: Sequence[str], differences: Sequence[TopicDifference]) -> str:
-    """A line per topic that was made or differs, with the command that mends it below."""
-    lines = [f"{name} made" for name in made]
-    for one in differences:
+class TopicsCompared(NamedTuple):
+    """How a broker stands to what the service needs, and what was done about it.
+
+    made: full names of topics that were made.
+    differences: what is otherwise now.
+    given: rights that were to be given; empty where nobody asked for that.
+    user: who was to have them, None where nobody asked.
+    not_given: why not all of them are given; None when they are.
+    """
+
+    made: Sequence[str]
+    differences: Sequence[TopicDifference]
+    given: Sequence[TopicRight] = ()
+    user: str | None = None
+    not_given: str | None = None
+
+
+def principal_of(user: str) -> str:
+    """A Kafka user as rights name it."""
+    return f"User:{user}"
+
+
+def as_object(comparison: TopicsCompared) -> dict[str, Any]:
+    """The same for scripts."""
+    differences = [one._asdict() for one in comparison.differences]
+    rights = [right._asdict() for right in comparison.given]
+    return comparison._asdict() | {"differences": differences, "given": rights}
+
+
+def render_comparison(comparison: TopicsCompared) -> str:
+    """A line per topic that was made or differs, with the command that mends it below; then who may what."""
+    lines = [f"{name} made" for name in comparison.made]
+    for one in comparison.differences:
         lines.append(f"{one.topic} {one.what}")
         if one.command:
             lines.append(f"  {shlex.join(one.command)}")
-    if not differences:
+    if not comparison.differences:
         lines.append("All topics are as the service needs them.")
+    if comparison.user is not None:
+        lines += _rights_told(comparison, principal_of(comparison.user))
     return "\n".join(lines)
+
+
+def _rights_told(comparison: TopicsCompared, principal: str) -> Iterator[str]:
+    if comparison.not_given is None:
+        for right in comparison.given:
+            named = ", ".join((*right.topics, *(f"group {group}" for group in right.groups)))
+            yield f"{principal} may {' and '.join(right.operations)}: {named}"
+        return
+    yield f"Not all rights of {principal} are given: {comparison.not_given}"
+    yield "Who may give them runs:"
+    for command in acl_commands(comparison.given, principal):
+        yield f"  {shlex.join(command)}"
 
 
 def render_commands(
@@ -30,7 +74,7 @@ def render_commands(
 ) -> str:
     """A shell script of kafka-topics and kafka-acls."""
     made = [create_command(name, topic, replication) for name, topic in topics.items()]
-    commands = [*made, *acl_commands(granted, f"User:{user}")]
+    commands = [*made, *acl_commands(granted, principal_of(user))]
     return "".join(f"{tool} --bootstrap-server {bootstrap} {shlex.join(rest)}\n" for tool, *rest in commands)
 
 
@@ -70,9 +114,9 @@ def _user(user: str, granted: Sequence[TopicRight]) -> dict[str, Any]:
     return {
         "apiVersion": "kafka.strimzi.io/v1beta2",
         "kind": "KafkaUser",
-        "metadata": {"name": user, "labels": CLUSTER_LABEL.copy()},
+        "metadata": {"name": user.removeprefix(CERTIFICATE), "labels": CLUSTER_LABEL.copy()},
         "spec": {
-            "authentication": {"type": "scram-sha-512"},
+            "authentication": {"type": "tls" if user.startswith(CERTIFICATE) else "scram-sha-512"},
             "authorization": {"type": "simple", "acls": acls},
         },
     }

@@ -6,13 +6,14 @@ fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from rebalancer.domain.events import Gauges, MetricSample, Position
+from rebalancer.domain.events import Counters, Gauges, MetricSample, Position
 from rebalancer.domain.producers import Combine, MetricProducer
 from rebalancer.ingest.gauges import impossible
+from rebalancer.ingest.producers.counted import CountReading, PodCounts
 from rebalancer.ingest.producers.mapping import GaugeReading, Pod
 
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
@@ -29,23 +30,28 @@ class _Gathered:
     at: when the newest of them was measured.
     begun: when the first was measured that no sample has yet.
     since: when that one came, by our clock.
-    values: the newest readings, by gauge, rank of their rule and part.
+    values: the newest readings of gauges, by gauge, rank of their rule and part.
+    counts: its counters and histograms.
     """
 
-    __slots__ = ("at", "begun", "since", "values")
+    __slots__ = ("at", "begun", "counts", "since", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, interval_seconds: float) -> None:
+        self.counts = PodCounts(interval_seconds)
         self.at = 0.0
         self.begun = 0.0
         self.since = 0.0
         self.values: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
-    def put(self, reading: GaugeReading) -> None:
+    def put(self, reading: GaugeReading | CountReading) -> None:
+        self.at = max(self.at, reading.at)
+        if isinstance(reading, CountReading):
+            self.counts.put(reading)
+            return
         parts = self.values.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
         known = parts.get(reading.part)
         if known is None or known[1] <= reading.at:
             parts[reading.part] = (reading.value, reading.at)
-        self.at = max(self.at, reading.at)
 
     def since_then(self, oldest: float) -> Iterator[tuple[str, int, list[float]]]:
         """Each gauge that was told since `oldest`, with the first row that tells it and the values of its parts."""
@@ -69,7 +75,7 @@ class PodGathering:
         self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
         self._made = 0
 
-    def put(self, readings: Iterable[GaugeReading], now: float) -> list[MetricSample]:
+    def put(self, readings: Iterable[GaugeReading | CountReading], now: float) -> list[MetricSample]:
         """Take readings; the samples of pods whose next scrape began with them."""
         samples: list[MetricSample] = []
         for reading in readings:
@@ -98,10 +104,12 @@ class PodGathering:
         gathered = self._pending.pop(pod)
         current = gathered.since_then(gathered.at - KEPT_INTERVALS * self._interval_seconds)
         figures = {gauge: _combined(self._rules[rank].combine, values) for gauge, rank, values in current}
+        figures = gathered.counts.percentiles(gathered.begun) | figures
         cannot_be = impossible(figures)
         self.impossible.update(cannot_be.keys())
         gauges = {gauge: figure for gauge, figure in figures.items() if gauge not in cannot_be}
-        if gauges:
+        counters = gathered.counts.counters(gathered.begun)
+        if gauges or counters:
             self._made += 1
             namespace, name = pod
             yield MetricSample(
@@ -112,6 +120,7 @@ class PodGathering:
                 interval_seconds=self._interval_seconds,
                 gauges=msgspec.convert(gauges, Gauges),
                 pod=name,
+                counters=_counters(gathered.counts.began, counters),
                 # Records of one instant come in any order of partitions: what was gathered last is the fullest.
                 position=Position(self._topic, 0, self._made),
                 namespace=namespace or None,
@@ -124,7 +133,15 @@ class PodGathering:
             self._pods = {known: one for known, one in self._pods.items() if one.at >= oldest or known in self._pending}
             if len(self._pods) >= MAX_PODS:
                 return None
-        return self._pods.setdefault(pod, _Gathered())
+        return self._pods.setdefault(pod, _Gathered(self._interval_seconds))
+
+
+def _counters(began: float, counters: Mapping[str, float]) -> Counters | None:
+    """None where one of them cannot be: what the others count would not fit to it."""
+    try:
+        return msgspec.convert({"startTime": began, **counters}, Counters) if counters else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _combined(how: Combine, values: list[float]) -> float:

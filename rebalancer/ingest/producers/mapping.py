@@ -1,12 +1,15 @@
-"""Which series is which gauge of which pod: a producer's rows of the policy, applied. Pure; no input raises."""
+"""Which series is which reading of which pod: by the policy's rows, what is counted by the engines' maps.
 
-import re
+Pure; no input raises.
+"""
+
 from math import isfinite
 from typing import NamedTuple
 
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, Position, Rejection
 from rebalancer.domain.producers import GaugeRule, MetricProducer
 from rebalancer.ingest.gauges import impossible
+from rebalancer.ingest.producers.counted import BUCKET, PARTS, UPPER, CountReading, counts, plain, rows_of
 from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError
@@ -33,6 +36,14 @@ class GaugeReading(NamedTuple):
     value: float
     at: float
 
+    @property
+    def name(self) -> str:
+        """The gauge, as samples have it on the wire."""
+        return self.rule.gauge
+
+
+AnyReading = GaugeReading | CountReading
+
 
 class Readings(NamedTuple):
     """What one record says.
@@ -42,7 +53,7 @@ class Readings(NamedTuple):
     unmapped: series whose name no row has; nobody asked for them.
     """
 
-    readings: tuple[GaugeReading, ...]
+    readings: tuple[AnyReading, ...]
     dropped: tuple[Rejection, ...]
     unmapped: int
 
@@ -55,11 +66,11 @@ class ProducerMapping:
         self._decode = DECODERS[producer.decoder]
         self._rules: dict[str, tuple[int, GaugeRule]] = {}
         for rank, rule in enumerate(producer.rules):
-            self._rules.setdefault(_plain(rule.metric), (rank, rule))
+            self._rules.setdefault(plain(rule.metric), (rank, rule))
 
     def read(self, value: bytes, position: Position, kafka_timestamp: float, now: float) -> Readings | Rejection:
         """The readings in one record; a Rejection where nothing of it can be read. Times in UTC epoch seconds."""
-        readings: list[GaugeReading] = []
+        readings: list[AnyReading] = []
         dropped: list[Rejection] = []
         unmapped = 0
         try:
@@ -67,11 +78,13 @@ class ProducerMapping:
                 try:
                     if isinstance(series, RejectedError):
                         raise series
-                    ranked = self._rules.get(_plain(series.name))
-                    if ranked is None:
-                        unmapped += 1
-                    else:
+                    ranked = self._rules.get(plain(series.name))
+                    if ranked is not None:
                         readings.append(self._reading(series, *ranked, kafka_timestamp, now))
+                    elif counts(series.name):
+                        readings += self._counts(series, kafka_timestamp, now)
+                    else:
+                        unmapped += 1
                 except RejectedError as rejected:
                     dropped.append(rejected.at(position, now))
         except RejectedError as rejected:
@@ -92,6 +105,18 @@ class ProducerMapping:
         labels = self.producer.labels
         part = tuple(series.labels.get(label, "") for label in labels.parts)
         return GaugeReading(self._pod(series), rank, rule, part, value, _instant(series, kafka_timestamp, now))
+
+    def _counts(self, series: MetricSeries, kafka_timestamp: float, now: float) -> list[CountReading]:
+        """What a counter or a bucket counts, by each row that reads it. Raises RejectedError."""
+        if not isfinite(series.value) or series.value < 0.0:
+            raise RejectedError(Reason.NOT_FINITE, f"{series.name} is {series.value}: nothing is counted so")
+        pod, at = self._pod(series), _instant(series, kafka_timestamp, now)
+        part = tuple(series.labels.get(label, "") for label in (*self.producer.labels.parts, *PARTS))
+        upper = _upper(series) if plain(series.name).endswith(BUCKET) else None
+        return [
+            CountReading(pod, rank, source, part, upper, series.value, at)
+            for rank, source in rows_of(series.name, series.labels)
+        ]
 
     def _pod(self, series: MetricSeries) -> Pod:
         """Raises RejectedError where no label says whose the value is."""
@@ -123,9 +148,11 @@ def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:
     return at
 
 
-_SEPARATORS = re.compile(r"[:./]")
-
-
-def _plain(name: str) -> str:
-    """A metric's name as all producers would spell it."""
-    return _SEPARATORS.sub("_", name)
+def _upper(series: MetricSeries) -> float:
+    """Raises RejectedError."""
+    text = series.labels.get(UPPER, "")
+    try:
+        return float(text)
+    except ValueError:
+        detail = f"{series.name} is a bucket whose label `{UPPER}` is {text!r}: keep that label"
+        raise RejectedError(Reason.INVALID_DATA, detail) from None

@@ -1,8 +1,9 @@
 """OTLP metrics, as the OpenTelemetry collector's Kafka exporter writes them: `otlp_json` and `otlp_proto`.
 
-Both are one message; in JSON keys are camelCase and 64-bit integers are texts. Gauges and sums are read; attributes of
-the resource are labels of every point in it. Unknown fields are ignored, as OTLP asks. The classes here have the names
-of the protobuf messages' fields, so that one walk reads both.
+Both are one message; in JSON keys are camelCase and 64-bit integers are texts. Gauges are read, and sums and histograms
+that say where they stand: an increment (delta) says how much was added, and to what nobody knows. Attributes of the
+resource are labels of every point in it. Unknown fields are ignored, as OTLP asks. The classes here have the names of
+the protobuf messages' fields, so that one walk reads both.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from rebalancer.ingest.rejected import Reason, RejectedError
 
 NO_RECORDED_VALUE = 1  # flag of a point that only says that its series ended
 NANOSECONDS = 1e-9
+DELTA = frozenset((1, "AGGREGATION_TEMPORALITY_DELTA"))
 NEEDS = "OTLP in protobuf needs the extra: pip install 'rebalancer[otlp]', or set the exporter's encoding to otlp_json"
 
 Whole = int | str
@@ -45,12 +47,27 @@ class _Point(Struct, frozen=True, rename="camel"):
 
 class _Points(Struct, frozen=True, rename="camel"):
     data_points: list[_Point] = []
+    aggregation_temporality: int | str = 0
+
+
+class _Histogram(Struct, frozen=True, rename="camel"):
+    attributes: list[_Attribute] = []
+    time_unix_nano: Whole = 0
+    bucket_counts: list[Whole] = []
+    explicit_bounds: list[float | str] = []
+    flags: int = 0
+
+
+class _Histograms(Struct, frozen=True, rename="camel"):
+    data_points: list[_Histogram] = []
+    aggregation_temporality: int | str = 0
 
 
 class _Metric(Struct, frozen=True, rename="camel"):
     name: str
     gauge: _Points = _Points()
     sum: _Points = _Points()
+    histogram: _Histograms = _Histograms()
 
 
 class _Scope(Struct, frozen=True, rename="camel"):
@@ -74,7 +91,7 @@ _message = msgspec.json.Decoder(_Message).decode
 
 
 def decode_otlp_json(value: bytes) -> Iterator[MetricSeries | RejectedError]:
-    """The points of gauges and sums."""
+    """The points of gauges and sums, and the buckets of histograms as Prometheus has them."""
     return each_of(value, _in_body)
 
 
@@ -110,12 +127,29 @@ def _walk(message: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  one of two k
         whose = _labels(of.resource.attributes)
         for scope in of.scope_metrics:
             for metric in scope.metrics:
-                for points in (metric.gauge, metric.sum):
-                    for point in points.data_points:
-                        number = _number(point)
-                        if number is not None and not point.flags & NO_RECORDED_VALUE:
-                            at = float(point.time_unix_nano) * NANOSECONDS
-                            yield MetricSeries(metric.name, {**whose, **_labels(point.attributes)}, number, at or None)
+                for point in (*metric.gauge.data_points, *_cumulative(metric.sum)):
+                    number = _number(point)
+                    if number is not None and not point.flags & NO_RECORDED_VALUE:
+                        yield MetricSeries(metric.name, {**whose, **_labels(point.attributes)}, number, _at(point))
+                for point in _cumulative(metric.histogram):
+                    if not point.flags & NO_RECORDED_VALUE:
+                        yield from _buckets(metric.name, {**whose, **_labels(point.attributes)}, point)
+
+
+def _cumulative(points: Any) -> Any:  # noqa: ANN401  same
+    return () if points.aggregation_temporality in DELTA else points.data_points
+
+
+def _at(point: Any) -> float | None:  # noqa: ANN401  same
+    return float(point.time_unix_nano) * NANOSECONDS or None
+
+
+def _buckets(name: str, labels: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
+    """OTLP counts each bucket by itself, Prometheus all up to its upper bound."""
+    below = 0.0
+    for upper, count in zip((*point.explicit_bounds, "+Inf"), point.bucket_counts, strict=False):
+        below += float(count)
+        yield MetricSeries(f"{name}_bucket", labels | {"le": str(upper)}, below, _at(point))
 
 
 def _number(point: Any) -> float | None:  # noqa: ANN401  same

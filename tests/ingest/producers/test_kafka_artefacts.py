@@ -64,7 +64,7 @@ EXPECTED: dict[str, Outcome] = {
     "otlp-json-gauge-sum-histogram.json": Outcome(
         "named refusal, or read by an adapter",
         "not-cloudevent: it is OTLP in JSON: .*, decoder otlp-json",
-        "my.service/my.service waiting 5, my.service/my.service running 10; unmapped 0",
+        "my.service/my.service running 10; unmapped 0",  # the sum and the histogram are increments
         "otlp-json",
         OTLP,
     ),
@@ -158,7 +158,7 @@ def said(one: MetricSample | Mended | Rejection | Several) -> str:
 def by_its_decoder(outcome: Outcome, value: bytes) -> str:
     found = read(producer(outcome.decoder, **outcome.rows), value)
     if isinstance(found, Readings):
-        told = [f"{'/'.join(one.pod)} {one.rule.gauge} {one.value:g}" for one in found.readings]
+        told = [f"{'/'.join(one.pod)} {one.name} {one.value:g}" for one in found.readings]
         told += [f"{one.reason}: {one.detail}" for one in found.dropped]
         return f"{', '.join(told) or 'nothing'}; unmapped {found.unmapped}"
     return said(found)

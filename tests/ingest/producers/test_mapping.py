@@ -44,7 +44,7 @@ def test_what_no_row_names_is_counted_and_nothing_else() -> None:
 
 def test_a_gauge_that_cannot_be_costs_itself_alone() -> None:
     found = readings(producer(), telegraf({"vllm:num_requests_running": -1, "vllm:num_requests_waiting": 4}))
-    assert [one.rule.gauge for one in found.readings] == ["waiting"]
+    assert [one.name for one in found.readings] == ["waiting"]
     assert [one.reason for one in found.dropped] == ["impossible-gauge"]
 
 

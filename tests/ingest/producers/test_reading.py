@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 
+import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
 from rebalancer.domain.events import Event
@@ -17,7 +18,7 @@ from rebalancer.state import ClusterState
 from tests.ingest.producers.records import AT, NOW, RUNNING, producer
 from tests.ingest.rig import Refusing
 from tests.ingest.wire import event
-from tests.state.loads import signal_of
+from tests.state.loads import load_of, requests_per_second, signal_of
 from tests.state.objects import a_ready_pod, a_state, a_workload
 
 OTHERS = TopicPartition("others", 0)
@@ -65,6 +66,24 @@ def test_a_record_of_a_producer_counts_for_its_pod_half_a_second_later() -> None
     reader.read({}, NOW + 0.5)
     state.apply_all(events, NOW + 0.5)
     assert running(state) == 12.0
+
+
+def test_counters_of_a_producer_make_the_arrivals_of_its_model_known() -> None:
+    state, events = a_serving_state(), list[Event]()
+    reader = a_reader(events, producer())
+    pod = a_ready_pod()
+    for count in range(41):
+        at = NOW - 600 + 15 * count
+        record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}, "timestamp": int(at)}
+        counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+        gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+        reader.read(batch(json.dumps(record | {"fields": gauges | counted}).encode()), at + 1)
+        reader.read({}, at + 2)
+        state.apply_all(events, at + 2)
+        events.clear()
+    assert load_of(state, now=NOW + 2).work.source == "arrivals"
+    known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
+    assert known[-60:] == pytest.approx([2.0] * 60)
 
 
 def test_a_pod_that_nobody_knows_is_counted_and_moves_nothing() -> None:

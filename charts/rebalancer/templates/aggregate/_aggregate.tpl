@@ -49,7 +49,7 @@ labels:
 {{/* Of the files that the service reads those that prove who we are to Kafka. */}}
 {{- define "rebalancer.aggregateFiles" -}}
 {{- range include "rebalancer.files" . | fromYamlArray }}
-{{- if has .name (list "kafka-password" "kafka-ca") }}
+{{- if has .name (list "kafka-password" "kafka-ca" "kafka-certificate" "kafka-token") }}
 - {{ toYaml . | nindent 2 | trim }}
 {{- end }}
 {{- end }}

@@ -6,6 +6,16 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
+from rebalancer.cli.remote.prometheus import (
+    CaFileOption,
+    CertificateFileOption,
+    KeyFileOption,
+    PasswordFileOption,
+    SigV4RegionOption,
+    TokenFileOption,
+    UsernameOption,
+    server_at,
+)
 from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
@@ -38,6 +48,13 @@ def command(
     manifests: ManifestsOption = None,
     policy: PolicyOption = None,
     prometheus: PrometheusOption = None,
+    token_file: TokenFileOption = None,
+    ca_file: CaFileOption = None,
+    username: UsernameOption = "",
+    password_file: PasswordFileOption = None,
+    certificate_file: CertificateFileOption = None,
+    key_file: KeyFileOption = None,
+    sigv4_region: SigV4RegionOption = "",
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -58,7 +75,14 @@ def command(
 
     if manifests is not None and prometheus is not None:
         raise Failed("--prometheus is about pods that run: leave it or --manifests out", USAGE)
-    known = known_before(policy, prometheus)
+    prometheus_server = (
+        None
+        if prometheus is None
+        else server_at(
+            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+        )
+    )
+    known = known_before(policy, prometheus_server)
     if manifests is not None:
         findings = in_folder(manifests, known.policy)
     else:

@@ -14,7 +14,6 @@ from rebalancer.ingest.promql import STARTED, names_of, selector, with_own
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.policy_file import check_bytes
-from rebalancer.settings.prometheus_url import problem_of
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import SKIP, WARN, Finding
 from rebalancer.survey.live import survey_live
@@ -54,7 +53,7 @@ async def in_cluster(kube: KubeClient, known: Case) -> tuple[Finding, ...]:
     return (*judged(case), *of_models(case), *unread, *([NO_SERIES] if known.series is None else []))
 
 
-def known_before(policy: Path | None, prometheus: str | None) -> Case:
+def known_before(policy: Path | None, prometheus: Server | None) -> Case:
     """What the command's options tell, without an object yet. Raises Failed."""
     in_file = _policy_of(policy)
     own = in_file.metrics.maps if in_file is not None else ()
@@ -75,12 +74,11 @@ def _policy_of(file: Path | None) -> Policy | None:
     return policy
 
 
-def _series_of(url: str, own: Sequence[MetricMap]) -> Series:
+def _series_of(server: Server, own: Sequence[MetricMap]) -> Series:
     """Of every metric that a map names and that is there, the pods that its series name."""
-    if problem := problem_of(url):
-        raise Failed(f"--prometheus {url}: {problem}", USAGE)
+    url = server.url
     try:
-        with Visit(Server(url), RealClock(), PROMETHEUS_SECONDS) as visit:
+        with Visit(server, RealClock(), PROMETHEUS_SECONDS) as visit:
             wanted = names_of(with_own(own)) - {STARTED} | UNREAD.keys()
             names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
             return pods_by_metric(visit.query(question(names)), names) if names else {}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.failure import DIFFERS, DONE
+from rebalancer.cli.failure import DIFFERS, DONE, FAILED
 from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption, show
 
 
@@ -23,7 +23,8 @@ def command(
         typer.Option("--print", help="Ask no broker: print Kafka's own commands, or YAML for Strimzi."),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Make the topics that are missing; change no other.")
+        bool,
+        typer.Option("--create", help="Make the topics that are missing and give --user its rights; change no other."),
     ] = False,
     policy: Annotated[
         Path | None,
@@ -31,10 +32,15 @@ def command(
             "--policy", help="Policy file: its producers' topics are read, too.", envvar="REBALANCER_POLICY_PATH"
         ),
     ] = None,
-    user: Annotated[str, typer.Option("--user", help="Kafka user of the service, in what is printed.")] = "rebalancer",
-    aggregate: Annotated[
-        bool, typer.Option("--aggregate", help="Also the rights of `rebalancer aggregate`, in what is printed.")
-    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            help="Kafka user of the service, who has or gets the rights: CN=NAME where a certificate says who it is. "
+            "Printed, it is rebalancer; --create gives nobody rights who is not named.",
+        ),
+    ] = None,
+    aggregate: Annotated[bool, typer.Option("--aggregate", help="Also the rights of `rebalancer aggregate`.")] = False,
     replication: Annotated[int, typer.Option("--replication", min=1, max=9, help="Copies of each partition.")] = 3,
     kafka_bootstrap: Annotated[
         str | None, typer.Option("--kafka-bootstrap", help="HOST:PORT of brokers.", envvar="REBALANCER_KAFKA_BOOTSTRAP")
@@ -44,18 +50,20 @@ def command(
 ) -> int:
     """Say how Kafka's topics differ from what the service needs: partitions, retention, cleanup policy.
 
-    Without --create nothing is changed anywhere. Rights (ACLs) are printed, never made: who may give them is another
-    user than the service's.
+    Without --create nothing is changed anywhere. Rights (ACLs) are given with --create and --user, by a login that may
+    alter the cluster: another one than the service's. Whoever may not prints them.
     """
     import msgspec
 
-    from rebalancer.cli.commands.topics.asked import compared, printed
-    from rebalancer.cli.render.topics import render_differences
+    from rebalancer.cli.commands.topics.asked import TopicNeeds, compared, printed
+    from rebalancer.cli.render.topics import as_object, render_comparison
 
+    needs = TopicNeeds(policy, user, replication, aggregates=aggregate)
     if print_as is not None:
-        typer.echo(printed(print_as.value, policy, user, replication, kafka_bootstrap, aggregates=aggregate), nl=False)
+        typer.echo(printed(print_as.value, needs, kafka_bootstrap), nl=False)
         return DONE
-    made, differing = compared(kafka_bootstrap, replication, create=create)
-    body = msgspec.json.encode({"made": made, "differences": [one._asdict() for one in differing]})
-    show(output, body, lambda: render_differences(made, differing))
-    return DIFFERS if exit_code and differing else DONE
+    comparison = compared(needs, kafka_bootstrap, create=create)
+    show(output, msgspec.json.encode(as_object(comparison)), lambda: render_comparison(comparison))
+    if comparison.not_given:
+        return FAILED
+    return DIFFERS if exit_code and comparison.differences else DONE

@@ -1,0 +1,177 @@
+"""Counters and histograms of stock producers: what our engines' maps say they are, and what they come to for one pod.
+
+A counter says how much there was since its process began; what is made of it is the change between two samples, so
+that the sums only have to be right about when counting began anew. Pure.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from functools import cache
+from math import inf, isfinite
+from typing import NamedTuple
+
+from rebalancer.domain.metric_maps import MetricSource
+from rebalancer.ingest.engines import ENGINES
+from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW_SECONDS, SCRAPES
+
+QUANTILE = 0.95
+BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
+# Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
+PARTS = ("finished_reason", "model", "version")
+_SEPARATORS = re.compile(r"[:./]")
+_MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
+
+
+# Which engine or reason, and of a bucket its upper bound.
+CountedPart = tuple[tuple[str, ...], float | None]
+
+
+class CountReading(NamedTuple):
+    """Where one counter of one pod stands, or one bucket of a histogram.
+
+    pod: namespace and name, or "" and the UID.
+    rank: place of the map's row that it is; of several rows for one reading the first that tells counts.
+    source: that row.
+    part: which engine or reason it counts.
+    upper: upper bound of the bucket, None for a counter.
+    value: count since the process began.
+    at: when it was read, UTC epoch seconds.
+    """
+
+    pod: tuple[str, str]
+    rank: int
+    source: MetricSource
+    part: tuple[str, ...]
+    upper: float | None
+    value: float
+    at: float
+
+    @property
+    def name(self) -> str:
+        """The reading that it is part of, as samples have it on the wire."""
+        return self.source.reading
+
+
+def plain(name: str) -> str:
+    """A metric's name as all producers would spell it."""
+    return _SEPARATORS.sub("_", name)
+
+
+@cache
+def _rows() -> Mapping[str, list[tuple[int, MetricSource]]]:
+    """The rows of counters and histograms by plain name; OpenTelemetry may leave `_total` out."""
+    rows: dict[str, list[tuple[int, MetricSource]]] = {}
+    every = (source for each in ENGINES for source in each.readings)
+    for rank, source in enumerate(every):
+        if source.reading in COUNTERS or source.series.endswith(BUCKET):
+            name = plain(source.series)
+            for spelt in {name, name.removesuffix(TOTAL)}:
+                rows.setdefault(spelt, []).append((rank, source))
+    return rows
+
+
+def rows_of(name: str, labels: Mapping[str, str]) -> list[tuple[int, MetricSource]]:
+    """The rows that a series is read by, with their ranks; mostly one, or none."""
+    return [(rank, row) for rank, row in _rows().get(plain(name), ()) if all(_fits(one, labels) for one in row.where)]
+
+
+def counts(name: str) -> bool:
+    """Whether a metric is one of those."""
+    return plain(name) in _rows()
+
+
+def _fits(matcher: str, labels: Mapping[str, str]) -> bool:
+    """Whether a series is one that a matcher of PromQL picks; who lacks the label has "" there."""
+    ((label, operator, value),) = _MATCHER.findall(matcher)
+    has = labels.get(label, "")
+    same = re.fullmatch(value, has) is not None if "~" in operator else has == value
+    return bool(same != operator.startswith("!"))
+
+
+class PodCounts:
+    """Counters and histograms of one pod, as they were last told. `began`: since when they count, as far as we know."""
+
+    __slots__ = ("_before", "_values", "_window_seconds", "began")
+
+    def __init__(self, interval_seconds: float) -> None:
+        self.began = inf
+        self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
+        self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
+        self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
+
+    def put(self, reading: CountReading) -> None:
+        """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten."""
+        series = self._values.setdefault((reading.name, reading.rank), {})
+        known = series.get((reading.part, reading.upper))
+        if known is not None and known.at > reading.at:
+            return
+        if known is not None and reading.value < known.value:
+            self._begins(reading.at)
+        self.began = min(self.began, reading.at)
+        self._values.setdefault((reading.name, reading.rank), {})[reading.part, reading.upper] = reading
+
+    def _begins(self, at: float) -> None:
+        self.began = at
+        self._before.clear()
+        for key, series in self._values.items():
+            self._values[key] = {part: one for part, one in series.items() if one.at >= at}
+
+    def counters(self, since: float) -> dict[str, float]:
+        """Each counter of which something was told since then, its parts as they were last told."""
+        return {
+            name: (max if source.by == "max" else sum)(each.value for each in series.values()) / source.per
+            for name, source, series in self._first(since)
+            if name in COUNTERS
+        }
+
+    def percentiles(self, since: float) -> dict[str, float]:
+        """The 95th percentile of each histogram of which something was told since then, over the last four scrapes."""
+        figures = {}
+        for name, source, series in self._first(since):
+            if name not in COUNTERS:
+                buckets: dict[float, float] = {}
+                for each in series.values():
+                    if each.upper is not None:
+                        buckets[each.upper] = buckets.get(each.upper, 0.0) + each.value
+                value = self._percentile(name, max(each.at for each in series.values()), buckets)
+                if value is not None:
+                    figures[name] = value / source.per
+        return figures
+
+    def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
+        """Of each reading the first row that was told since then."""
+        done: set[str] = set()
+        for (name, _), series in sorted(self._values.items(), key=lambda item: item[0][1]):
+            if name not in done and any(each.at >= since for each in series.values()):
+                done.add(name)
+                yield name, next(iter(series.values())).source, series
+
+    def _percentile(self, name: str, at: float, buckets: dict[float, float]) -> float | None:
+        before = self._before.setdefault((name, 0), deque())
+        while before and before[0][0] < at - self._window_seconds:
+            before.popleft()
+        oldest = before[0][1] if before else None
+        if not before or before[-1][0] < at:
+            before.append((at, buckets))
+        if oldest is None or oldest.keys() != buckets.keys():
+            return None
+        return quantile({upper: count - oldest[upper] for upper, count in buckets.items()})
+
+
+def quantile(buckets: Mapping[float, float]) -> float | None:
+    """The 95th percentile of cumulative counts by upper bound, interpolated as Prometheus does it.
+
+    None where nothing was counted, where no bucket is without a bound, and where it lies above the last bound: how far
+    above nobody knows, and the bound itself would be too low a figure.
+    """
+    bounds = sorted(buckets)
+    if not bounds or isfinite(bounds[-1]) or not buckets[inf] > 0.0:
+        return None
+    wanted, below, floor = QUANTILE * buckets[inf], 0.0, 0.0
+    for upper in bounds[:-1]:
+        if buckets[upper] >= wanted:
+            inside = buckets[upper] - below
+            return floor + (upper - floor) * ((wanted - below) / inside) if inside > 0.0 else upper
+        below, floor = buckets[upper], upper
+    return None

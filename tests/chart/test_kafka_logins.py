@@ -1,0 +1,97 @@
+"""How the chart says who we are to Kafka: what is mounted, what is said in the environment, and to whom it is given.
+
+That a broker which checks it lets us in, before and after a rotation: tests/real/test_kafka_by_chart.py.
+"""
+
+import pytest
+
+from rebalancer.settings.service import PREFIX, ServiceSettings
+from tests.chart.helm import Json, Refused, Rendered, render
+
+BASE: Json = {
+    "aggregate.enabled": True,
+    "aggregate.keda.enabled": True,
+    "kafka.bootstrap": "kafka:9093",
+    "kafka.caConfigMap": {"name": "kafka-ca", "key": "ca.crt"},
+}
+CERTIFICATE: Json = BASE | {
+    "kafka.certificateSecret": {"name": "user", "certificate": "user.crt", "privateKey": "user.key"}
+}
+OAUTH: Json = BASE | {"kafka.securityProtocol": "SASL_SSL", "kafka.saslMechanism": "OAUTHBEARER"}
+BY_URL: Json = OAUTH | {
+    "kafka.tokenUrl": "https://login.example.com/token",
+    "kafka.username": "rebalancer",
+    "kafka.passwordSecret": {"name": "client", "key": "secret"},
+}
+MSK: Json = BASE | {
+    "kafka.securityProtocol": "SASL_SSL",
+    "kafka.saslMechanism": "AWS_MSK_IAM",
+    "kafka.awsRegion": "eu-west-1",
+    "serviceAccountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/rebalancer"},
+}
+SHOWN = "certificate/tls"
+
+
+def settings(rendered: Rendered, kind: str) -> ServiceSettings:
+    (container,) = rendered.one(kind)["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    ours = {name.removeprefix(PREFIX).lower(): value for name, value in given.items() if name.startswith(PREFIX)}
+    return ServiceSettings.model_validate(ours)
+
+
+def mounted(rendered: Rendered, kind: str) -> dict[str, Json]:
+    """What lies below our folder of Kafka's files, by path."""
+    spec = rendered.one(kind)["spec"]["template"]["spec"]
+    sources = {each["name"]: each for each in spec["volumes"]}
+    places = {each["mountPath"]: sources[each["name"]] for each in spec["containers"][0]["volumeMounts"]}
+    return {path: source for path, source in places.items() if path.startswith("/etc/rebalancer-kafka")}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("given", "fields", "folders"),
+    [
+        (CERTIFICATE, {"kafka_cert_file": f"{SHOWN}.crt", "kafka_key_file": f"{SHOWN}.key"}, {"certificate"}),
+        (OAUTH | {"kafka.tokenAudience": "kafka"}, {"kafka_token_file": "token/token"}, {"token"}),
+        (OAUTH | {"kafka.tokenSecret": {"name": "t", "key": "jwt"}}, {"kafka_token_file": "token/token"}, {"token"}),
+        (BY_URL, {"kafka_password_file": "password/password"}, {"password"}),
+        (MSK, {}, set()),
+    ],
+    ids=["certificate", "audience", "secret", "url", "msk"],
+)  # fmt: skip
+def test_the_service_and_its_tier_have_the_files_that_their_settings_name(
+    kind: str, given: Json, fields: dict[str, str], folders: set[str]
+) -> None:
+    rendered = render(given)
+    understood = settings(rendered, kind)
+    for field, path in fields.items():
+        assert str(getattr(understood, field)) == f"/etc/rebalancer-kafka/{path}"
+    assert set(mounted(rendered, kind)) == {f"/etc/rebalancer-kafka/{name}" for name in folders | {"ca"}}
+
+
+def test_the_pod_s_own_token_is_for_that_audience_and_renewed_by_the_kubelet() -> None:
+    rendered = render(OAUTH | {"kafka.tokenAudience": "kafka.example.com"})
+    (source,) = mounted(rendered, "Deployment")["/etc/rebalancer-kafka/token"]["projected"]["sources"]
+    asked = {"path": "token", "audience": "kafka.example.com", "expirationSeconds": 3600}
+    assert source == {"serviceAccountToken": asked}
+
+
+def test_strimzi_s_names_of_keys_are_laid_under_ours() -> None:
+    source = mounted(render(CERTIFICATE), "Deployment")["/etc/rebalancer-kafka/certificate"]["secret"]
+    assert source["items"] == [{"key": "user.crt", "path": "tls.crt"}, {"key": "user.key", "path": "tls.key"}]
+    assert source["secretName"] == "user"
+
+
+def test_with_msk_s_iam_both_accounts_carry_the_role_and_keda_asks_as_we_do() -> None:
+    rendered = render(MSK)
+    roles = [each["metadata"].get("annotations") for each in rendered.of("ServiceAccount")]
+    assert roles.count(MSK["serviceAccountAnnotations"]) == 2
+    assert settings(rendered, "Deployment").kafka_aws_region == "eu-west-1"
+    (trigger,) = rendered.one("ScaledObject")["spec"]["triggers"]
+    asked = {name: trigger["metadata"][name] for name in ("sasl", "saslTokenProvider", "awsRegion")}
+    assert asked == {"sasl": "oauthbearer", "saslTokenProvider": "aws_msk_iam", "awsRegion": "eu-west-1"}
+
+
+def test_an_address_of_tokens_with_a_password_in_it_is_refused() -> None:
+    with pytest.raises(Refused, match="kafka/tokenUrl"):
+        render(OAUTH | {"kafka.tokenUrl": "https://me:secret@login.example.com/token"})
