@@ -112,7 +112,12 @@ class TopicTail:
                 await asker.start()
                 partitions = [TopicPartition(self._topic, index) for index in range(number)]
                 since = self._oldest
-                await self._seek(consumer, partitions, since)
+                begin = await asker.beginning_offsets(partitions)
+                end = await asker.end_offsets(partitions)  # which leaves it connected for the question that counts
+                offsets = await offsets_since(asker, dict.fromkeys(partitions, since), begin, end)
+                consumer.assign(partitions)
+                for partition in partitions:
+                    consumer.seek(partition, offsets[partition])
                 self._followed = _Followed(consumer, asker, partitions, since)
                 await self._read(self._followed)
         finally:
@@ -121,13 +126,6 @@ class TopicTail:
             self._turn()
             await finish(consumer.stop(), seconds=1.0)
             await finish(asker.stop(), seconds=1.0)
-
-    async def _seek(self, consumer: AIOKafkaConsumer, partitions: list[TopicPartition], since: float) -> None:
-        begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
-        offsets = await offsets_since(consumer, dict.fromkeys(partitions, since), begin, end)
-        consumer.assign(partitions)
-        for partition in partitions:
-            consumer.seek(partition, offsets[partition])
 
     async def _read(self, followed: _Followed) -> None:
         """Until the topic has other partitions than it had."""
