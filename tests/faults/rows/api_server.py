@@ -166,7 +166,7 @@ async def _stale_after_failover(scene: Scene) -> None:
     async with behind.fallen(expires=False):
         await scene.service.start(ready=False)
         await scene.silent(15.0)
-    _was_stale(behind, scene)
+    _was_stale(behind)
 
 
 async def _back_in_time(scene: Scene) -> None:
@@ -177,11 +177,11 @@ async def _back_in_time(scene: Scene) -> None:
     await scene.turns()
     async with behind.fallen(expires=True):
         await scene.silent(8.0)
-    _was_stale(behind, scene)
+    _was_stale(behind)
 
 
-def _was_stale(behind: Behind, scene: Scene) -> None:
-    wanted = {"/api/v1/nodes", f"/apis/apps/v1/namespaces/{scene.namespace}/deployments"}
+def _was_stale(behind: Behind) -> None:
+    wanted = {"/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/deployments"}
     assert wanted <= set(behind.served), f"what was told again: {behind.served}"
 
 

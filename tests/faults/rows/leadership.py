@@ -37,7 +37,8 @@ def _killed_at_effects(when: Literal["before", "after"]) -> Deed:
     async def deed(scene: Scene) -> None:
         for effect in scene.chance.sample(_OF_A_SHIFT, _LIVES):
             async with to_die_at(scene, Point(effect, 1, when)) as ended:
-                scene.needs_much = scene.needs_little
+                now = await scene.replicas()  # a life may have ended before anything moved
+                scene.needs_much = min(("chat", "code"), key=lambda name: now[name])
                 scene.tide()
                 await ended()
 

@@ -77,6 +77,7 @@ async def _names_are_lost(scene: Scene) -> None:
     await asyncio.to_thread(kubeconfig.write_text, text.replace("127.0.0.1", "api.test"))
     await asyncio.to_thread(names.write_text, spelled)
     settings |= {
+        "DEV": "true",  # without TLS a broker is let be on loopback alone, and that is known by its address
         "KUBECONFIG": str(kubeconfig),
         "KAFKA_BOOTSTRAP": settings["KAFKA_BOOTSTRAP"].replace("127.0.0.1", "kafka.test"),
     }
@@ -91,8 +92,10 @@ async def _names_are_lost(scene: Scene) -> None:
                 await scene.silent(1.0)
             await asyncio.to_thread(names.write_text, spelled)
             await scene.rests()
+            settings.clear()
             settings.update(before)
     finally:
+        settings.clear()
         settings.update(before)
 
 
