@@ -176,14 +176,26 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules that nobody may read: we are ready, but somebody should know."""
+        """A second source without readings, rules that nobody may read, a topic that is read late.
+
+        We are ready, but somebody should know.
+        """
         said = self._state.troubles() if self._state else {}
         found = {source: why for source, why in said.items() if self._state and source in self._state.advisory}
+        found |= self._behind()
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in found}
         rows = [Unready(source, self._advised[source], why) for source, why in found.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:
             rows.append(Unready("prometheus", self.prometheus.since, self.prometheus.trouble))
         return tuple(rows)
+
+    def _behind(self) -> dict[str, str]:
+        behind = self._intake.consumer.behind_by_topic() if self._intake is not None else {}
+        return {
+            f"kafka-in {topic}": f"behind: read to where it ended {seconds:.0f} s ago"
+            for topic, seconds in behind.items()
+            if seconds > SILENT_SECONDS
+        }
 
     def _troubles(self, now: float) -> dict[str, str]:
         if self._state is None or self._runner is None:

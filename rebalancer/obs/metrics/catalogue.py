@@ -352,6 +352,13 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         (TOPIC,),
     ),
+    Metric(
+        "rebalancer_consumer_behind_seconds",
+        GAUGE,
+        "How long ago the worst partition of a topic ended where it has been read to; up to 2 s is not behind.",
+        "seconds",
+        (TOPIC,),
+    ),
     *PROMETHEUS,
     # --- what goes out
     Metric(
