@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
-from rebalancer.act.ledger import Ledger, asking, converging
+from rebalancer.act.ledger import WriteLedger, asking, converging
 from rebalancer.domain.arithmetic import (
     assured,
     bound_gpus,
@@ -80,7 +80,7 @@ def decreases(change: Change) -> bool:
     return after.replicas < max(before.replicas, change.replicas_from) or after.minimum < before.minimum
 
 
-def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> None:
+def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: WriteLedger) -> None:
     """Raise Refused (moved, floor, budget) unless `change` keeps floor and budget now."""
     ledger.forget(snapshot.at)
     if change.model not in ground.models:
@@ -95,7 +95,7 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
     check_ratio(change, snapshot, ground, doomed, ledger)
 
 
-def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> bool:
+def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: WriteLedger) -> bool:
     """Whether a change that `check` lets pass would be refused if its victims could not be marked."""
     if not (change.victims and snapshot.marks_victims):
         return False
@@ -127,7 +127,7 @@ def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
 
 
 def check_floor(  # noqa: PLR0913  # what a floor is judged by
-    change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: Ledger, first: Collection[str]
+    change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: WriteLedger, first: Collection[str]
 ) -> None:
     """Raise Refused when the write itself would leave the model less than its floor.
 
@@ -163,7 +163,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
     others: Iterable[TargetView],
     least: int,
     doomed: Collection[str],
-    ledger: Ledger,
+    ledger: WriteLedger,
     first: Collection[str],
 ) -> None:
     """Raise Refused when the write takes a Ready replica, or lets an autoscaler take one, that the floor needs.
@@ -184,7 +184,9 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
             )
 
 
-def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
+def check_budget(
+    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: WriteLedger
+) -> None:
     """Raise Refused when the write raises what its target is asked for, and more is promised than there is.
 
     Judged twice: by all GPUs of the pool, and by those of nodes that are under no notice. Nothing new is granted on
@@ -221,7 +223,7 @@ def _runs_in(snapshot: Snapshot, pool: str) -> bool:
 
 
 def _promised(
-    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], ledger: Ledger
+    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], ledger: WriteLedger
 ) -> int:
     """GPUs of the pool that targets ask for, what we wrote a moment ago included.
 
@@ -233,7 +235,9 @@ def _promised(
     return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed)[pool.name]
 
 
-def check_ratio(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
+def check_ratio(
+    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: WriteLedger
+) -> None:
     """Raise Refused when the write takes two roles out of their ratio, or further out of it.
 
     Doomed replicas do not count, nor does a number that comes back (`settle`): nobody goes by it. The other role counts
@@ -248,14 +252,16 @@ def check_ratio(change: Change, snapshot: Snapshot, ground: Ground, doomed: Coll
     before, after = converging(change.target).replicas, asking(change).replicas
     go = min(len(_named(dying, change, after)), max(0, before - after))
     beside = [each for each in views[change.model] if each is not own]
-    kept = sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside) - len(dying)
+    beside_replicas = sum(
+        max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside
+    ) - len(dying)
     others = views.get(couple.other(change.model), ())
     gone = sum(len(doomed_pods(each, doomed)) for each in others)
     least = sum(ledger.least(each).replicas for each in others) - gone
     most = sum(converging(ledger.with_most(each)).replicas for each in others) - gone
     for theirs in {max(0, least), max(0, most)}:
-        if not couple.bears(change.model, kept + before, kept + after + go, [theirs]):
-            has = f"{change.model} would have {replicas(kept + after + go)}"
+        if not couple.bears(change.model, beside_replicas + before, beside_replicas + after + go, [theirs]):
+            has = f"{change.model} would have {replicas(beside_replicas + after + go)}"
             raise Refused("ratio", f"{has}, and {couple.said(change.model, theirs)}")
 
 

@@ -115,11 +115,11 @@ class EvictionRests:
 
     def ask(self, change: DrainChange) -> None:
         """Raise Refused while the pod's eviction rests."""
-        found, now = self._declined.get(change.uid), self._clock.monotonic()
-        if change.kind != "evict" or found is None or now >= found.until_monotonic:
+        rest, now = self._declined.get(change.uid), self._clock.monotonic()
+        if change.kind != "evict" or rest is None or now >= rest.until_monotonic:
             return
-        again = "it is not tried again" if math.isinf(found.until_monotonic) else "it is tried again"
-        raise Refused("disruption-budget", f"{found.why}; {again}")
+        again = "it is not tried again" if math.isinf(rest.until_monotonic) else "it is tried again"
+        raise Refused("disruption-budget", f"{rest.why}; {again}")
 
     def declined(self, change: DrainChange, error: KubeError) -> None:
         """The server declined it: not now (Temporary), or because its budgets contradict each other (Invalid)."""

@@ -40,9 +40,9 @@ class Driver(Protocol[C_contra]):
 
 def same_object(obj: Object, uid: str, what: str) -> None:
     """Raise Refused when an object of that name was deleted and made again since the plan saw it."""
-    found = obj["metadata"]["uid"]
-    if found != uid:
-        raise Refused("recreated", f"{what} is another object now (uid {found}, the plan saw {uid})")
+    now_uid = obj["metadata"]["uid"]
+    if now_uid != uid:
+        raise Refused("recreated", f"{what} is another object now (uid {now_uid}, the plan saw {uid})")
 
 
 def resource_of(target: TargetView) -> Resource:

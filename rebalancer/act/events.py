@@ -76,7 +76,7 @@ class Events:
         self._instance = instance
         self._waiting: deque[Object] = deque()
         self._news = asyncio.Event()
-        self._told: dict[tuple[str, str, str], float] = {}
+        self._written: dict[tuple[str, str, str], float] = {}
         self._serials = itertools.count()
 
     def tell(self, change: AnyChange, outcome: Outcome) -> None:
@@ -121,10 +121,10 @@ class Events:
         self._news.set()
 
     def _new(self, key: tuple[str, str, str], at: float) -> bool:
-        self._told = {each: when for each, when in self._told.items() if at - when < QUIET_SECONDS}
-        if key in self._told:
+        self._written = {each: when for each, when in self._written.items() if at - when < QUIET_SECONDS}
+        if key in self._written:
             return False
-        self._told[key] = at
+        self._written[key] = at
         return True
 
     def _event(self, regarding: _Regarding, reason: str, note: str, kind: str, at: float) -> Object:

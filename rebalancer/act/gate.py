@@ -17,13 +17,13 @@ from rebalancer.act.events import Events
 from rebalancer.act.hpa import HPA
 from rebalancer.act.intents import AnyChange, intent_of, waves
 from rebalancer.act.led import Led, NotLeading
-from rebalancer.act.ledger import Ask, Ledger, asking
+from rebalancer.act.ledger import Ask, WriteLedger, asking
 from rebalancer.act.node_pool import NodePoolDriver
 from rebalancer.act.once import write_once
 from rebalancer.act.override_status import OverrideStatus
 from rebalancer.act.permission import Permission, sees_the_cluster
 from rebalancer.act.port import Port
-from rebalancer.act.recorder import Recorder
+from rebalancer.act.recorder import WriteRecorder
 from rebalancer.act.rests import Rests
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
@@ -58,7 +58,7 @@ class Gate:
         kube: Port,
         facts: Callable[[float], Snapshot],
         clock: Clock,
-        recorder: Recorder,
+        recorder: WriteRecorder,
         right: Right,
         write_mode: Literal["shadow", "act"],
         on_written: Callable[[Change, int, float], None],
@@ -75,7 +75,7 @@ class Gate:
         self._shadow = Shadow(clock, recorder) if write_mode == "shadow" else None
         self._on_written = on_written
         self._permission = Permission(kube, clock, right)
-        self._ledger = Ledger()
+        self._ledger = WriteLedger()
         self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
         self._bounds = {
@@ -220,13 +220,13 @@ class Gate:
             ground.close(change)
             raise
         if status == WRITTEN:
-            asked = asking(change)
-            replicas = asked.replicas if stored is None else stored
-            self._rests.stored(change, asked.replicas, replicas)
-            if replicas != asked.replicas:
-                detail = f"stored as {replicas}, not {asked.replicas}: an admission webhook changed it"
+            ask = asking(change)
+            replicas = ask.replicas if stored is None else stored
+            self._rests.stored(change, ask.replicas, replicas)
+            if replicas != ask.replicas:
+                detail = f"stored as {replicas}, not {ask.replicas}: an admission webhook changed it"
             now = self._clock.now()
-            booking.written(Ask(replicas, asked.minimum), now)
+            booking.written(Ask(replicas, ask.minimum), now)
             self._tell_written(change, replicas, now)
         return status, "; ".join(filter(None, (detail, trouble)))
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from rebalancer.domain.outcome import Intent, Outcome
 
 
-class Recorder(Protocol):
+class WriteRecorder(Protocol):
     """Keeps what is about to be written and what became of it. Both calls end within a deadline of their own."""
 
     async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:

@@ -77,7 +77,7 @@ class Restoring:
         self._installation = installation
         self._unnamed = unnamed
         self._failed: dict[tuple[str, str], _Failed] = {}
-        self._said: set[Pinned] = set()
+        self._logged: set[Pinned] = set()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def run(self) -> None:
@@ -107,9 +107,9 @@ class Restoring:
 
     def _say(self, others: set[Pinned]) -> None:
         others = {each for each in others if each.state != HELD or self._write_mode == "shadow"}
-        for each in sorted(others - self._said):
+        for each in sorted(others - self._logged):
             log.warning("still pinned", object=str(each), by=each.by, why=TOLD[each.state])
-        self._said = others
+        self._logged = others
 
     async def _may_write(self) -> bool:
         """A write stop, or a WriteStop that cannot be ruled out: it waits for the end of that, and that is told."""

@@ -33,21 +33,21 @@ class Rests:
 
     def ask(self, change: Change) -> None:
         """Raise Refused while this direction rests on this target."""
-        now, found = self._clock.monotonic(), self._answered.get(_key(change))
-        if found is not None and found.times >= TRIES and now < found.until_monotonic:
-            wait_seconds = found.until_monotonic - now
-            raise Refused("webhook", f"{found.why}; it is tried again in {wait_seconds:.0f} s")
+        now, rest = self._clock.monotonic(), self._answered.get(_key(change))
+        if rest is not None and rest.times >= TRIES and now < rest.until_monotonic:
+            wait_seconds = rest.until_monotonic - now
+            raise Refused("webhook", f"{rest.why}; it is tried again in {wait_seconds:.0f} s")
 
     def denied(self, change: Change, why: str) -> None:
         """The server stored nothing and said why."""
         self._note(change, DENIED_SECONDS, f"the server denies it: {why}")
 
-    def stored(self, change: Change, asked: int, stored: int) -> None:
+    def stored(self, change: Change, wanted: int, stored: int) -> None:
         """The server took the write: as it was asked for, or as another number."""
-        if stored == asked:
+        if stored == wanted:
             self._answered.pop(_key(change), None)
         else:
-            self._note(change, CHANGED_SECONDS, f"an admission webhook stores {stored} where {asked} is asked for")
+            self._note(change, CHANGED_SECONDS, f"an admission webhook stores {stored} where {wanted} is asked for")
 
     def _note(self, change: Change, seconds: float, why: str) -> None:
         now = self._clock.monotonic()

@@ -21,13 +21,17 @@ async def rolled_out(kube: KubeClient, deployment: Ref, clock: Clock, *, within_
     """
     deadline = clock.monotonic() + within_seconds
     while True:
-        found = await _find(kube, deployment)
-        if found is None or _is_new(found):
+        deployed = await _find(kube, deployment)
+        if deployed is None or _is_new(deployed):
             return
         if clock.monotonic() > deadline:
-            status = found.get("status", {})
-            said = f"{status.get('updatedReplicas', 0)} of {status.get('replicas', 0)} pods are of its newest template"
-            raise StillOld(f"deployment/{deployment.namespace}/{deployment.name} after {within_seconds:g} s: {said}")
+            status = deployed.get("status", {})
+            progress = (
+                f"{status.get('updatedReplicas', 0)} of {status.get('replicas', 0)} pods are of its newest template"
+            )
+            raise StillOld(
+                f"deployment/{deployment.namespace}/{deployment.name} after {within_seconds:g} s: {progress}"
+            )
         await clock.sleep(LOOK_SECONDS)
 
 

@@ -1,7 +1,7 @@
 """Stands in the gate's place where nothing is written: it records what would have been, and has no way to write."""
 
 from rebalancer.act.intents import AnyChange, changes_of, intent_of
-from rebalancer.act.recorder import Recorder
+from rebalancer.act.recorder import WriteRecorder
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import SHADOW, Outcome
 from rebalancer.domain.plan import Plan
@@ -12,7 +12,7 @@ from rebalancer.obs.clock import Clock
 class Shadow:
     """Implements `loop.gate_ports.Hands`."""
 
-    def __init__(self, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, clock: Clock, recorder: WriteRecorder) -> None:
         self._clock = clock
         self._recorder = recorder
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rebalancer.act.bounds import Bounds, Dialect
 from rebalancer.act.driver import Refused, resource_of
 from rebalancer.act.hpa import HPA
-from rebalancer.act.ledger import Ask, Entry, Ledger
+from rebalancer.act.ledger import Ask, LedgerEntry, WriteLedger
 from rebalancer.act.node_pool_parts import Parts
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.port import Port
@@ -43,15 +43,15 @@ async def settled(
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
-def untold(outcomes: Iterable[Outcome], told: Collection[str]) -> tuple[Outcome, ...]:
-    """Outcomes that `decisions` does not have (`told`: intents whose outcome it has), so that who leads now tells them.
+def untold(outcomes: Iterable[Outcome], published: Collection[str]) -> tuple[Outcome, ...]:
+    """Outcomes that `decisions` does not have (`published`: intents whose outcome it has), for who leads now to tell.
 
     The process before died before their outcome, or it was in its journal alone when it died.
     """
-    return tuple(outcome for outcome in outcomes if outcome.intent.id not in told)
+    return tuple(outcome for outcome in outcomes if outcome.intent.id not in published)
 
 
-def inherit(ledger: Ledger, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:
+def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:
     """Count what may still be on its way, or too new for a look, as asked for wherever that is the worse."""
     doubtful = [outcome for outcome in outcomes if outcome.status == UNKNOWN or outcome.detail == SHOWN]
     if not doubtful:
@@ -102,10 +102,10 @@ async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:
     return given_back or parts.limit(pool.resource) == intent.limit_to
 
 
-def _both_ways(intent: Intent, target: TargetView, at: float) -> Entry:
+def _both_ways(intent: Intent, target: TargetView, at: float) -> LedgerEntry:
     least = min(intent.replicas_to, target.replicas)
     minimum = least if intent.minimum_to is None else min(least, intent.minimum_to)
-    return Entry(Ask(least, minimum), max(intent.replicas_to, target.replicas), at)
+    return LedgerEntry(Ask(least, minimum), max(intent.replicas_to, target.replicas), at)
 
 
 def _target(intent: Intent, facts: Snapshot) -> TargetView | None:

@@ -64,15 +64,15 @@ class Aggregate:
     def unready(self) -> tuple[Unready, ...]:
         """Why we are not ready; empty when we are."""
         now = self._clock.now()
-        found: dict[str, str] = {}
+        troubles: dict[str, str] = {}
         if self.group.trouble is not None:
-            found["kafka-in"] = self.group.trouble
+            troubles["kafka-in"] = self.group.trouble
         elif self.aggregation.frontiers and self.group.stuck_seconds() > SILENT_SECONDS:
-            found["kafka-in"] = f"no progress for {self.group.stuck_seconds():.0f} s"
+            troubles["kafka-in"] = f"no progress for {self.group.stuck_seconds():.0f} s"
         if self.outbox.trouble is not None:
-            found["kafka-out"] = self.outbox.trouble
-        self._since = {what: self._since.get(what, now) for what in found}
-        return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
+            troubles["kafka-out"] = self.outbox.trouble
+        self._since = {what: self._since.get(what, now) for what in troubles}
+        return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def policy_refused(self) -> tuple[str, ...]:
         """It reads no policy."""

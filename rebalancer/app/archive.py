@@ -96,9 +96,9 @@ def _marks(handle: BinaryIO, check: Callable[[], None]) -> Iterator[_Mark]:
             check()
         if not raw.endswith(b"\n"):
             return
-        found = journal.MARK.match(raw[: journal.MARK_BYTES])
-        if found is not None:
-            yield _Mark(offset, found[1] is not None, float(found[2]), int(found[3]))
+        mark = journal.MARK.match(raw[: journal.MARK_BYTES])
+        if mark is not None:
+            yield _Mark(offset, mark[1] is not None, float(mark[2]), int(mark[3]))
         offset += len(raw)
 
 

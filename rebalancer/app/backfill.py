@@ -53,7 +53,7 @@ async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears 
     begin = end - hours * HOUR_SECONDS
     window = pieces(begin, end, interval_seconds)
     slo_seconds = {model.id: model.slo.latency_seconds for model in policy.models if model.slo is not None}
-    lessons, told, missing = Lessons(policy, begin), list[ModelMinute](), list[str]()
+    lessons, minutes_read, missing = Lessons(policy, begin), list[ModelMinute](), list[str]()
     namespaces = {model.namespace for model in policy.models}
     reads(0, len(window))
     answers = ask_past(
@@ -61,9 +61,9 @@ async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears 
     )
     async for piece, looks, why in answers:
         await asyncio.to_thread(lessons.hear, looks, piece.step_seconds)
-        told += minutes(looks, piece.step_seconds, slo_seconds)
+        minutes_read += minutes(looks, piece.step_seconds, slo_seconds)
         missing += [] if why is None else [why]
         reads(window.index(piece) + 1, len(window))
     for model, past in lessons.pasts().items():
         state.restore_rings(model, past)
-    return Backfilled(begin, end, tuple(told), window_use(policy.models, told), tuple(missing))
+    return Backfilled(begin, end, tuple(minutes_read), window_use(policy.models, minutes_read), tuple(missing))

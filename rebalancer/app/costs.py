@@ -40,11 +40,11 @@ def _more_late(outlook: Outlook, work: float | None, counts: tuple[int, int], pr
     late, spared = outlook.late_with(fewer, priority), outlook.late_with(more, priority)
     if late is None or spared is None or outlook.deferred:
         return ""
-    told = figure(max(0.0, late - spared))
-    many = "no" if told == "0" else f"about {told}"
+    number = figure(max(0.0, late - spared))
+    many = "no" if number == "0" else f"about {number}"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    said = f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
-    return ", ".join(filter(None, [said, outlook.at_level(work)]))
+    lateness = f"{many} more {of} in {outlook.horizon_seconds} s than with {more}"
+    return ", ".join(filter(None, [lateness, outlook.at_level(work)]))
 
 
 def _counts(course: Course, turn: int) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Misshapen(ValueError):
         self.fix = fix
 
 
-class Draft(Struct, frozen=True):
+class OverrideDraft(Struct, frozen=True):
     """Fields as in the Override object; `created_at`, `expires_at` epoch seconds; `seconds` it was asked for."""
 
     name: str
@@ -62,8 +62,8 @@ class Draft(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Of what was asked for, without the instants, which differ between a request and its repeat."""
-        asked = (self.kind, self.model, self.node, self.pool, self.value, self.reason, self.allow_below_floor)
-        return hashlib.sha256(msgspec.json.encode((*asked, self.actor, self.seconds))).hexdigest()[:32]
+        decision = (self.kind, self.model, self.node, self.pool, self.value, self.reason, self.allow_below_floor)
+        return hashlib.sha256(msgspec.json.encode((*decision, self.actor, self.seconds))).hexdigest()[:32]
 
     def check(self, policy: Policy, own_namespace: str) -> None:
         """Raise Misshapen when it cannot be followed: what the CRD says, and what only the policy knows.
@@ -132,7 +132,7 @@ class Draft(Struct, frozen=True):
         }
 
 
-def check_shape(draft: Draft) -> None:
+def check_shape(draft: OverrideDraft) -> None:
     """What the CRD demands, said before the API server is asked: a preview shows it too. Raises Misshapen."""
     kind, capacity = draft.kind, (draft.node, draft.pool)
     if not draft.reason.strip():

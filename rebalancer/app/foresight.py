@@ -106,12 +106,12 @@ def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...
     if override.kind != "drain":
         return snapshot.notices
     there = {node.name: view.name for view in snapshot.pools for node in view.nodes}
-    told = {notice.node: notice for notice in snapshot.notices if notice.counts(snapshot.at)}
+    standing = {notice.node: notice for notice in snapshot.notices if notice.counts(snapshot.at)}
     at = override.created_at
     drained = [
         NoticeView(node=node, kind="drain", since=at, deadline=at, source=f"override/{override.name}")
         for node, pool in there.items()
-        if node not in told and override.subject == (pool if override.subject_kind == "pool" else node)
+        if node not in standing and override.subject == (pool if override.subject_kind == "pool" else node)
     ]
     notices = {notice.node: notice for notice in (*snapshot.notices, *drained)}
     return tuple(notices[node] for node in sorted(notices))

@@ -33,8 +33,8 @@ MOST_RECENT = 2_000
 
 def entry_id(event: TimelineEvent) -> str:
     """The name of an entry in links: of what it says, so that a restart, which makes it again, does not change it."""
-    said = f"{event.kind} {event.model} {event.pool} {event.text}"
-    return f"{event.cycle}-{crc32(said.encode()):08x}"
+    text = f"{event.kind} {event.model} {event.pool} {event.text}"
+    return f"{event.cycle}-{crc32(text.encode()):08x}"
 
 
 class History:
@@ -49,7 +49,7 @@ class History:
         self._charts = Charts()
         self._timeline = Timeline()
         self._rows: deque[DecisionRow] = deque()
-        self._kept = 0
+        self._events = 0
         self._gone: deque[Override] = deque(maxlen=MOST_GONE)
 
     def cycle(self, snapshot: Snapshot, decision: Decision, policy: Policy) -> None:
@@ -70,7 +70,7 @@ class History:
         first = self._rows[0].cycle if self._rows else None
         for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001  # of one class
             self._rows.appendleft(row)
-            self._kept += len(row.timeline)
+            self._events += len(row.timeline)
         self._drop()
         self._tell()
 
@@ -93,12 +93,12 @@ class History:
         room = MOST_PER_CYCLE - len(row.timeline)
         first, beyond = events[:room], events[room:]
         self._rows.append(replace(row, timeline=(*row.timeline, *first), more=row.more + len(beyond)))
-        self._kept += len(first)
+        self._events += len(first)
         self._drop()
 
     def _drop(self) -> None:
-        while self._kept > MOST_EVENTS or len(self._rows) > MOST_CYCLES:
-            self._kept -= len(self._rows.popleft().timeline)
+        while self._events > MOST_EVENTS or len(self._rows) > MOST_CYCLES:
+            self._events -= len(self._rows.popleft().timeline)
 
     def gone(self) -> tuple[Override, ...]:
         """Overrides whose object is no more, in the order in which they went."""

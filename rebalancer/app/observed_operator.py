@@ -1,6 +1,6 @@
 """The people's port of a service that only observes: it shows and previews, and makes nothing."""
 
-from rebalancer.api.ports.operator import Accepted, Declined, Overrides, Requester, Writes
+from rebalancer.api.ports.operator import Accepted, Declined, Overrides, RequestOrigin, Writes
 from rebalancer.api.ports.requests import OverrideRequest, ResumeRequest, StopRequest
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.domain.snapshot import Snapshot
@@ -18,7 +18,7 @@ class ObserverOperatorPort(ServiceOperatorPort):
         known = self._snapshot()
         return Overrides(self._instance, self._leader(), known.overrides if known is not None else (), self.gone())
 
-    async def create(self, request: OverrideRequest, requester: Requester) -> Accepted:  # noqa: ARG002  the port's
+    async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:  # noqa: ARG002  the port's
         """Raises Declined."""
         raise Declined(409, NO_OBJECTS, BY_KUBECTL)
 
@@ -33,7 +33,7 @@ class ObserverOperatorPort(ServiceOperatorPort):
         stops = () if stop is None else (stop,)
         return Writes(self._instance, self._leader(), self._settings.write_mode, bool(stops), stops)
 
-    async def stop(self, request: StopRequest, requester: Requester) -> Writes:  # noqa: ARG002  the port's
+    async def stop(self, request: StopRequest, requester: RequestOrigin) -> Writes:  # noqa: ARG002  the port's
         """Raises Declined."""
         raise Declined(409, NOTHING_TO_STOP)
 

@@ -7,10 +7,10 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from rebalancer.api.ports.operator import Accepted, Declined, Overrides, Requester, Writes
+from rebalancer.api.ports.operator import Accepted, Declined, Overrides, RequestOrigin, Writes
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
 from rebalancer.app.declined import declined
-from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
+from rebalancer.app.drafts import ASKED, Misshapen, OverrideDraft, name_of, usual_seconds
 from rebalancer.app.foresight import Foresight, Known, foresee, foresee_resume
 from rebalancer.app.preview import name_to_type, preview_of, preview_of_resume, refusal_of
 from rebalancer.domain.people import Override, WriteStop
@@ -68,20 +68,20 @@ class ServiceOperatorPort:
     async def overrides(self) -> Overrides:
         """All overrides; from the API server while the watch has not shown them yet."""
         if self.known is not None and not (known := self.known().snapshot).sync.missing:
-            found = known.overrides
+            overrides = known.overrides
         else:
             listed = await self._on_kubernetes(lambda kube: kube.list(OVERRIDES, into=OverrideWire))
-            found = tuple(override(wire) for wire in listed.items)
-        ordered = tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
+            overrides = tuple(override(wire) for wire in listed.items)
+        ordered = tuple(sorted(overrides, key=lambda one: (one.namespace, one.name)))
         return Overrides(self._instance, self._leader(), ordered, self.gone())
 
-    async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:
+    async def preview(self, request: OverrideRequest, requester: RequestOrigin) -> Preview:
         """What it would do now."""
         draft = self._draft(request, requester)
         known, seen = await self._look(lambda known: foresee(known, draft.override()))
         return preview_of(known, draft.override(), seen)
 
-    async def create(self, request: OverrideRequest, requester: Requester) -> Accepted:
+    async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:
         """Make the object; a repeat of the request finds it."""
         draft = self._draft(request, requester)
         if request.preview is not None:
@@ -106,8 +106,8 @@ class ServiceOperatorPort:
             raise Declined(404, f"no override {name[:64]!r} in namespace {namespace[:64]!r}", "list them") from error
         log.info("override taken back", name=name, namespace=namespace, actor=actor)
 
-    def _draft(self, request: OverrideRequest, requester: Requester) -> Draft:
-        draft = Draft(
+    def _draft(self, request: OverrideRequest, requester: RequestOrigin) -> OverrideDraft:
+        draft = OverrideDraft(
             name=name_of("http", requester.actor, requester.key),
             namespace=self.namespace_of(request),
             actor=requester.actor,
@@ -127,7 +127,7 @@ class ServiceOperatorPort:
             raise Declined(422, str(error), error.fix or "change the request", f"body.{error.where}") from error
         return draft
 
-    async def _made_before(self, draft: Draft) -> Accepted | None:
+    async def _made_before(self, draft: OverrideDraft) -> Accepted | None:
         """What this key made, None if nothing. Raises Declined 409 when it was something else."""
         try:
             stored = await self._on_kubernetes(lambda kube: kube.get(Ref(OVERRIDES, draft.namespace, draft.name)))
@@ -139,13 +139,13 @@ class ServiceOperatorPort:
             raise Declined(409, "this Idempotency-Key made another override", "send a new key", "Idempotency-Key")
         return self._accepted(stored, created=False)
 
-    async def _check_preview(self, draft: Draft, agreed: str) -> None:
+    async def _check_preview(self, draft: OverrideDraft, agreed: str) -> None:
         known, seen = await self._look(lambda known: foresee(known, draft.override()))
         preview = preview_of(known, draft.override(), seen)
         if preview.preview != agreed:
             raise Declined(409, "the plan has changed since the preview", "look at the new one", preview=preview)
 
-    def _check_confirmed(self, draft: Draft, confirm: str | None) -> None:
+    def _check_confirmed(self, draft: OverrideDraft, confirm: str | None) -> None:
         """What is refused anyhow, and what wants a name typed. Without a view of the cluster only the policy speaks."""
         known = self.known() if self.known is not None else None
         if known is None:
@@ -159,7 +159,7 @@ class ServiceOperatorPort:
                 422, f"{draft.kind} on {name} is not done by one key", f"send confirm: {name}", "body.confirm"
             )
 
-    async def _store(self, draft: Draft) -> tuple[Object, bool]:
+    async def _store(self, draft: OverrideDraft) -> tuple[Object, bool]:
         """The stored object, and whether it is new."""
         try:
             return await self._need_kube().create(OVERRIDES, draft.manifest()), True
@@ -183,7 +183,7 @@ class ServiceOperatorPort:
         stops = tuple(sorted((write_stop(wire) for wire in listed.items), key=_oldest_first))
         return Writes(self._instance, self._leader(), self._settings.write_mode, bool(stops), stops)
 
-    async def stop(self, request: StopRequest, requester: Requester) -> Writes:
+    async def stop(self, request: StopRequest, requester: RequestOrigin) -> Writes:
         """Make the WriteStop. It asks nothing, and tries again: whoever presses it must not have to."""
         body: Object = {
             "apiVersion": WRITESTOPS.api_version,

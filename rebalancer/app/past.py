@@ -24,7 +24,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.broker import Broker
-from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
+from rebalancer.kafka.topic_past import PastUnreadable, TopicPast, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal_tail import read_tail
@@ -41,7 +41,7 @@ AGAIN_SECONDS = 2.0  # between two looks for a Kafka that is away
 log = structlog.get_logger()
 
 
-Read = Callable[[str, float | None], Awaitable[list[Past]]]
+Read = Callable[[str, float | None], Awaitable[list[TopicPast]]]
 """Records of one of `broker.TOPICS` from an instant on, None: from its beginning. Raises PastUnreadable."""
 
 
@@ -49,7 +49,7 @@ Read = Callable[[str, float | None], Awaitable[list[Past]]]
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `told`: ids of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `published`: ids of those that the topic `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
@@ -65,7 +65,7 @@ class Start:
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
-    told: frozenset[str] = frozenset()
+    published: frozenset[str] = frozenset()
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -89,10 +89,10 @@ class Start:
 
 
 @dataclass(slots=True)
-class Writes:
+class OwnWrites:
     """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
 
-    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `told`: outcomes in `decisions`.
+    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part). `published`: outcomes in the topic.
     """
 
     intents: dict[str, Intent] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Writes:
     last_cycle: int = 0
     cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
     frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    published: set[str] = field(default_factory=set)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
@@ -117,10 +117,10 @@ class Writes:
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
         """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
-        found = dict(self.outcomes)
+        outcomes = dict(self.outcomes)
         for name, intent in self.intents.items():
-            found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, LEFT))
-        later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
+            outcomes.setdefault(name, Outcome(intent, intent.at, UNKNOWN, LEFT))
+        later = [outcome for outcome in outcomes.values() if outcome.intent.cycle >= cycle]
         return tuple(sorted(later, key=lambda outcome: outcome.at))
 
     def reach_back(self, since: float, pause_seconds: float) -> bool:
@@ -168,7 +168,7 @@ def recent_seconds(checkpoint_seconds: float) -> float:
 def reading(broker: Broker) -> Read:
     """Each topic opened and read when it is asked for."""
 
-    async def read(name: str, since: float | None) -> list[Past]:
+    async def read(name: str, since: float | None) -> list[TopicPast]:
         return await read_past(broker.bootstrap, broker.topic(name), await broker.secured(), since)
 
     return read
@@ -216,7 +216,7 @@ async def read_last_policy(broker: Broker) -> Policy | None:
     return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
 
 
-def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
+def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float) -> Start:
     """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before.
 
     What was written down later than `now`, before somebody set the clock back, counts as written down now: memory that
@@ -253,27 +253,31 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
-        told=frozenset(writes.told),
+        published=frozenset(writes.published),
     )
 
 
-def _foreign(kept: Iterable[ForeignPast], seen: Snapshot, now: float) -> tuple[ForeignPast, ...]:
+def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> tuple[ForeignPast, ...]:
     """What others did, as the last cycle saw it: the checkpoint may be older, and a clock set since then knows it not.
 
     A cycle that is dated later than `now` was before the clock was set back.
     """
-    found = {one.target: one for one in kept}
+    by_target = {one.target: one for one in remembered}
     for target in (target for model in seen.models for target in model.targets):
         ref = WorkloadRef(target.namespace, target.kind, target.name)
-        if target.foreign or target.ours is not None or ref in found:
-            ours = found[ref].ours if target.ours is None and ref in found else target.ours
-            found[ref] = stepped(ForeignPast(ref, target.foreign, ours, target.repaired_at), min(0.0, now - seen.at))
-    return tuple(found.values())
+        if target.foreign or target.ours is not None or ref in by_target:
+            ours = by_target[ref].ours if target.ours is None and ref in by_target else target.ours
+            by_target[ref] = stepped(
+                ForeignPast(ref, target.foreign, ours, target.repaired_at), min(0.0, now - seen.at)
+            )
+    return tuple(by_target.values())
 
 
-def _asked_since(kept: Iterable[ForeignPast], writes: Iterable[Outcome], policy: Policy) -> tuple[ForeignPast, ...]:
+def _asked_since(
+    remembered: Iterable[ForeignPast], writes: Iterable[Outcome], policy: Policy
+) -> tuple[ForeignPast, ...]:
     """With the numbers that we asked for since: by a checkpoint's older ones a stranger's number may pass for ours."""
-    found = {one.target: one for one in kept}
+    by_target = {one.target: one for one in remembered}
     targets = {
         f"{one.kind.lower()}/{model.namespace}/{one.name}": (model, WorkloadRef(model.namespace, one.kind, one.name))
         for model in policy.models
@@ -283,8 +287,8 @@ def _asked_since(kept: Iterable[ForeignPast], writes: Iterable[Outcome], policy:
         model, ref = targets[intent.object]
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
-        found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), ours=ours)
-    return tuple(found.values())
+        by_target[ref] = replace(by_target.get(ref) or ForeignPast(ref, ()), ours=ours)
+    return tuple(by_target.values())
 
 
 def _longest_window(policy: Policy) -> float:
@@ -292,24 +296,24 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
 
 
-def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
+def _writes(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
     """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
-    writes, tail = Writes(), read_tail(files, since)
-    for told in (*tail.writes, *tail.decided()):
-        writes.take(told)
+    writes, tail = OwnWrites(), read_tail(files, since)
+    for line_or_outcome in (*tail.writes, *tail.decided()):
+        writes.take(line_or_outcome)
     for record in records:
         line = _line(record)
         if line is not None:
             writes.take(line)
             writes.instants.append(record.at)
             if isinstance(line, journal.OutcomeLine):
-                writes.told.add(line.outcome.intent.id)
+                writes.published.add(line.outcome.intent.id)
     writes.instants += tail.instants
     writes.last_cycle = max(writes.last_cycle, tail.last_cycle)
     return writes
 
 
-def _line(record: Past) -> journal.Line | None:
+def _line(record: TopicPast) -> journal.Line | None:
     """The journal line in a record of `decisions`; what is none, or too old to be read, says nothing here."""
     if record.key not in {b"intent", b"outcome", b"cycle", b"frame"}:
         return None

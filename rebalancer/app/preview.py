@@ -67,9 +67,9 @@ def refusal_of(known: Known, override: Override, seen: Foresight | None = None) 
         return seen.state.message
     model = _model(known, override)
     if model is not None and _under_floor(model, override) and not override.allow_below_floor:
-        asked = f"{override.kind} {override.value}"
+        wish = f"{override.kind} {override.value}"
         allowed = f"allowed from {model.min_replicas} to {model.max_replicas}, less with allowBelowFloor"
-        return f"{asked} is below the floor {model.min_replicas} of {model.id}; {allowed} (--allow-below-floor)"
+        return f"{wish} is below the floor {model.min_replicas} of {model.id}; {allowed} (--allow-below-floor)"
     if override.subject_kind == "node" and not any(
         node.name == override.subject for view in known.snapshot.pools for node in view.nodes
     ):
@@ -140,9 +140,9 @@ def _effect(known: Known, seen: Foresight, move: Move, *, drains: bool = False) 
         *_ready(known, change, at),
         *(["and what it replaces serves until then"] if drains and change is not None and change.replaces else []),
     ]
-    said = words[0] + ("  " if len(words) > 1 and after < before else ", " if len(words) > 1 else "")
-    said += ("; " if after < before else ", ").join(words[1:])
-    return Effect(WHEN[move.turn], said, move.model, before, after, at)
+    text = words[0] + ("  " if len(words) > 1 and after < before else ", " if len(words) > 1 else "")
+    text += ("; " if after < before else ", ").join(words[1:])
+    return Effect(WHEN[move.turn], text, move.model, before, after, at)
 
 
 def _place(change: Change | None) -> str:
@@ -219,9 +219,15 @@ def _digest(
     seen: Foresight,
 ) -> str:
     """Of what a person agreed to: which numbers change, what conflicts and who declines; not of clocks and readings."""
-    asked = override and (override.kind, override.subject, override.model, override.value, override.allow_below_floor)
+    decision = override and (
+        override.kind,
+        override.subject,
+        override.model,
+        override.value,
+        override.allow_below_floor,
+    )
     agreed = (
-        asked,
+        decision,
         [(each.when, each.model, each.replicas_from, each.replicas_to) for each in effects],
         [conflict.partition(" (")[0] for conflict in conflicts],
         refused,

@@ -50,13 +50,13 @@ def remade(  # noqa: PLR0913  # what there is, and what is wanted
         memory, cycle = parts[0].memory or Memory(), begin - 1
     if last_cycle - cycle > MOST_CYCLES or not all(number in cycles for number in range(begin, last_cycle + 1)):
         return None
-    snapshot, kept, made = journal.EMPTY, Memo(), dict[str, ModelLoad]()
+    snapshot, memo, made = journal.EMPTY, Memo(), dict[str, ModelLoad]()
     for part in range(len(parts)):
         snapshot = journal.apply(snapshot, parts[part].delta)
     for number in range(begin, last_cycle + 1):
         snapshot = journal.apply(snapshot, cycles[number].delta)
         if number > cycle:
-            memory = plan(snapshot, policy, memory, kept).memory
+            memory = plan(snapshot, policy, memory, memo).memory
         for load in snapshot.loads:
             if load.model not in made or made[load.model].outlook != load.outlook:
                 made[load.model] = load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
+from rebalancer.app.drafts import ASKED, Misshapen, OverrideDraft, name_of, usual_seconds
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.override_queue import TryAgain
 from rebalancer.ingest.signed import LEAST_KEY_BYTES, Signatures, SignedOverride
@@ -87,10 +87,10 @@ class SignedOverrideWriter:
         log.info("override", name=draft.name, namespace=draft.namespace, actor=draft.actor)
         return None
 
-    def _draft(self, signed: SignedOverride) -> Draft:
+    def _draft(self, signed: SignedOverride) -> OverrideDraft:
         policy = self._policy()
         model = next((each for each in policy.models if each.id == signed.model), None)
-        return Draft(
+        return OverrideDraft(
             name=name_of("kafka", signed.keyid, signed.id),
             namespace=signed.namespace or (model.namespace if model is not None else self._own_namespace),
             actor=f"{ACTOR}{signed.keyid}",
@@ -105,7 +105,7 @@ class SignedOverrideWriter:
             allow_below_floor=signed.allow_below_floor,
         )
 
-    async def _found(self, draft: Draft) -> str | None:
+    async def _found(self, draft: OverrideDraft) -> str | None:
         try:
             stored = await self._kube.get(Ref(OVERRIDES, draft.namespace, draft.name))
         except KubeError as error:

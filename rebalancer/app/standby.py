@@ -5,7 +5,7 @@ from typing import Self
 
 from rebalancer.app.past import SLACK_SECONDS, reading, recent_seconds
 from rebalancer.kafka.broker import Broker
-from rebalancer.kafka.topic_past import Past
+from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.kafka.topic_tail import TopicTail
 from rebalancer.obs.clock import Clock
 from rebalancer.state.checkpoint import RINGS_PREFIX
@@ -31,7 +31,7 @@ class Standby:
         """Whether all of it is being read along."""
         return all(tail.follows for tail in self._tails.values())
 
-    async def read(self, name: str, since: float | None) -> list[Past]:
+    async def read(self, name: str, since: float | None) -> list[TopicPast]:
         """Implements `past.Read`: what is held, where it reaches back to `since`. Raises PastUnreadable."""
         return await (self._whole(name, since) if since is None else self._tails[name].since(since))
 

@@ -165,26 +165,26 @@ class StatusReporter:
 
     def _pinned(self) -> tuple[Pinned, ...]:
         """What was written to and does not belong to the everyday work of a service that acts."""
-        found = self._restoring.pinned if self._restoring else ()
-        return tuple(each for each in found if each.state != HELD or self._settings.write_mode == "shadow")
+        pinned = self._restoring.pinned if self._restoring else ()
+        return tuple(each for each in pinned if each.state != HELD or self._settings.write_mode == "shadow")
 
     def unready(self) -> tuple[Unready, ...]:
         """What is not synced, connected or turning, since when."""
         now = self._clock.now()
-        found = self._troubles(now)
-        self._since = {what: self._since.get(what, now) for what in found}
-        return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
+        troubles = self._troubles(now)
+        self._since = {what: self._since.get(what, now) for what in troubles}
+        return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
         """A second source without readings, rules that nobody may read, a topic that is read late.
 
         We are ready, but somebody should know.
         """
-        said = self._state.troubles() if self._state else {}
-        found = {source: why for source, why in said.items() if self._state and source in self._state.advisory}
-        found |= self._behind()
-        self._advised = {source: self._advised.get(source, self._clock.now()) for source in found}
-        rows = [Unready(source, self._advised[source], why) for source, why in found.items()]
+        troubles = self._state.troubles() if self._state else {}
+        advisory = {source: why for source, why in troubles.items() if self._state and source in self._state.advisory}
+        advisory |= self._behind()
+        self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
+        rows = [Unready(source, self._advised[source], why) for source, why in advisory.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:
             rows.append(Unready("prometheus", self.prometheus.since, self.prometheus.trouble))
         return tuple(rows)
@@ -201,20 +201,20 @@ class StatusReporter:
         if self._state is None or self._runner is None:
             return {"start": self.waiting or "coming up"}
         sync = self._state.sync(now)
-        said = self._state.troubles()
-        found = {source: said.get(source, "not listed yet") for source in sync.missing}
-        found |= {source: said.get(source, "silent") for source in sync.stale}
+        of_sources = self._state.troubles()
+        troubles = {source: of_sources.get(source, "not listed yet") for source in sync.missing}
+        troubles |= {source: of_sources.get(source, "silent") for source in sync.stale}
         if self._intake is not None and self._intake.consumer.trouble is not None:
-            found["kafka-in"] = self._intake.consumer.trouble
+            troubles["kafka-in"] = self._intake.consumer.trouble
         elif self._intake is not None and self._intake.consumer.stuck_seconds() > SILENT_SECONDS:
-            found["kafka-in"] = f"no progress for {self._intake.consumer.stuck_seconds():.0f} s"
+            troubles["kafka-in"] = f"no progress for {self._intake.consumer.stuck_seconds():.0f} s"
         if self._outbox is not None and self._outbox.trouble is not None:
-            found["kafka-out"] = self._outbox.trouble
+            troubles["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
-            found["journal"] = self._recorder.trouble
+            troubles["journal"] = self._recorder.trouble
         if (why := self._planless(self._runner)) is not None:
-            found["plan"] = why
-        return found
+            troubles["plan"] = why
+        return troubles
 
     def _planless(self, runner: Runner) -> str | None:
         """Why the last plan does not stand for now; None when it does."""
@@ -234,8 +234,8 @@ class StatusReporter:
     @property
     def _kept_monotonic(self) -> float:
         """When what a restart must find was last kept; a start finds it as it was."""
-        kept = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
-        return self._started_monotonic if kept is None else kept
+        acknowledged = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
+        return self._started_monotonic if acknowledged is None else acknowledged
 
     def dead(self) -> str | None:
         """A wheel that stands still is helped by a restart, and so may be one that turns for nothing.

@@ -57,23 +57,23 @@ class Timeline:
 
     def _as_shift(self, outcome: Outcome) -> TimelineEvent:
         """A grant with the releases that it was waiting for, as one shift; any other outcome as it is."""
-        intent, told = outcome.intent, _outcome(outcome)
+        intent, event = outcome.intent, _outcome(outcome)
         self._shifts = [one for one in self._shifts if outcome.at - one.at < SHIFT_LASTS_SECONDS]
         if outcome.status == WRITTEN and KINDS.get(intent.kind) == "grant":
             self._take_back(intent)
         if outcome.status != WRITTEN or intent.shift is None:
-            return told
+            return event
         if intent.kind == "release":
             self._shifts.append(outcome)
-            return replace(told, shift=intent.id)
+            return replace(event, shift=intent.id)
         ended = self._ended_by(intent)
         if KINDS.get(intent.kind) != "grant" or not ended:
-            return told
+            return event
         gone = [f"{one.intent.subject} {_numbers(one.intent)} at {clock(one.at)}" for one in ended]
         waited = f"{outcome.at - ended[0].at:.0f} s after"
         ids = " ".join(one.intent.id for one in ended)
         steps = tuple(ShiftStep(one.at, one.intent.subject, _outcome(one).text) for one in (*ended, outcome))
-        return replace(told, text=f"{told.text}, {waited} {listed(gone)}", shift=ids, steps=steps)
+        return replace(event, text=f"{event.text}, {waited} {listed(gone)}", shift=ids, steps=steps)
 
     def _take_back(self, grant: Intent) -> None:
         """Who is granted what it has just released gave nothing: no later grant was waiting for that, newest first."""

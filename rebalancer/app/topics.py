@@ -28,12 +28,12 @@ def _files(settings: ServiceSettings) -> tuple[Path, ...]:
 def _security(settings: ServiceSettings) -> dict[str, Any]:
     """Arguments of a client. Raises BadSettings for a password that cannot be read, OSError for a certificate."""
     protocol = settings.kafka_security_protocol
-    found: dict[str, Any] = {"security_protocol": protocol}
+    arguments: dict[str, Any] = {"security_protocol": protocol}
     if protocol in {"SSL", "SASL_SSL"}:
-        found["ssl_context"] = trust(settings.kafka_ca_file, settings.kafka_cert_file, settings.kafka_key_file)
+        arguments["ssl_context"] = trust(settings.kafka_ca_file, settings.kafka_cert_file, settings.kafka_key_file)
     if protocol.startswith("SASL"):
-        found |= _login(settings)
-    return found
+        arguments |= _login(settings)
+    return arguments
 
 
 def _login(settings: ServiceSettings) -> dict[str, Any]:

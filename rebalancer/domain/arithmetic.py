@@ -141,13 +141,13 @@ def gpus_differ(target: TargetView, by_policy: int, pods: int = 1) -> str | None
         if shape.gpus is not None and shape.gpus != target.gpus_per_pod * shape.pods:
             return f"the {pods} pods of one replica of {target.name} ask for {gpus(shape.gpus)}, not each for as many"
     template = None if shape is not UNSET and shape.gpus is None else target.gpus_per_pod
-    told = {by_policy, template, target.running_gpus} - {None}
-    if target.missing or len(told) == 1:
+    figures = {by_policy, template, target.running_gpus} - {None}
+    if target.missing or len(figures) == 1:
         return None
     if template is None:
         return f"{gpus(by_policy)} per pod in the policy, the pods of {target.name} hold up to {target.running_gpus}"
-    held = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
-    return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{held}"
+    pods_hold = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
+    return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{pods_hold}"
 
 
 def ready_by(pod: PodView, load_seconds: float) -> float:
@@ -171,14 +171,14 @@ def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collecti
 
     pools: names of those whose targets count: pools of one resource have one stock on a node.
     """
-    held: dict[str, int] = {}
+    bound: dict[str, int] = {}
     for model in snapshot.models:
         for target in (each for each in model.targets if each.pool in pools):
             each = pod_gpus(target, by_policy.get(model.id, 0))
             for pod in target.pods:
                 for node in pod.nodes:
-                    held[node] = held.get(node, 0) + each
-    return held
+                    bound[node] = bound.get(node, 0) + each
+    return bound
 
 
 def node_counts(node: NodeView, at: float, rules: NodeRules) -> bool:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from rebalancer.domain.parents import Applied, Controller
+from rebalancer.domain.parents import Applied, ControllerRef
 from rebalancer.domain.workload_ref import WorkloadRef
 
 
@@ -38,7 +38,7 @@ class BoundedAutoscaler(Struct, frozen=True, kw_only=True):
     target: WorkloadRef
     originals: Originals | None = None
     writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
+    controller: ControllerRef | None = None
     applied: tuple[Applied, ...] = ()
 
 

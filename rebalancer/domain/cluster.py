@@ -11,7 +11,7 @@ from rebalancer.domain.instant import Instant
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from rebalancer.domain.node_groups import AutoscalerStatus
-from rebalancer.domain.parents import Applied, Controller
+from rebalancer.domain.parents import Applied, ControllerRef
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.policy import Pool
@@ -219,7 +219,7 @@ class Workload(Struct, frozen=True):
     rolling: bool = False
     writer: str = ""
     placement: Placement = ANYWHERE
-    controller: Controller | None = None
+    controller: ControllerRef | None = None
     applied: tuple[Applied, ...] = ()
     resource: str = ""
     pods: int = 1
@@ -386,7 +386,7 @@ OF_PEOPLE = frozenset({"overrides", "writestops"})
 
 def sources_beside(pools: Iterable[Pool]) -> dict[str, type]:
     """The sources that these pools want followed besides, each with the kind of its objects."""
-    found: dict[str, type] = {}
+    sources: dict[str, type] = {}
     for pool in pools:
-        found |= (DEVICE_SOURCES if pool.device_class else {}) | (GROUP_SOURCES if pool.node_groups else {})
-    return found
+        sources |= (DEVICE_SOURCES if pool.device_class else {}) | (GROUP_SOURCES if pool.node_groups else {})
+    return sources

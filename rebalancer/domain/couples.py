@@ -62,9 +62,9 @@ class Couple(NamedTuple):
 
 def couples(policy: Policy) -> dict[str, Couple]:
     """The couple of every model that is one of two, by its id."""
-    found: dict[str, Couple] = {}
+    by_model: dict[str, Couple] = {}
     for model in policy.models:
         if model.ratio is not None:
             couple = Couple(model.id, model.ratio.to, model.ratio.least, model.ratio.most)
-            found |= {couple.of: couple, couple.to: couple}
-    return found
+            by_model |= {couple.of: couple, couple.to: couple}
+    return by_model

@@ -34,8 +34,8 @@ class DeviceClass(Struct, frozen=True):
 
     def selects(self, driver: str, device: "Device") -> bool:
         """Whether a device of `driver` is of the class."""
-        told: dict[str, Value] = {"driver": driver, **device.attributes}
-        return not self.unread and all(told.get(name) == value for name, value in self.wants)
+        attributes: dict[str, Value] = {"driver": driver, **device.attributes}
+        return not self.unread and all(attributes.get(name) == value for name, value in self.wants)
 
 
 class Device(Struct, frozen=True):
@@ -135,11 +135,11 @@ class OnNode(Struct, frozen=True):
 
 def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """The slices of each driver pool's newest generation; none of a pool of which some have not come yet."""
-    found: dict[tuple[str, str], list[ResourceSlice]] = {}
+    of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
     for one in slices:
-        found.setdefault((one.driver, one.pool), []).append(one)
+        of_pool.setdefault((one.driver, one.pool), []).append(one)
     whole: list[ResourceSlice] = []
-    for parts in found.values():
+    for parts in of_pool.values():
         newest = max(one.generation for one in parts)
         of_it = [one for one in parts if one.generation == newest]
         if len(of_it) >= max(one.slices for one in of_it):
@@ -202,9 +202,9 @@ def _size(device: Device) -> int:
 
 def places_of(claims: Iterable[ResourceClaim], ours: Collection[str]) -> dict[Place, bool]:
     """The devices that claims hold, each once, and whether a pod of `ours` (UIDs) is behind one of the claims."""
-    found: dict[Place, bool] = {}
+    places: dict[Place, bool] = {}
     for claim in claims:
         mine = any(pod in ours for pod in claim.pods)
         for place in claim.devices:
-            found[place] = found.get(place, False) or mine
-    return found
+            places[place] = places.get(place, False) or mine
+    return places

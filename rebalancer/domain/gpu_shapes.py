@@ -86,8 +86,8 @@ def offer(  # noqa: PLR0913  # what a node says of itself, and what its pool's p
 
 def shares_of(resource: str, labels: Mapping[str, str]) -> int:
     """How many times each device of `resource` is offered; 1: it is whole. 0: it is shared, nobody says how often."""
-    said = labels.get(f"{_labelled(resource)}.replicas") or labels.get(_GKE_SHARES, "")
-    copies = int(said) if said.isascii() and said.isdigit() else 0
+    label = labels.get(f"{_labelled(resource)}.replicas") or labels.get(_GKE_SHARES, "")
+    copies = int(label) if label.isascii() and label.isdigit() else 0
     named = resource.endswith(".shared") or labels.get(_PRODUCT, "").endswith("-SHARED")
     strategy = labels.get(f"{_labelled(resource)}.sharing-strategy", "none")
     if copies > 1 or not (named or strategy not in {"none", ""}):
@@ -101,8 +101,8 @@ def memory_gib(resource: str, labels: Mapping[str, str]) -> float | None:
     `nvidia.com/gpu.memory` is in MiB, of the slice under MIG, of the whole card under time-slicing and MPS. Under
     time-slicing a share may take more than its part; then its neighbours have less.
     """
-    said = labels.get(f"{_labelled(resource)}.memory", "")
-    whole = int(said) / MIB_PER_GIB if said.isascii() and said.isdigit() else None
+    label = labels.get(f"{_labelled(resource)}.memory", "")
+    whole = int(label) / MIB_PER_GIB if label.isascii() and label.isdigit() else None
     amd = _AMD_MEMORY.fullmatch(labels.get("amd.com/gpu.vram", "")) if resource == "amd.com/gpu" else None
     if amd is not None:
         whole = float(amd["gib"])
@@ -112,8 +112,8 @@ def memory_gib(resource: str, labels: Mapping[str, str]) -> float | None:
 
 def slices(resource: str) -> int:
     """Compute slices of one MIG device, as 3 of `nvidia.com/mig-3g.20gb`; 0 of any other resource."""
-    found = _MIG.fullmatch(resource)
-    return 0 if found is None else int(found["profile"].partition("g")[0])
+    shape = _MIG.fullmatch(resource)
+    return 0 if shape is None else int(shape["profile"].partition("g")[0])
 
 
 def _labelled(resource: str) -> str:
@@ -140,13 +140,13 @@ def _elsewhere(there: int, resource: str, allocatable: Mapping[str, int]) -> str
 
 def _slices(there: int, resource: str, wanted: Mapping[str, str], labels: Mapping[str, str]) -> str:
     product = labels.get(_PRODUCT, "")
-    found = _MIG_PRODUCT.fullmatch(product)
-    if not there or found is None or resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"}:
+    shape = _MIG_PRODUCT.fullmatch(product)
+    if not there or shape is None or resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"}:
         return ""
     if _MIG_PRODUCT.fullmatch(wanted.get(_PRODUCT, "")):
         return ""
     return (
-        f"offers {there} MIG slices {found['profile']} by the name of whole GPUs (strategy single): to count slices,"
+        f"offers {there} MIG slices {shape['profile']} by the name of whole GPUs (strategy single): to count slices,"
         f" add `{_PRODUCT}: {product}` to the pool's nodeLabels"
     )
 

@@ -28,8 +28,8 @@ _RFC_1123 = re.compile(r"[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:
 
 def date_in(text: str) -> float | None:
     """Epoch seconds of the first date of RFC 1123 in a sentence, None where there is none."""
-    found = _RFC_1123.search(text)
+    match = _RFC_1123.search(text)
     try:
-        return rfc1123(found[0]) if found else None
+        return rfc1123(match[0]) if match else None
     except ValueError:
         return None

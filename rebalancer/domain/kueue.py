@@ -157,8 +157,8 @@ class Tree:
     def lent(self, name: str, members: Sequence[ClusterQueue]) -> int:
         """What these members of a cohort may still hold together: what each keeps, and what there is to lend."""
         above = self._cohorts[name]
-        kept = sum(max(0, self._own(one) - self._uses(one)) for one in members)
-        return kept + max(0, self.available(above, frozenset({name})))
+        own = sum(max(0, self._own(one) - self._uses(one)) for one in members)
+        return own + max(0, self.available(above, frozenset({name})))
 
     def nominal(self, one: Member) -> int:
         """What is its own."""

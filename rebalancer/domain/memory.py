@@ -43,7 +43,7 @@ class Jump(Struct, frozen=True):
     confirmed_at: Instant | None = None
 
 
-class Ask(Struct, frozen=True):
+class AskedSince(Struct, frozen=True):
     """Since `since` votes have asked for `replicas` or more, without a break."""
 
     since: Instant
@@ -59,7 +59,7 @@ class Owed(Struct, frozen=True):
     """
 
     replicas: int
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[AskedSince, ...] = ()
     lower_since: Instant | None = None
 
 
@@ -102,30 +102,32 @@ class Outage(Struct, frozen=True):
 class Replaced(NamedTuple):
     """A doomed pod beside which we asked for a replacement; memory and changes spell it `POOL/TARGET/ASKED/POD`.
 
-    It counts only while its target asks for `asked` replicas: somebody else's write, or one of ours that we do not know
-    of, may have taken the pod's number back already.
+    It counts only while its target asks for as many `replicas`: somebody else's write, or one of ours that we do not
+    know of, may have taken the pod's number back already.
 
     pool: name of the pool.
     target: UID of the target, "" where the spelling is older and has none.
-    asked: replicas that the target asked for after the write.
+    replicas: what the target asked for after the write.
     pod: UID of the doomed pod.
     """
 
     pool: str
     target: str
-    asked: int
+    replicas: int
     pod: str
 
     def __str__(self) -> str:
-        return f"{self.pool}/{self.target}/{self.asked}/{self.pod}"
+        return f"{self.pool}/{self.target}/{self.replicas}/{self.pod}"
 
     @classmethod
     def of(cls, text: str) -> "Replaced":
         """The entry that `text` spells; a spelling without target and number gives one that never counts."""
         pool, _, rest = text.partition("/")
         target, _, rest = rest.partition("/")
-        asked, _, pod = rest.partition("/")
-        return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
+        replicas, _, pod = rest.partition("/")
+        return (
+            cls(pool, target, int(replicas), pod) if pod and replicas.isdecimal() else cls(pool, "", -1, rest or target)
+        )
 
 
 class WaitingSince(Struct, frozen=True):

@@ -73,9 +73,9 @@ class NodeGroupView(Struct, frozen=True):
         """Whether the numbers are worth something at `at`: a status tells of the groups, and is not too old."""
         return self.told_at is not None and at - self.told_at < STATUS_OLD_AFTER_SECONDS
 
-    def room(self, at: Instant, asked: int) -> int | None:
-        """Nodes that may be asked for when `asked` were granted already; None where nobody knows."""
-        return max(0, self.most - max(self.target, self.nodes + asked)) if self.known(at) else None
+    def room(self, at: Instant, granted: int) -> int | None:
+        """Nodes that may be asked for when `granted` were granted already; None where nobody knows."""
+        return max(0, self.most - max(self.target, self.nodes + granted)) if self.known(at) else None
 
     def said(self, at: Instant) -> str:
         """What is known of them, as a clause."""

@@ -37,8 +37,8 @@ def claims(target: TargetView) -> tuple[OwnerClaim, ...]:
     """All claims on the target's numbers, those that refuse it first."""
     if not (target.owners or target.applied or target.autoscaler):
         return ()
-    found = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target)]
-    return tuple(sorted(found, key=lambda claim: not claim.refused))
+    every = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target)]
+    return tuple(sorted(every, key=lambda claim: not claim.refused))
 
 
 def refusing(target: TargetView) -> OwnerClaim | None:
@@ -94,14 +94,16 @@ def _of_unknown(owner: OwnerView) -> Iterator[OwnerClaim]:
     yield OwnerClaim(refused=False, why=why, way_out="in shadow, change one by hand and see whether it stays", by=by)
 
 
-def _applied(found: AppliedView) -> OwnerClaim:
+def _applied(applied: AppliedView) -> OwnerClaim:
     """A manifest holds the number; whether its tool ignores the difference stands in the tool's own object."""
-    row = applier_of(found.manager)
+    row = applier_of(applied.manager)
     if row is None:
-        raise ValueError(f"{found.manager} is none of the tools in parents.APPLIERS")
-    fields, what = listed(found.fields), f"{found.of_kind} {found.of_name}"
-    who = f"{row.who} ({found.by})" if found.by else row.who
-    todo = row.way_out.format(kind=found.of_kind, fields=fields, paths=listed([f"/spec/{key}" for key in found.fields]))
+        raise ValueError(f"{applied.manager} is none of the tools in parents.APPLIERS")
+    fields, what = listed(applied.fields), f"{applied.of_kind} {applied.of_name}"
+    who = f"{row.who} ({applied.by})" if applied.by else row.who
+    todo = row.way_out.format(
+        kind=applied.of_kind, fields=fields, paths=listed([f"/spec/{key}" for key in applied.fields])
+    )
     why = (
         f"{who} applies {fields} of {what} from a manifest and writes them again {row.again} unless told to ignore them"
     )

@@ -16,7 +16,7 @@ AUTOSCALER_CLASS = "serving.kserve.io/autoscalerClass"  # KServe copies it from 
 AUTOSCALER_KINDS = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
 
 
-class Controller(Struct, frozen=True):
+class ControllerRef(Struct, frozen=True):
     """The controller among an object's ownerReferences.
 
     group: its API group, "" of the core group.

@@ -238,11 +238,11 @@ class DeferralRule(Part):
 
     def deadline_seconds(self, model: Model) -> float | None:
         """How long after it came a request is to be finished; None of other classes, and with a share instead."""
-        told = model.deferral or ModelDeferral()
-        if model.workload_class != "batch" or told.share is not None:
+        own = model.deferral or ModelDeferral()
+        if model.workload_class != "batch" or own.share is not None:
             return None
         promised = model.slo.latency_seconds if model.slo else self.window_seconds
-        return told.deadline_seconds or promised
+        return own.deadline_seconds or promised
 
 
 class SurgeRules(Part):

@@ -48,9 +48,9 @@ class Scope(Struct, frozen=True):
     operator: str = "Exists"
     values: tuple[str, ...] = ()
 
-    def holds(self, pod: PodAsk, asked: Amounts) -> bool:
-        """Whether a pod that names its class and asks for `asked` is in the scope; unknown scopes hold nothing."""
-        best_effort = not any(key.removeprefix("limits.") in COMPUTE for key in asked)
+    def holds(self, pod: PodAsk, amounts: Amounts) -> bool:
+        """Whether a pod that names its class and asks for `amounts` is in the scope; unknown scopes hold nothing."""
+        best_effort = not any(key.removeprefix("limits.") in COMPUTE for key in amounts)
         match self.name:
             case "Terminating":
                 return pod.ends
@@ -95,9 +95,9 @@ class ResourceQuota(Struct, frozen=True):
     used: dict[str, int] = {}
     scopes: tuple[Scope, ...] = ()
 
-    def takes(self, pod: PodAsk, asked: Amounts) -> bool:
+    def takes(self, pod: PodAsk, amounts: Amounts) -> bool:
         """Whether such a pod is counted by the quota."""
-        return all(scope.holds(pod, asked) for scope in self.scopes)
+        return all(scope.holds(pod, amounts) for scope in self.scopes)
 
 
 class Limits(Struct, frozen=True):
@@ -204,15 +204,15 @@ def _under(row: Limits, each: ContainerAsk) -> str:
 
 def asked(pod: PodAsk) -> dict[str, int]:
     """What a pod counts for in quotas, by key. Its containers have their defaults."""
-    found = {"pods": THOUSAND, "count/pods": THOUSAND}
+    amounts = {"pods": THOUSAND, "count/pods": THOUSAND}
     for name, amount in _peak(pod, "requests").items():
-        found[f"requests.{name}"] = amount
+        amounts[f"requests.{name}"] = amount
         if name in _PLAIN:
-            found[name] = amount
+            amounts[name] = amount
     for name, amount in _peak(pod, "limits").items():
         if name in _PLAIN:
-            found[f"limits.{name}"] = amount
-    return found
+            amounts[f"limits.{name}"] = amount
+    return amounts
 
 
 def unsaid(pod: PodAsk, hard: Iterable[str]) -> str:

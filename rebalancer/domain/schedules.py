@@ -31,7 +31,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScheduledBounds:
     """A model's bounds in replicas: min_replicas <= floor <= cap <= max_replicas.
 
     floor: replicas below which it is not taken.
@@ -52,10 +52,10 @@ class Turn:
     """From `at` (UTC epoch seconds) on, `standing` holds."""
 
     at: float
-    standing: Standing
+    standing: ScheduledBounds
 
 
-def standing_at(model: Model, at: float, lead_seconds: float) -> Standing:
+def standing_at(model: Model, at: float, lead_seconds: float) -> ScheduledBounds:
     """The bounds of `model` at `at`; floors count `lead_seconds` (at most a day) before their windows."""
     course = _course_of(model, at, lead_seconds)
     return course[bisect_right(course, at, key=_instant) - 1].standing
@@ -116,7 +116,7 @@ def _course(schedules: tuple[Schedule, ...], least: int, most: int, lead: float,
     return tuple(Turn(at, _standing(windows, at, least, most, lead)) for at in sorted({start, *edges}))
 
 
-def _standing(windows: list[Window], at: float, least: int, most: int, lead: float) -> Standing:
+def _standing(windows: list[Window], at: float, least: int, most: int, lead: float) -> ScheduledBounds:
     """Of equal numbers the window that ends last is named, for it is the one that still holds then; ties by name."""
     floors = [
         (min(one.schedule.min_replicas, most), one.ends, one.schedule.name, one)
@@ -131,7 +131,7 @@ def _standing(windows: list[Window], at: float, least: int, most: int, lead: flo
     floor, _, _, floor_by = max(floors, key=_rank, default=(0, 0.0, "", None))
     negative, _, _, cap_by = max(caps, key=_rank, default=(-most, 0.0, "", None))
     raised = max(least, floor)
-    return Standing(
+    return ScheduledBounds(
         floor=raised,
         cap=max(raised, min(most, -negative)),
         floor_by=floor_by if floor > least else None,
@@ -139,5 +139,5 @@ def _standing(windows: list[Window], at: float, least: int, most: int, lead: flo
     )
 
 
-def _rank(found: tuple[int, float, str, Window | None]) -> tuple[int, float, str]:
-    return found[:3]
+def _rank(standing: tuple[int, float, str, Window | None]) -> tuple[int, float, str]:
+    return standing[:3]

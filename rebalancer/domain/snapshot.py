@@ -13,7 +13,7 @@ from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.dual_pods import FailedWake
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
-from rebalancer.domain.parents import Applied, Controller
+from rebalancer.domain.parents import Applied, ControllerRef
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.pool_view import PoolView
@@ -125,7 +125,7 @@ class ForeignChange(Struct, frozen=True):
     manager: str
 
 
-class OwnerView(Controller, frozen=True, kw_only=True):
+class OwnerView(ControllerRef, frozen=True, kw_only=True):
     """A controller above an object whose numbers we would write: the target, or its autoscaler.
 
     of_kind: kind of the object.

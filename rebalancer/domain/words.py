@@ -30,8 +30,8 @@ def figure(value: float) -> str:
 
 def work_of(amount: float) -> str:
     """`4.2 replicas of work`, `1 replica of work`."""
-    said = figure(amount)
-    return f"{said} replica{'' if said == '1' else 's'} of work"
+    number = figure(amount)
+    return f"{number} replica{'' if number == '1' else 's'} of work"
 
 
 def listed(names: Sequence[str]) -> str:

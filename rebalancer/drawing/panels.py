@@ -38,7 +38,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelLine:
     """A dotted line across at one value, named at its right end; `side`: which edge of the name is at the line."""
 
     value: float
@@ -52,7 +52,7 @@ class Panel:
 
     title: str
     lines: Sequence[Line]
-    levels: Sequence[Level] = ()
+    levels: Sequence[LevelLine] = ()
     stacked: bool = False
     unit: str = ""
     least: float = 1.0  # the axis goes at least this high: noise around nothing stays small

@@ -12,7 +12,7 @@ from msgspec import Struct
 from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import refuse_ahead
 from rebalancer.ingest.instants import cloud_time
-from rebalancer.ingest.losses import Loss, Told
+from rebalancer.ingest.losses import InstanceLoss, ToldLoss
 from rebalancer.ingest.rejected import Reason, RejectedError
 from rebalancer.ingest.wrappings import Message, Sent
 
@@ -22,19 +22,19 @@ OVER = frozenset({"completed", "canceled", "cancelled"})
 NEVER = "0001-01-01"  # how .NET writes that there is no time
 
 
-class Row(NamedTuple):
+class AzureRow(NamedTuple):
     """What one type of scheduled event means. `kind` None: it takes nothing away."""
 
     kind: NoticeKind | None
     says: str
 
 
-TABLE: dict[str, Row] = {
-    "Preempt": Row("spot-interruption", "`NotBefore`, at least 30 s ahead"),
-    "Reboot": Row("scheduled-change", "`NotBefore`"),
-    "Redeploy": Row("scheduled-change", "`NotBefore`"),
-    "Terminate": Row("state-change", "`NotBefore`"),
-    "Freeze": Row(None, "the machine pauses for some seconds"),
+TABLE: dict[str, AzureRow] = {
+    "Preempt": AzureRow("spot-interruption", "`NotBefore`, at least 30 s ahead"),
+    "Reboot": AzureRow("scheduled-change", "`NotBefore`"),
+    "Redeploy": AzureRow("scheduled-change", "`NotBefore`"),
+    "Terminate": AzureRow("state-change", "`NotBefore`"),
+    "Freeze": AzureRow(None, "the machine pauses for some seconds"),
 }
 
 
@@ -71,32 +71,32 @@ class _Told(Struct, frozen=True, rename={"resource_info": "resourceInfo"}):
 
 
 _answer = msgspec.json.Decoder(_Answer).decode
-_told = msgspec.json.Decoder(_Told).decode
+_decode = msgspec.json.Decoder(_Told).decode
 _properties = msgspec.json.Decoder(_Scheduled).decode
 _of_cluster = msgspec.json.Decoder(_OfCluster).decode
 AKS_TYPE = "microsoft.containerservice/managedclusters/scheduledevents"
 
 
-def read_answer(message: Message, now: float) -> list[Told]:
+def read_answer(message: Message, now: float) -> list[ToldLoss]:
     """What an answer of the metadata service says, event by event. Raises RejectedError and ValueError."""
     answer, at = _answer(message.data), refuse_ahead(message.sent.at, now)
     return [
-        Told(_loss(event, at), Sent(IMDS_SOURCE, f"{event.event_id}/{answer.document_incarnation}", at))
+        ToldLoss(_loss(event, at), Sent(IMDS_SOURCE, f"{event.event_id}/{answer.document_incarnation}", at))
         for event in answer.events
     ]
 
 
-def read_grid(message: Message, now: float) -> list[Told]:
+def read_grid(message: Message, now: float) -> list[ToldLoss]:
     """What Event Grid says, by CloudEvents or its own schema. Raises RejectedError and ValueError."""
-    info, at = _told(message.data).resource_info, refuse_ahead(message.sent.at, now)
+    info, at = _decode(message.data).resource_info, refuse_ahead(message.sent.at, now)
     sent = Sent(GRID_SOURCE, message.sent.id, at)
     if info.type.lower() == AKS_TYPE:
         _of_cluster(info.properties)
-        return [Told(None, sent)]
-    return [Told(_loss(_properties(info.properties), at), sent)]
+        return [ToldLoss(None, sent)]
+    return [ToldLoss(_loss(_properties(info.properties), at), sent)]
 
 
-def _loss(event: _Scheduled, at: float) -> Loss | None:
+def _loss(event: _Scheduled, at: float) -> InstanceLoss | None:
     row = TABLE.get(event.event_type)
     if row is None:
         detail = f"EventType {event.event_type!r} of Azure is not read here: one of {', '.join(TABLE)} is"
@@ -108,4 +108,4 @@ def _loss(event: _Scheduled, at: float) -> Loss | None:
     known = event.not_before and not event.not_before.startswith(NEVER) and status != "started"
     deadline = cloud_time(event.not_before) if known else at
     spared = frozenset(instances) if status in OVER else frozenset()
-    return Loss(row.kind, deadline, instances, spared=spared, event=event.event_id[:253])
+    return InstanceLoss(row.kind, deadline, instances, spared=spared, event=event.event_id[:253])

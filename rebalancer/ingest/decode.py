@@ -118,8 +118,8 @@ def _mended(value: bytes, headers: Headers, position: Position, kafka_timestamp:
     sample = _sample_of(_unwrapped(rest, headers), position, kafka_timestamp, now)
     if not cannot_be and sample.counters is None and sample.gauges == NO_GAUGES:
         raise RejectedError(reason, f"says nothing that can be used: {', '.join(named)}")
-    said = rejection(position, now, reason, f"left out: {', '.join(named)}; the rest of the sample counts")
-    return Mended(sample, said, tuple(cannot_be))
+    warning = rejection(position, now, reason, f"left out: {', '.join(named)}; the rest of the sample counts")
+    return Mended(sample, warning, tuple(cannot_be))
 
 
 def _unwrapped(value: bytes, headers: Headers) -> Envelope:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import Attribute, refuse_ahead
 from rebalancer.ingest.instants import cloud_time, epoch
-from rebalancer.ingest.losses import Loss, Told
+from rebalancer.ingest.losses import InstanceLoss, ToldLoss
 from rebalancer.ingest.rejected import Reason, RejectedError, explain
 from rebalancer.ingest.wrappings import Message, Sent
 
@@ -80,10 +80,10 @@ class _Hook(Struct, frozen=True, rename="pascal"):
     time: str = ""
 
 
-Read: TypeAlias = Callable[[msgspec.Raw, float], Loss | None]
+Read: TypeAlias = Callable[[msgspec.Raw, float], InstanceLoss | None]
 
 
-class Row(NamedTuple):
+class EventBridgeRow(NamedTuple):
     """How one kind of event is read. `kind` None: it takes nothing away, and is no mistake either."""
 
     kind: NoticeKind | None
@@ -91,26 +91,28 @@ class Row(NamedTuple):
     says: str
 
 
-def _reads(shape: type[Struct], meaning: Callable[..., Loss | None]) -> Read:
+def _reads(shape: type[Struct], meaning: Callable[..., InstanceLoss | None]) -> Read:
     decode = msgspec.json.Decoder(shape).decode
     return lambda detail, at: meaning(decode(detail), at)
 
 
-def _warned(kind: NoticeKind, says: str, shape: type[_Instance | _Lifecycle] = _Instance) -> Row:
+def _warned(kind: NoticeKind, says: str, shape: type[_Instance | _Lifecycle] = _Instance) -> EventBridgeRow:
     """A row of events that come two minutes ahead."""
-    return Row(kind, _reads(shape, lambda detail, at: Loss(kind, at + WARNING_SECONDS, (detail.instance_id,))), says)
+    return EventBridgeRow(
+        kind, _reads(shape, lambda detail, at: InstanceLoss(kind, at + WARNING_SECONDS, (detail.instance_id,))), says
+    )
 
 
-def _nothing(says: str) -> Row:
-    return Row(None, lambda _detail, _at: None, says)
+def _nothing(says: str) -> EventBridgeRow:
+    return EventBridgeRow(None, lambda _detail, _at: None, says)
 
 
-def _state_change(detail: _StateChange, at: float) -> Loss | None:
+def _state_change(detail: _StateChange, at: float) -> InstanceLoss | None:
     """Karpenter's tests and some bridges write `Shutting-Down`."""
-    return Loss("state-change", at, (detail.instance_id,)) if detail.state.lower() in LEAVING else None
+    return InstanceLoss("state-change", at, (detail.instance_id,)) if detail.state.lower() in LEAVING else None
 
 
-def _health(detail: _Health, at: float) -> Loss | None:
+def _health(detail: _Health, at: float) -> InstanceLoss | None:
     """AWS tells the end of what it has planned by the same event: closed, resolved for an instance, or over by then."""
     if detail.service != "EC2" or detail.event_type_category != "scheduledChange":
         return None
@@ -119,23 +121,23 @@ def _health(detail: _Health, at: float) -> Loss | None:
     over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
     instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
     resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
-    return Loss("scheduled-change", deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
+    return InstanceLoss("scheduled-change", deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
 
 
 # The hook's own time-out is not in the event and may be an hour; two minutes is when the group may be done.
 _TERMINATES = _warned("state-change", "event's time + 120 s", _Lifecycle)
 
 # (source, detail-type) -> how it is read
-TABLE: dict[tuple[str, str], Row] = {
+TABLE: dict[tuple[str, str], EventBridgeRow] = {
     ("aws.ec2", "EC2 Spot Instance Interruption Warning"): _warned("spot-interruption", "event's time + 120 s"),
     ("aws.ec2", "EC2 Instance Rebalance Recommendation"): _warned("rebalance", "none: it stands for 12 minutes"),
-    ("aws.ec2", "EC2 Instance State-change Notification"): Row(
+    ("aws.ec2", "EC2 Instance State-change Notification"): EventBridgeRow(
         "state-change", _reads(_StateChange, _state_change), "event's time; `pending` and `running` are none"
     ),
     ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"): _warned(
         "reservation-interruption", "event's time + 120 s"
     ),
-    ("aws.health", "AWS Health Event"): Row(
+    ("aws.health", "AWS Health Event"): EventBridgeRow(
         "scheduled-change",
         _reads(_Health, _health),
         "`startTime`, of category `scheduledChange` of EC2; taken back by `closed`, `RESOLVED` or a passed `endTime`",
@@ -147,7 +149,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("aws.autoscaling", "EC2 Instance Terminate Successful"): _nothing("it is over; the Node says so itself"),
     ("aws.autoscaling", "EC2 Instance Terminate Unsuccessful"): _nothing("it did not happen"),
 }
-HOOKS: dict[str, Row] = {
+HOOKS: dict[str, EventBridgeRow] = {
     TERMINATING: _TERMINATES,
     LAUNCHING: _nothing("a launch"),
     TEST: _nothing("a test"),
@@ -157,7 +159,7 @@ _event = msgspec.json.Decoder(_Event).decode
 _hook = msgspec.json.Decoder(_Hook).decode
 
 
-def read_eventbridge(message: Message, now: float) -> list[Told]:
+def read_eventbridge(message: Message, now: float) -> list[ToldLoss]:
     """What an EventBridge event takes away. Raises RejectedError."""
     event, at = _opened(message)
     refuse_ahead(at, now)
@@ -166,22 +168,24 @@ def read_eventbridge(message: Message, now: float) -> list[Told]:
         known = ", ".join(sorted({detail_type for (_, detail_type), row in TABLE.items() if row.kind is not None}))
         detail = f"detail-type {event.detail_type!r} of {event.source!r} is not read here: send one of {known}"
         raise RejectedError(Reason.UNKNOWN_TYPE, detail)
-    return [Told(_read(row, event.detail, at, f"{message.path}.detail"), Sent(event.source, event.id, at))]
+    return [ToldLoss(_read(row, event.detail, at, f"{message.path}.detail"), Sent(event.source, event.id, at))]
 
 
-def read_hook(message: Message, now: float) -> list[Told]:
+def read_hook(message: Message, now: float) -> list[ToldLoss]:
     """What a lifecycle hook's own message takes away. Raises RejectedError and ValueError."""
     hook = _hook(message.data)
     row = HOOKS.get(hook.lifecycle_transition) or HOOKS.get(hook.event)
     if row is None:
-        told = hook.lifecycle_transition or hook.event
-        raise RejectedError(Reason.UNKNOWN_TYPE, f"{told!r} at `{message.path}` is not read here: send {TERMINATING}")
+        transition = hook.lifecycle_transition or hook.event
+        raise RejectedError(
+            Reason.UNKNOWN_TYPE, f"{transition!r} at `{message.path}` is not read here: send {TERMINATING}"
+        )
     at = refuse_ahead(epoch(hook.time) if hook.time else message.sent.at, now)
     sent = Sent("aws.autoscaling", hook.request_id[:1024] or message.sent.id, at)
-    return [Told(_read(row, message.data, at, message.path), sent)]
+    return [ToldLoss(_read(row, message.data, at, message.path), sent)]
 
 
-def _read(row: Row, detail: msgspec.Raw, at: float, path: str) -> Loss | None:
+def _read(row: EventBridgeRow, detail: msgspec.Raw, at: float, path: str) -> InstanceLoss | None:
     try:
         return row.read(detail, at)
     except (ValueError, RecursionError) as error:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import refuse_ahead
 from rebalancer.ingest.instants import epoch
-from rebalancer.ingest.losses import Loss, Told
+from rebalancer.ingest.losses import InstanceLoss, ToldLoss
 from rebalancer.ingest.rejected import Reason, RejectedError
 from rebalancer.ingest.wrappings import Message, Sent
 
@@ -17,7 +17,7 @@ MAX_NAME_CHARACTERS = 63  # of an instance
 WARNING_SECONDS = 30.0  # from the signal of a preemption until the machine is off
 
 
-class Row(NamedTuple):
+class GcpRow(NamedTuple):
     """What one method means: the capacity goes so many seconds later. `kind` None: it takes nothing away."""
 
     kind: NoticeKind | None
@@ -25,13 +25,13 @@ class Row(NamedTuple):
     seconds: float = 0.0
 
 
-TABLE: dict[str, Row] = {
-    "compute.instances.preempted": Row("spot-interruption", "entry's time + 30 s", WARNING_SECONDS),
-    "compute.instances.terminateOnHostMaintenance": Row("state-change", "entry's time"),
-    "compute.instances.hostError": Row("state-change", "entry's time"),
-    "compute.instances.guestTerminate": Row("state-change", "entry's time"),
-    "compute.instances.migrateOnHostMaintenance": Row(None, "the machine moves alive"),
-    "compute.instances.automaticRestart": Row(None, "it is over; the Node says so itself"),
+TABLE: dict[str, GcpRow] = {
+    "compute.instances.preempted": GcpRow("spot-interruption", "entry's time + 30 s", WARNING_SECONDS),
+    "compute.instances.terminateOnHostMaintenance": GcpRow("state-change", "entry's time"),
+    "compute.instances.hostError": GcpRow("state-change", "entry's time"),
+    "compute.instances.guestTerminate": GcpRow("state-change", "entry's time"),
+    "compute.instances.migrateOnHostMaintenance": GcpRow(None, "the machine moves alive"),
+    "compute.instances.automaticRestart": GcpRow(None, "it is over; the Node says so itself"),
 }
 
 
@@ -49,7 +49,7 @@ class _Entry(Struct, frozen=True, rename="camel"):
 _entry = msgspec.json.Decoder(_Entry).decode
 
 
-def read_entry(message: Message, now: float) -> list[Told]:
+def read_entry(message: Message, now: float) -> list[ToldLoss]:
     """What an entry says of the instance that it names last: `projects/P/zones/Z/instances/NAME`.
 
     Raises RejectedError and ValueError.
@@ -64,7 +64,7 @@ def read_entry(message: Message, now: float) -> list[Told]:
     sent = Sent(SOURCE, entry.insert_id[:1024] or message.sent.id, at)
     name = payload.resource_name.rpartition("/")[2]
     if row.kind is None:
-        return [Told(None, sent)]
+        return [ToldLoss(None, sent)]
     if not 0 < len(name) <= MAX_NAME_CHARACTERS:
         raise RejectedError(Reason.INVALID_DATA, f"no instance in resourceName {payload.resource_name[:60]!r}")
-    return [Told(Loss(row.kind, at + row.seconds, (name,)), sent)]
+    return [ToldLoss(InstanceLoss(row.kind, at + row.seconds, (name,)), sent)]

@@ -7,7 +7,7 @@ per object and race with the watch, and a selector, which stands in the status, 
 
 from rebalancer.domain.parents import instead_of
 from rebalancer.domain.target_kinds import TargetKind
-from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
+from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, WireShape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.reader import KubeReader
@@ -23,15 +23,15 @@ class NoScale(ValueError):
 async def served(kube: KubeReader, kind: TargetKind) -> Resource:
     """Where the API server serves the kind. Raises NotFound where it has none, NoScale, and other KubeErrors."""
     listed = (await kube.discover(kind.api_version)).get("resources", ())
-    found = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
-    if found is None:
+    resource = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
+    if resource is None:
         raise NotFound(f"the cluster has no kind {kind.kind} in {kind.api_version}")
-    if f"{found['name']}/scale" not in {each["name"] for each in listed}:
+    if f"{resource['name']}/scale" not in {each["name"] for each in listed}:
         raise NoScale(_unscaled(kind))
-    return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
+    return Resource(kind.group, kind.version, resource["name"], namespaced=resource["namespaced"], kind=kind.kind)
 
 
-async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, Shape]:
+async def looks(kube: KubeReader, kind: TargetKind) -> tuple[Resource, WireShape]:
     """Where the kind is served, and how its objects look there. Raises as `served`."""
     built_in = next((each for each in BUILT_IN if (each.api_version, each.kind) == (kind.api_version, kind.kind)), None)
     if built_in is not None:

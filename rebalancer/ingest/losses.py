@@ -8,7 +8,7 @@ from rebalancer.domain.notice_kinds import KINDS, NoticeKind
 from rebalancer.ingest.wrappings import Sent
 
 
-class Loss(NamedTuple):
+class InstanceLoss(NamedTuple):
     """Instances that one event takes away.
 
     kind: one of `notice_kinds.KINDS`.
@@ -27,10 +27,10 @@ class Loss(NamedTuple):
     event: str = ""
 
 
-class Told(NamedTuple):
+class ToldLoss(NamedTuple):
     """What one event says: `loss` (None: nothing goes), and by whom, under which id and when that was `sent`."""
 
-    loss: Loss | None
+    loss: InstanceLoss | None
     sent: Sent
 
     def notices(self, position: Position) -> Iterator[CapacityNotice]:

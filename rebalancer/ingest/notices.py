@@ -15,7 +15,7 @@ from rebalancer.ingest.envelope import Headers, refuse_ahead, unwrap
 from rebalancer.ingest.eventbridge import read_eventbridge, read_hook
 from rebalancer.ingest.gcp import read_entry
 from rebalancer.ingest.instants import epoch
-from rebalancer.ingest.losses import Told
+from rebalancer.ingest.losses import ToldLoss
 from rebalancer.ingest.rejected import Reason, RejectedError, explain, refuse_duplicate_keys
 from rebalancer.ingest.wrappings import Message, Sent, data_of, messages
 
@@ -23,7 +23,7 @@ from rebalancer.ingest.wrappings import Message, Sent, data_of, messages
 STALE_SECONDS = 3600.0
 
 # The key that tells a message's kind -> who reads it
-READERS: dict[str, Callable[[Message, float], list[Told]]] = {
+READERS: dict[str, Callable[[Message, float], list[ToldLoss]]] = {
     "detail-type": read_eventbridge,
     "AutoScalingGroupName": read_hook,
     "DocumentIncarnation": read_answer,
@@ -97,13 +97,13 @@ def _read(message: Message | RejectedError, position: Position, now: float) -> l
     if message.sent.type == CAPACITY_NOTICE_TYPE:
         notices = [_own(message, position, now)]
     else:
-        notices = [one for told in _told(message, now) for one in told.notices(position)]
+        notices = [one for subject in _told(message, now) for one in subject.notices(position)]
     for notice in notices:
         _refuse_stale(notice, now)
     return notices
 
 
-def _told(message: Message, now: float) -> list[Told]:
+def _told(message: Message, now: float) -> list[ToldLoss]:
     read = next((READERS[key] for key in READERS if key in message.keys), None)
     if read is None:
         raise _unknown(message)

@@ -102,5 +102,5 @@ class OverrideQueue:
             queued.frontier.acknowledged(queued.record.offset)
         else:
             self.counts[f"rejected.{reason}"] += 1
-            said = rejection(queued.signed.position, now, reason, why)
-            self._dead_letters.bury(Letter(queued.record, said, queued.frontier))
+            refusal = rejection(queued.signed.position, now, reason, why)
+            self._dead_letters.bury(Letter(queued.record, refusal, queued.frontier))

@@ -162,8 +162,8 @@ class PrometheusReadings:
                 for names in among:
                     if visit.cost.samples > self._most_samples:
                         break
-                    asked = question(names, has, maps, counted=self._counted)
-                    results.append(visit.query(asked) if asked else [])
+                    text = question(names, has, maps, counted=self._counted)
+                    results.append(visit.query(text) if text else [])
             except (LateError, requests.Timeout):
                 if not results:
                     raise
@@ -188,8 +188,8 @@ class PrometheusReadings:
         interval_seconds = max(self._interval_seconds, scrape_seconds or 0.0)
         models = frozenset(self._models())
         read = [read_answer(each, self._pod_named, interval_seconds, models, maps) for each in poll.results]
-        told = [sample for each in read for sample in each.samples]
-        samples: list[MetricSample] = [*{(each.pod, each.model): each for each in told}.values()]
+        every = [sample for each in read for sample in each.samples]
+        samples: list[MetricSample] = [*{(each.pod, each.model): each for each in every}.values()]
         self._leave_out(sum((each.impossible for each in read), Counter()))
         self.engines = sum((each.engines for each in read), Counter())
         self.left_out = poll.left_out
@@ -230,8 +230,8 @@ def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMa
     if not names - {STARTED}:
         return MetricInventory(frozenset(), frozenset())
     has = MetricInventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
-    asked = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
-    counts = [float(series["value"][1]) for counting in asked for series in visit.query(counting)]
+    questions = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
+    counts = [float(series["value"][1]) for counting in questions for series in visit.query(counting)]
     return has._replace(scrape_seconds=max((COUNTED_SECONDS / count for count in counts if count > 0), default=None))
 
 
@@ -240,7 +240,7 @@ def _some(names: Collection[str], most: int = 5) -> str:
     return ", ".join(sorted(names)[:most]) + more
 
 
-def looked_at(asked: "asyncio.Future[Any]") -> None:
+def looked_at(answer: "asyncio.Future[Any]") -> None:
     """Its failure was seen; else asyncio complains about an answer that came too late to be waited for."""
-    if not asked.cancelled():
-        asked.exception()
+    if not answer.cancelled():
+        answer.exception()

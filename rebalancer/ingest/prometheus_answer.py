@@ -76,25 +76,27 @@ def read_answer(
     by_pod: dict[tuple[str, str], _Told] = {}
     since: dict[tuple[str, str], float] = {}
     unknown, unusable, engines, samples, wrong = 0, 0, Counter[str](), list[MetricSample](), Counter[str]()
-    for (namespace, name), told in sorted(_by_subject(result, maps).items()):
+    for (namespace, name), readings in sorted(_by_subject(result, maps).items()):
         pod = pod_named(namespace, name) if namespace else (name, "", 0.0) if name in models else None
         if pod is None:
             unknown += 1
-        elif not pod[2] <= told.at < inf:
+        elif not pod[2] <= readings.at < inf:
             unusable += 1
         else:  # one replica may be told of under two names: vLLM's launcher, and the requester that has the GPUs
             whose = pod[:2]
             before = by_pod.get(whose, _Told(inf, {}, ()))
-            by_pod[whose] = _Told(min(told.at, before.at), before.figures | told.figures, before.maps + told.maps)
+            by_pod[whose] = _Told(
+                min(readings.at, before.at), before.figures | readings.figures, before.maps + readings.maps
+            )
             since[whose] = max(pod[2], since.get(whose, 0.0))
-    for whose, told in by_pod.items():
-        sample, left_out = sample_of((*whose, since[whose]), told.figures | {AT: told.at}, interval_seconds)
+    for whose, readings in by_pod.items():
+        sample, left_out = sample_of((*whose, since[whose]), readings.figures | {AT: readings.at}, interval_seconds)
         wrong.update(left_out)
         if sample is None:
             unusable += 1
         else:
             samples.append(sample)
-            engines["+".join(told.maps)] += 1
+            engines["+".join(readings.maps)] += 1
     return Answer(tuple(samples), unknown, unusable, wrong, engines)
 
 
@@ -156,8 +158,8 @@ def _by_subject(result: object, maps: Sequence[MetricMap]) -> dict[tuple[str, st
         name, _, reading = labels.reading.rpartition("/")
         subject = (labels.namespace, labels.pod) if labels.pod else ("", labels.model)
         every.setdefault(subject, {}).setdefault(name, {})[reading] = float(series.value[1])
-    told = {}
+    by_subject = {}
     for subject, by_map in every.items():
         figures, names = chosen(by_map, maps)
-        told[subject] = _Told(figures.pop(AT, inf), figures, tuple(names))
-    return told
+        by_subject[subject] = _Told(figures.pop(AT, inf), figures, tuple(names))
+    return by_subject

@@ -86,7 +86,7 @@ class _Body(Struct, frozen=True):
     data: _Data = _Data()
 
 
-class Session(requests.Session):
+class PrometheusSession(requests.Session):
     """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline.
 
     `secrets`: what we log in with. A refusal that repeats it is shown to people without it.
@@ -145,7 +145,7 @@ class Visit:
         refuse_link_local(server.url)
         self._deadline_seconds = deadline_seconds
         self._clock = clock
-        self._session = Session(clock, clock.monotonic() + deadline_seconds)
+        self._session = PrometheusSession(clock, clock.monotonic() + deadline_seconds)
         _identified(self._session, server)
         self._client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0, read=False), session=self._session)
 
@@ -198,7 +198,7 @@ def refuse_link_local(url: str) -> None:
             raise LinkLocalError(f"{parts.hostname} is link-local ({address[0]})")
 
 
-def _identified(session: Session, server: Server) -> None:
+def _identified(session: PrometheusSession, server: Server) -> None:
     """Tell who we are as the server wants it."""
     if server.ca_file is not None:
         session.verify = str(server.ca_file)

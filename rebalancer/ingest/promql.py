@@ -135,15 +135,15 @@ def _among(namespaces: Iterable[str]) -> str:
 def _branches(each: MetricMap, has: MetricInventory, among: str, counted: bool) -> Iterator[str]:  # noqa: FBT001  # passed on
     """The readings of one map that there are, named MAP/READING, and when they were measured and counted from."""
     clocks = _clocks(each, has)
-    asked = {
+    queries = {
         reading: expression(each, reading, has, among) for reading in READINGS if counted or reading not in COUNTERS
     }
-    if not any(asked.values()):
+    if not any(queries.values()):
         return
     yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
-    yield from (_named(text, each, reading) for reading, text in asked.items() if text)
+    yield from (_named(text, each, reading) for reading, text in queries.items() if text)
     if (
-        any(text and reading in COUNTERS for reading, text in asked.items())
+        any(text and reading in COUNTERS for reading, text in queries.items())
         and STARTED in has.names
         and not each.model_label
     ):
@@ -161,10 +161,10 @@ def _started(clock: MetricSource, has: MetricInventory, among: str) -> str:
     return f"max by (namespace, pod) ({' or '.join(starts)})"
 
 
-def _named(asked: str, each: MetricMap, reading: str) -> str:
+def _named(query: str, each: MetricMap, reading: str) -> str:
     if each.model_label is not None and each.model_label != "model":
-        asked = f'label_replace({asked}, "model", "$1", "{each.model_label}", "(.*)")'
-    return f'label_replace({asked}, "reading", "{each.name}/{reading}", "", "")'
+        query = f'label_replace({query}, "model", "$1", "{each.model_label}", "(.*)")'
+    return f'label_replace({query}, "reading", "{each.name}/{reading}", "", "")'
 
 
 def _clocks(each: MetricMap, has: MetricInventory) -> list[MetricSource]:

@@ -176,13 +176,13 @@ def _time_text(value: bytes, named: Mapping[str, bytes]) -> str:
 def _plain(data: msgspec.Raw) -> dict[str, Any]:
     """The data as it is signed. Raises RejectedError."""
     try:
-        found = json.loads(bytes(data), parse_float=_no_fraction, parse_constant=_no_fraction)
-        found_text = json.dumps(found, ensure_ascii=False).encode()
+        fields = json.loads(bytes(data), parse_float=_no_fraction, parse_constant=_no_fraction)
+        fields_text = json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         explain(error, data, Reason.INVALID_DATA, root="$.data")
-    if not isinstance(found, dict):
-        raise RejectedError(Reason.INVALID_DATA, f"data of {len(found_text)} bytes at `$.data` is no object")
-    return found
+    if not isinstance(fields, dict):
+        raise RejectedError(Reason.INVALID_DATA, f"data of {len(fields_text)} bytes at `$.data` is no object")
+    return fields
 
 
 def _no_fraction(text: str) -> NoReturn:

@@ -92,8 +92,8 @@ def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understa
 def _mapped(where: str, read: Readings | Rejection) -> Understood:
     if isinstance(read, Rejection):
         return Understood(where, dropped=(_why(read),))
-    told = tuple(ToldGauge("/".join(filter(None, one.pod)), one.rule.gauge, one.value) for one in read.readings)
-    return Understood(where, told, (), tuple(_why(one) for one in read.dropped), read.unmapped)
+    gauges = tuple(ToldGauge("/".join(filter(None, one.pod)), one.rule.gauge, one.value) for one in read.readings)
+    return Understood(where, gauges, (), tuple(_why(one) for one in read.dropped), read.unmapped)
 
 
 def _own(where: str, decoded: Decoded) -> Understood:

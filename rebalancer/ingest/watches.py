@@ -13,9 +13,9 @@ from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsLi
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind
 from rebalancer.ingest.kinds import NoScale, looks
-from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, Shape, Unusable, value_of
+from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, Unusable, WireShape, value_of
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.reflector import Reflector, Trouble, trouble_of
 from rebalancer.kube.resources import (
@@ -78,7 +78,7 @@ RESOURCES_BESIDE: Mapping[str, Resource | Ref] = {
 }
 
 ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
-DEFAULT_PACE = Pace()
+DEFAULT_PACE = WatchPace()
 
 Sink = Callable[[list[Event]], None]
 
@@ -93,7 +93,7 @@ class SourceSink:
 
     def __init__(self, source: str, sink: Sink) -> None:
         self.source = source
-        self.shape: Shape | None = None  # of a kind of target that was asked for; the others are in SHAPES
+        self.shape: WireShape | None = None  # of a kind of target that was asked for; the others are in SHAPES
         self.counts: Counter[str] = Counter()
         self.unusable: set[str] = set()
         self._sink = sink
@@ -111,8 +111,8 @@ class SourceSink:
             self._malformed(str(one))
         unreadable = tuple(sorted({*self._left_out, *(one.name for one in unusable)}))
         self._left_out = ()
-        found = tuple(one for one in values if not isinstance(one, Unusable))
-        self._recovered(now, ObjectsListed(self.source, now, found, unreadable))
+        readable = tuple(one for one in values if not isinstance(one, Unusable))
+        self._recovered(now, ObjectsListed(self.source, now, readable, unreadable))
 
     def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object as it is now; one that cannot be used leaves the last good one in place."""
@@ -184,7 +184,7 @@ class Watches:
     """
 
     def __init__(
-        self, kube: KubeReader, clock: Clock, rng: random.Random, sink: Sink, *, pace: Pace = DEFAULT_PACE
+        self, kube: KubeReader, clock: Clock, rng: random.Random, sink: Sink, *, pace: WatchPace = DEFAULT_PACE
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
         self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace
@@ -246,7 +246,7 @@ class Watches:
                 await self._reflector(resource, sink, sink.shape).run()
             await self._clock.sleep(self._pace.absent_seconds)
 
-    def _reflector(self, what: Resource | Ref, sink: SourceSink, shape: Shape) -> Reflector[Any]:
+    def _reflector(self, what: Resource | Ref, sink: SourceSink, shape: WireShape) -> Reflector[Any]:
         one = Ref(what, None, "") if isinstance(what, Resource) else what
         return Reflector(
             self._kube,

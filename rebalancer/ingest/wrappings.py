@@ -92,30 +92,30 @@ def messages(value: bytes | Raw, sent: Sent) -> list[Message | RejectedError]:
 
     Raises RejectedError where the record holds too many of them.
     """
-    found: list[Message | RejectedError] = []
-    _open(Raw(value), sent, "$", MAX_LAYERS, found)
-    return found
+    messages: list[Message | RejectedError] = []
+    _open(Raw(value), sent, "$", MAX_LAYERS, messages)
+    return messages
 
 
 def data_of(envelope: Envelope, sent: Sent) -> list[Message | RejectedError]:
     """The messages that are the data of a CloudEvent. Raises RejectedError as `messages` does."""
-    found: list[Message | RejectedError] = []
-    _of_cloud_event(envelope, sent, "$", MAX_LAYERS, found)
-    return found
+    messages: list[Message | RejectedError] = []
+    _of_cloud_event(envelope, sent, "$", MAX_LAYERS, messages)
+    return messages
 
 
-def _open(value: Raw, sent: Sent, path: str, layers: int, found: list[Message | RejectedError]) -> None:
-    if len(found) >= MAX_MESSAGES:
+def _open(value: Raw, sent: Sent, path: str, layers: int, into: list[Message | RejectedError]) -> None:
+    if len(into) >= MAX_MESSAGES:
         raise RejectedError(Reason.TOO_LARGE, f"more than {MAX_MESSAGES} messages in one record: send fewer at once")
     try:
-        _look(value, sent, path, layers - 1, found)
+        _look(value, sent, path, layers - 1, into)
     except RejectedError as rejected:
-        if len(found) >= MAX_MESSAGES:
+        if len(into) >= MAX_MESSAGES:
             raise
-        found.append(rejected)
+        into.append(rejected)
 
 
-def _look(value: Raw, sent: Sent, path: str, layers: int, found: list[Message | RejectedError]) -> None:
+def _look(value: Raw, sent: Sent, path: str, layers: int, into: list[Message | RejectedError]) -> None:
     """Take one layer off. Raises RejectedError."""
     if layers < 0:
         raise RejectedError(Reason.TOO_DEEP, f"more than {MAX_LAYERS} wrappings around `{path}`: send it as it is")
@@ -123,13 +123,13 @@ def _look(value: Raw, sent: Sent, path: str, layers: int, found: list[Message | 
     try:
         if first == b"[":
             for number, each in enumerate(_list(value)):
-                _open(each, sent, f"{path}[{number}]", layers, found)
+                _open(each, sent, f"{path}[{number}]", layers, into)
         elif first == b'"':
             text = _text(value).encode()
             refuse_duplicate_keys(text)
-            _open(Raw(text), sent, path, layers, found)
+            _open(Raw(text), sent, path, layers, into)
         elif first == b"{":
-            _unwrapped(value, sent, path, layers, found)
+            _unwrapped(value, sent, path, layers, into)
         else:
             _refuse_scalar(value, path)
     except (ValueError, RecursionError) as error:
@@ -141,26 +141,26 @@ def _refuse_scalar(value: Raw, path: str) -> NoReturn:
     raise RejectedError(Reason.NOT_CLOUDEVENT, f"no JSON object at `{path}`: send events")
 
 
-def _unwrapped(value: Raw, sent: Sent, path: str, layers: int, found: list[Message | RejectedError]) -> None:
+def _unwrapped(value: Raw, sent: Sent, path: str, layers: int, into: list[Message | RejectedError]) -> None:
     layer = _layer(value)
     if layer.specversion is not NO_DATA:
-        _of_cloud_event(structured(value), sent, path, layers, found)
+        _of_cloud_event(structured(value), sent, path, layers, into)
         return
     for inner, key in _contents(layer):
-        _open(inner, _labelled(_label(value), sent), f"{path}.{key}", layers, found)
+        _open(inner, _labelled(_label(value), sent), f"{path}.{key}", layers, into)
         return
-    found.append(Message(value, frozenset(_object(value)), sent, path))
+    into.append(Message(value, frozenset(_object(value)), sent, path))
 
 
 def _of_cloud_event(
-    envelope: Envelope, sent: Sent, path: str, layers: int, found: list[Message | RejectedError]
+    envelope: Envelope, sent: Sent, path: str, layers: int, into: list[Message | RejectedError]
 ) -> None:
     at = sent.at if envelope.time is None else envelope.time.timestamp()
     known = Sent(envelope.source, envelope.id, at, envelope.type)
     if envelope.type == CAPACITY_NOTICE_TYPE:
-        found.append(Message(envelope.data, frozenset(), known, f"{path}.data"))
+        into.append(Message(envelope.data, frozenset(), known, f"{path}.data"))
     else:
-        _open(envelope.data, known, f"{path}.data", layers, found)
+        _open(envelope.data, known, f"{path}.data", layers, into)
 
 
 def _contents(layer: _Layer) -> Iterator[tuple[Raw, str]]:

@@ -144,10 +144,10 @@ async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str
 def _mark(file: Path) -> object:
     """A file that is away for a moment, as while it is replaced, is not yet another one."""
     try:
-        found = file.stat()  # follows the links by which Kubernetes flips a Secret
+        status = file.stat()  # follows the links by which Kubernetes flips a Secret
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def trust(ca_file: Path | None, cert_file: Path | None = None, key_file: Path | None = None) -> SSLContext:

@@ -37,7 +37,7 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
 
     def __init__(self, url: str, client: str, secret: Callable[[], str]) -> None:
         self._url = url
-        self._said = url.partition("?")[0]  # to people: some providers want secrets in the rest
+        self._shown_url = url.partition("?")[0]  # to people: some providers want secrets in the rest
         self._client = client
         self._secret = secret
 
@@ -53,10 +53,10 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
             ):
                 body = await answer.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise NoToken(f"{self._said} gave no token: {type(error).__name__}") from error
+            raise NoToken(f"{self._shown_url} gave no token: {type(error).__name__}") from error
         token = body.get("access_token") if isinstance(body, dict) else None
         if not isinstance(token, str):
-            raise NoToken(f"{self._said} gave no token: status {answer.status}")
+            raise NoToken(f"{self._shown_url} gave no token: status {answer.status}")
         return token
 
 

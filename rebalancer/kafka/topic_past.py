@@ -18,7 +18,7 @@ class PastUnreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class TopicPast:
     """One record of a topic's past; `at` is Kafka's timestamp in epoch seconds."""
 
     key: bytes
@@ -28,7 +28,7 @@ class Past:
 
 async def read_past(
     bootstrap: str, topic: str, connection: Mapping[str, object], since: float | None = None
-) -> list[Past]:
+) -> list[TopicPast]:
     """Every record of `topic` from `since` (None: its beginning) to its present end, partition by partition.
 
     A topic that does not exist yet has no past. Raises PastUnreadable.
@@ -53,7 +53,7 @@ async def read_past(
         await finish(consumer.stop(), seconds=5.0)
 
 
-async def _read(consumer: AIOKafkaConsumer, partitions: list[TopicPartition], since: float | None) -> list[Past]:
+async def _read(consumer: AIOKafkaConsumer, partitions: list[TopicPartition], since: float | None) -> list[TopicPast]:
     begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
     if since is not None:
         begin = await offsets_since(consumer, dict.fromkeys(partitions, since), begin, end)
@@ -61,12 +61,12 @@ async def _read(consumer: AIOKafkaConsumer, partitions: list[TopicPartition], si
     for partition in partitions:
         consumer.seek(partition, begin[partition])
     unread = {partition for partition in partitions if begin[partition] < end[partition]}
-    past: list[Past] = []
+    past: list[TopicPast] = []
     while unread:
         batches = await consumer.getmany(*unread, timeout_ms=FETCH_MS)
         for records in batches.values():
             past += [
-                Past(record.key or b"", record.value, record.timestamp / 1000)
+                TopicPast(record.key or b"", record.value, record.timestamp / 1000)
                 for record in records
                 if record.value is not None
             ]

@@ -82,19 +82,19 @@ def acl_commands(granted: Sequence[TopicRight], principal: str) -> Iterator[tupl
 def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) -> Iterator[TopicDifference]:
     """What is missing and what is otherwise, topic by topic."""
     for name, topic in wanted(prefix).items():
-        found = there.get(name)
-        if found is None:
+        existing = there.get(name)
+        if existing is None:
             yield TopicDifference(name, "is missing", create_command(name, topic, replication))
             continue
-        if found.partitions < topic.partitions:
+        if existing.partitions < topic.partitions:
             more = ("kafka-topics", "--alter", "--topic", name, "--partitions", str(topic.partitions))
-            yield TopicDifference(name, f"has {found.partitions} of {topic.partitions} partitions", more)
+            yield TopicDifference(name, f"has {existing.partitions} of {topic.partitions} partitions", more)
         for key, value in topic.settings.items():
-            have = found.settings.get(key)
+            have = existing.settings.get(key)
             if have != value:
                 alter = ("kafka-configs", "--alter", "--entity-type", "topics", "--entity-name", name)
-                said = f"has {key} {have or 'unknown'}, not {value}"
-                yield TopicDifference(name, said, (*alter, "--add-config", f"{key}={value}"))
+                what = f"has {key} {have or 'unknown'}, not {value}"
+                yield TopicDifference(name, what, (*alter, "--add-config", f"{key}={value}"))
 
 
 async def there_now(broker: Broker, names: Sequence[str]) -> dict[str, ThereTopic]:

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from rebalancer.kafka.broker import BROKER_ERRORS, Broker, finish
 from rebalancer.kafka.offsets import offsets_since
-from rebalancer.kafka.topic_past import FETCH_MS, Past, read_past
+from rebalancer.kafka.topic_past import FETCH_MS, TopicPast, read_past
 from rebalancer.obs.clock import Clock
 
 ANSWER_SECONDS = 2.0  # for the way to the end; who waits longer reads the topic anew instead
@@ -53,7 +53,7 @@ class TopicTail:
         self._clock = clock
         self._keep_seconds = keep_seconds
         self._wanted = wanted
-        self._records: deque[Past] = deque()
+        self._records: deque[TopicPast] = deque()
         self._followed: _Followed | None = None
         self._turned = asyncio.Event()
 
@@ -73,7 +73,7 @@ class TopicTail:
                 await self._follow()
             await self._clock.sleep(AGAIN_SECONDS)
 
-    async def since(self, at: float) -> list[Past]:
+    async def since(self, at: float) -> list[TopicPast]:
         """Every wanted record from `at` (UTC epoch seconds) to the present end; older ones may be among them.
 
         Where the topic is not followed so far back, it is read as `topic_past.read_past` does. Raises PastUnreadable.
@@ -134,7 +134,7 @@ class TopicTail:
         ):
             for records in (await followed.consumer.getmany(timeout_ms=FETCH_MS)).values():
                 self._records.extend(
-                    Past(record.key or b"", record.value, record.timestamp / 1000)
+                    TopicPast(record.key or b"", record.value, record.timestamp / 1000)
                     for record in records
                     if record.value is not None and self._wanted(record.key or b"")
                 )

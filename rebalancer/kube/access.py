@@ -129,7 +129,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
     return tls
 
 
-class Login:
+class AuthorizationHeader:
     """The `Authorization` header of the moment: read again each minute, and when it was refused."""
 
     def __init__(self, access: Access, clock: Clock) -> None:

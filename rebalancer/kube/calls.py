@@ -79,8 +79,8 @@ class Caller:
     def _wait(self, state: RetryCallState) -> float:
         """What the server asked for; at least 0.1-0.2 s after the first try, 0.2-0.4 s after the next."""
         error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after_seconds if isinstance(error, Temporary) else None
-        return max(asked or 0.0, self.rng.uniform(0.1, 0.2) * state.attempt_number)
+        server_wait = error.retry_after_seconds if isinstance(error, Temporary) else None
+        return max(server_wait or 0.0, self.rng.uniform(0.1, 0.2) * state.attempt_number)
 
 
 def _decoded(call: Call, decode: Callable[[bytes], _R], body: bytes) -> _R:

@@ -45,7 +45,7 @@ class Gone(KubeError):
     """List again: that revision is no longer served, or what came from it cannot be read."""
 
 
-class Silent(Gone):
+class SilentWatch(Gone):
     """List again: a watch said nothing for longer than a living one should."""
 
 
@@ -70,7 +70,7 @@ class Invalid(KubeError):
     """Correct the request: repeating it cannot help."""
 
 
-class Status(msgspec.Struct):
+class ErrorStatus(msgspec.Struct):
     """The fields of Kubernetes' `Status` that errors are made of."""
 
     code: int = 0
@@ -108,7 +108,7 @@ def _not_kubernetes(call: Call, code: int, retry_after_seconds: float | None) ->
     return Temporary(f"{call}: {what}", retry_after_seconds)
 
 
-def _of_code(call: Call, code: int, text: str, status: Status, retry_after_seconds: float | None) -> KubeError:
+def _of_code(call: Call, code: int, text: str, status: ErrorStatus, retry_after_seconds: float | None) -> KubeError:
     if plain := _PLAIN.get(code):
         return plain(text)
     if code == HTTPStatus.FORBIDDEN:
@@ -129,13 +129,13 @@ _PLAIN: Final[Mapping[int, type[KubeError]]] = {
 }
 
 
-def _status(headers: Mapping[str, str], body: bytes) -> Status:
+def _status(headers: Mapping[str, str], body: bytes) -> ErrorStatus:
     if "json" not in headers.get("Content-Type", ""):
-        return Status()
+        return ErrorStatus()
     try:
-        return msgspec.json.decode(body, type=Status)
+        return msgspec.json.decode(body, type=ErrorStatus)
     except msgspec.MsgspecError:
-        return Status()
+        return ErrorStatus()
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

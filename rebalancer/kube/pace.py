@@ -11,7 +11,7 @@ _LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchPace:
     """Waits of a reflector, in seconds."""
 
     gap_seconds: float = 1.0
@@ -33,7 +33,7 @@ class Pace:
 class Pacer:
     """Says when the next connection may be made; counts failures and waits accordingly."""
 
-    def __init__(self, pace: Pace, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, pace: WatchPace, clock: Clock, rng: random.Random) -> None:
         self._pace = pace
         self._clock = clock
         self._backoff = Backoff(rng, pace.gap_seconds, pace.backoff_cap_seconds)

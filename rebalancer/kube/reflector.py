@@ -18,11 +18,11 @@ from rebalancer.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
-    Silent,
+    SilentWatch,
     Temporary,
     Unauthorized,
 )
-from rebalancer.kube.pace import Pace, Pacer
+from rebalancer.kube.pace import Pacer, WatchPace
 from rebalancer.kube.reader import KubeReader, Patience
 from rebalancer.kube.resources import Resource
 from rebalancer.kube.wire import RAW, Changes, T, name_in
@@ -107,7 +107,7 @@ class Reflector(Generic[T]):
     namespace: str | None = None
     name: str = ""
     into: type[T] = RAW
-    pace: Pace = field(default_factory=Pace)
+    pace: WatchPace = field(default_factory=WatchPace)
 
     def __post_init__(self) -> None:
         self._pacer = Pacer(self.pace, self.clock, self.rng)
@@ -122,7 +122,7 @@ class Reflector(Generic[T]):
             try:
                 await self._relist()
                 await self._follow()
-            except Silent as error:  # no failure of the server's, as far as we know: list at once
+            except SilentWatch as error:  # no failure of the server's, as far as we know: list at once
                 self._trouble("silent", str(error))
             except KubeError as error:
                 self._put_off(error)

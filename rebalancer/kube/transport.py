@@ -15,8 +15,8 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from rebalancer.kube.access import Access, Login
-from rebalancer.kube.errors import KubeError, Silent, Temporary, Unauthorized, lost, refusal
+from rebalancer.kube.access import Access, AuthorizationHeader
+from rebalancer.kube.errors import KubeError, SilentWatch, Temporary, Unauthorized, lost, refusal
 from rebalancer.kube.resources import Call
 from rebalancer.obs.clock import Clock
 
@@ -46,7 +46,7 @@ class Transport:
         """Calls that failed, by the name of their error in lower case; `timeout`: no answer within the deadline."""
         self._access = access
         self._clock = clock
-        self._login = Login(access, clock)
+        self._login = AuthorizationHeader(access, clock)
         self._max_body_bytes = max_body_bytes
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=access.tls or True, socket_factory=live_socket),
@@ -126,7 +126,7 @@ class Transport:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Temporary(f"{call}: not connected: {error}") from error
         except aiohttp.SocketTimeoutError as error:
-            raise Silent(f"{call}: the API server has said nothing for {idle_seconds or 0.0:.0f} s") from error
+            raise SilentWatch(f"{call}: the API server has said nothing for {idle_seconds or 0.0:.0f} s") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise lost(call, str(error) or type(error).__name__) from error
 

@@ -6,8 +6,8 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 from typing_extensions import TypeVar
 
+from rebalancer.kube.errors import ErrorStatus as _Status
 from rebalancer.kube.errors import Gone, Temporary
-from rebalancer.kube.errors import Status as _Status
 from rebalancer.kube.resources import Object
 
 T = TypeVar("T", default=Object)
@@ -31,7 +31,7 @@ class Page(NamedTuple, Generic[T]):
     malformed: list[str]
 
 
-class Change(NamedTuple, Generic[T]):
+class WatchEvent(NamedTuple, Generic[T]):
     """One line of a watch; a bookmark has no object.
 
     Nor has one of an object that `into` does not fit: `malformed` names it and says why.
@@ -43,7 +43,7 @@ class Change(NamedTuple, Generic[T]):
     malformed: str = ""
 
 
-Changes: TypeAlias = list[Change[T]]
+Changes: TypeAlias = list[WatchEvent[T]]
 """What one chunk of bytes completed, in the server's order."""
 
 
@@ -115,7 +115,7 @@ def _list_decoder(into: type[T]) -> msgspec.json.Decoder[_List[T]]:
     return msgspec.json.Decoder(_List[into])  # type: ignore[valid-type]  # a run-time type
 
 
-def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
+def change_decoder(into: type[T] = RAW) -> Callable[[bytes], WatchEvent[T]]:
     """A function that decodes one watch line.
 
     It raises Gone when the line cannot be read or says 410, Temporary for the server's other errors. An object that
@@ -125,7 +125,7 @@ def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
     identity_of = msgspec.json.Decoder(_Identity).decode
     object_of = msgspec.json.Decoder(into).decode
 
-    def decode(data: bytes) -> Change[T]:
+    def decode(data: bytes) -> WatchEvent[T]:
         line, version = None, ""
         try:
             line = line_of(data)
@@ -135,11 +135,11 @@ def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
             if line.type not in _KINDS or not version:
                 raise Gone(f"a watch line of type {line.type[:20]!r}, resourceVersion {version!r}")
             if line.type == "BOOKMARK":
-                return Change("BOOKMARK", None, version)
-            return Change(cast("_Kind", line.type), object_of(line.object), version)
+                return WatchEvent("BOOKMARK", None, version)
+            return WatchEvent(cast("_Kind", line.type), object_of(line.object), version)
         except _UNFIT as error:
             if version and line is not None and line.type in {"ADDED", "MODIFIED"}:
-                return Change(cast("_Kind", line.type), None, version, f"{_name(line.object)}: {error}")
+                return WatchEvent(cast("_Kind", line.type), None, version, f"{_name(line.object)}: {error}")
             raise _unreadable(data, error) from error
         except msgspec.DecodeError as error:
             raise _unreadable(data, error) from error

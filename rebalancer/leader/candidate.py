@@ -38,7 +38,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeaseClaim:
     """A write to the Lease, which must still be at `version`.
 
     version: the resourceVersion it was seen at; None: there is none, so one is made that nobody holds yet.
@@ -107,7 +107,7 @@ class Candidate:
             over=self.over or (self.epoch is not None and not ours),
         )
 
-    def claim(self, now_monotonic: float, now: float) -> Claim | None:
+    def claim(self, now_monotonic: float, now: float) -> LeaseClaim | None:
         """What to write now: a Lease where there is none, a renewal while it leads, a new term where nobody does.
 
         `now`: UTC epoch seconds. A new term has the highest epoch seen and one more, at least `now`: should the Lease
@@ -116,18 +116,18 @@ class Candidate:
         if not self.looked or self.lapsed(now_monotonic):
             return None
         if self.lease is None:
-            return Claim(None, UNKNOWN, self.highest_epoch, self.timing.lease_seconds)
+            return LeaseClaim(None, UNKNOWN, self.highest_epoch, self.timing.lease_seconds)
         if self.epoch is not None:
             return self._claim(self.epoch)
         return self._claim(max(self.highest_epoch + 1, int(now))) if self._free(now_monotonic) else None
 
-    def release(self) -> Claim | None:
+    def release(self) -> LeaseClaim | None:
         """What to write when it stops acting of its own will; None: it does not hold the Lease."""
         if self.epoch is None or self.over or self.lease is None:
             return None
         return replace(self._claim(self.epoch), holder="")
 
-    def wrote(self, claim: Claim, version: str, began_monotonic: float) -> Self:
+    def wrote(self, claim: LeaseClaim, version: str, began_monotonic: float) -> Self:
         """The API server took `claim` on a Lease that was there, and stored it as `version`; the call began then."""
         lease = Lease(version, claim.holder, claim.epoch, claim.lease_seconds)
         mine = claim.holder == self.identity
@@ -145,8 +145,8 @@ class Candidate:
         """Acts no more, whatever becomes of the Lease."""
         return replace(self, over=True)
 
-    def _claim(self, epoch: int) -> Claim:
-        return Claim(
+    def _claim(self, epoch: int) -> LeaseClaim:
+        return LeaseClaim(
             self.lease.version if self.lease is not None else None, self.identity, epoch, self.timing.lease_seconds
         )
 

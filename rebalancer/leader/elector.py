@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol, TypeVar
 import structlog
 
 from rebalancer.kube.errors import Conflict
-from rebalancer.leader.candidate import Candidate, Claim, Lease
+from rebalancer.leader.candidate import Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import TIMING, LeaseTiming
 from rebalancer.obs.clock import Clock
 
@@ -27,7 +27,7 @@ class Leases(Protocol):
         """What it says; None where there is none."""
         ...
 
-    async def write(self, claim: Claim) -> str:
+    async def write(self, claim: LeaseClaim) -> str:
         """Write it at the version that was seen; the version stored."""
         ...
 
@@ -124,10 +124,10 @@ class Elector:
         async def read() -> tuple[Lease | None]:
             return (await self._leases.read(),)
 
-        found = await self._bounded(read())
-        if found is None:
+        lease = await self._bounded(read())
+        if lease is None:
             return False
-        self._candidate = self._candidate.saw(found[0], self._clock.monotonic())
+        self._candidate = self._candidate.saw(lease[0], self._clock.monotonic())
         return True
 
     async def _bounded(self, call: Awaitable[T]) -> T | None:

@@ -7,7 +7,7 @@ import msgspec
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.moment import written_as
 from rebalancer.kube.resources import LEASES, Object, Ref, Resource
-from rebalancer.leader.candidate import Claim, Lease
+from rebalancer.leader.candidate import Lease, LeaseClaim
 from rebalancer.obs.clock import Clock
 
 EPOCH: Final = "rebalancer.io/epoch"
@@ -56,7 +56,7 @@ class LeaseObject:
         except NotFound:
             return None
 
-    async def write(self, claim: Claim) -> str:
+    async def write(self, claim: LeaseClaim) -> str:
         """Write `claim`; the version stored. Raises Conflict when it is not at that version any more, and KubeErrors.
 
         Instants in it are for people: nobody decides by them.

@@ -208,21 +208,21 @@ def _unknown_pools(
 ) -> frozenset[str]:
     """Pools in which pods run while no node offers a GPU: nobody knows what is there."""
     views = {view.name: view for view in snapshot.pools}
-    found = set()
+    unknown = set()
     for pool in policy.pools:
         view = views.get(pool.name)
         runs = view is not None and any((resources[pool.name], node.name) in on_node for node in view.nodes)
         if view is not None and runs and unknown_gpus(pool, view) is not None:
-            found.add(pool.name)
-    return frozenset(found)
+            unknown.add(pool.name)
+    return frozenset(unknown)
 
 
 def _as_unknown(held: Mapping[Hold, int], pools: frozenset[str]) -> Counter[Hold]:
     """The same GPUs, those of `pools` without a word on how they are held."""
-    told: Counter[Hold] = Counter()
+    blurred: Counter[Hold] = Counter()
     for hold, gpus in held.items():
-        told[hold._replace(state=UNKNOWN) if hold.shelf.pool in pools else hold] += gpus
-    return told
+        blurred[hold._replace(state=UNKNOWN) if hold.shelf.pool in pools else hold] += gpus
+    return blurred
 
 
 def _lent(

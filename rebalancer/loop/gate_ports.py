@@ -26,7 +26,7 @@ from rebalancer.state import ClusterState
 log = structlog.get_logger()
 
 
-class Recorder(act.Recorder, Protocol):
+class CycleRecorder(act.WriteRecorder, Protocol):
     """Keeps decisions as well as intents and outcomes."""
 
     def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
@@ -61,7 +61,7 @@ class GatePorts:
         policy: Policy,
         memory: Memory,
         state: ClusterState,
-        recorder: Recorder,
+        recorder: CycleRecorder,
         gate: Hands,
         clock: Clock,
         again: Callable[[], None],

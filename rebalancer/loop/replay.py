@@ -58,33 +58,33 @@ def replay(lines: Iterable[bytes], policy: Policy | None = None) -> Replay:
     Raises ValueError naming the line when it is not a journal's.
     """
     tally = JournalRead()
-    found = again(turns_in(lines, tally), tally, policy)
-    if found.damaged:
-        raise ValueError(found.damaged[0])
-    return found
+    result = again(turns_in(lines, tally), tally, policy)
+    if result.damaged:
+        raise ValueError(result.damaged[0])
+    return result
 
 
 def again(turns: Iterable[RecordedTurn], tally: JournalRead, policy: Policy | None = None) -> Replay:
     """Re-run these cycles; `tally` is what their reader counts, and damage is told."""
-    found = Replay()
-    memory, kept = Memory(), Memo()
+    result = Replay()
+    memory, memo = Memory(), Memo()
     for turn in turns:
-        decision = plan(turn.snapshot, policy or turn.policy, memory if turn.memory is None else turn.memory, kept)
+        decision = plan(turn.snapshot, policy or turn.policy, memory if turn.memory is None else turn.memory, memo)
         memory = decision.memory
-        compare(turn, decision, found)
-    found.skipped, found.damaged = tally.skipped, tally.damaged
-    found.other_code = tally.code if tally.code not in {"", journal.code_digest()} else None
-    return found
+        compare(turn, decision, result)
+    result.skipped, result.damaged = tally.skipped, tally.damaged
+    result.other_code = tally.code if tally.code not in {"", journal.code_digest()} else None
+    return result
 
 
-def compare(turn: RecordedTurn, decision: Decision, found: Replay) -> None:
+def compare(turn: RecordedTurn, decision: Decision, result: Replay) -> None:
     """Count a decision made again, and note where it is not the recorded one."""
-    found.cycles += 1
-    found.changes += len(decision.plan.changes) + len(decision.plan.node_pools) + len(decision.plan.drains)
-    found.refusals += len(decision.plan.refusals)
+    result.cycles += 1
+    result.changes += len(decision.plan.changes) + len(decision.plan.node_pools) + len(decision.plan.drains)
+    result.refusals += len(decision.plan.refusals)
     again, memory = to_bytes(decision.plan), digest(decision.memory)
     cycle = turn.snapshot.cycle
     if again != turn.plan:
-        found.differences.append(Difference(turn.line, cycle, "plan", turn.plan.decode(), again.decode()))
+        result.differences.append(Difference(turn.line, cycle, "plan", turn.plan.decode(), again.decode()))
     elif memory != turn.memory_digest:
-        found.differences.append(Difference(turn.line, cycle, "memory", turn.memory_digest, memory))
+        result.differences.append(Difference(turn.line, cycle, "memory", turn.memory_digest, memory))

@@ -129,10 +129,10 @@ MARK_BYTES = 96
 
 def code_digest() -> str:
     """Hash of the source that decides (domain, planning): a replay under other code says so."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, source in code_sources():
-        found.update(name.encode() + b"\0" + source)
-    return found.hexdigest()[:16]
+        digest.update(name.encode() + b"\0" + source)
+    return digest.hexdigest()[:16]
 
 
 def code_sources() -> Iterator[tuple[str, bytes]]:

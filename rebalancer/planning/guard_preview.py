@@ -16,11 +16,11 @@ def passed_guards(snapshot: Snapshot, policy: Policy, memory: Memory, change: Ch
     target = next(each for each in model.targets if each.pool == change.target.pool)
     pods = {pod.uid: pod for pod in target.view.pods}
     tally = Tally.of(world)
-    found: set[str] = set()
+    declining: set[str] = set()
     for victim in change.victims:
         release = Release(world, tally, target, Purpose.SURPLUS, pods.get(victim))
         for name in PASSES[Purpose.OVERRIDE] - PASSES[Purpose.SURPLUS]:
             if GUARDS[name](release) is not None:
-                found.add(name)
+                declining.add(name)
         tally.book(release)
-    return tuple(name for name in GUARDS if name in found)
+    return tuple(name for name in GUARDS if name in declining)

@@ -35,11 +35,11 @@ class Weighed:
     """Everything that a plan is decided from: every model with its facts, its need and its share.
 
     scene: the cycle after these stages.
-    told: what each override was told so far.
+    override_states: what each override was told so far.
     """
 
     scene: Scene[ModelShare]
-    told: tuple[OverrideState, ...]
+    override_states: tuple[OverrideState, ...]
 
 
 def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Weighed:
@@ -51,13 +51,13 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
     memory = accounts.follow(memory, snapshot)
-    ruled, told = rulings.resolve(snapshot, policy)
+    ruled, states = rulings.resolve(snapshot, policy)
     facts = build.build(snapshot, policy, memory, ruled, memo)
     facts = foreign.stand_down(facts)
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
     shares = roles.bind(swings.damp(shares))
-    return Weighed(shares, told)
+    return Weighed(shares, states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         written, nodes, drained = written.stopped(scene), nodes.stopped(), []
     booked = loans.book(scene)
     lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop, none_come)
-    told, answered = override_answers.tell(scene, seen.told, written.granted, lacks)
+    states, answered = override_answers.tell(scene, seen.override_states, written.granted, lacks)
     orders = Plan(
         cycle=snapshot.cycle,
         at=snapshot.at,
@@ -129,7 +129,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         node_pools=tuple(nodes.changes),
         refusals=explain.merged(refusals),
         unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
-        overrides=told,
+        overrides=states,
         accounts=accounts.changed(before.accounts, memory.accounts),
         drains=tuple(drained),
     )

@@ -58,9 +58,11 @@ class IdleModel(Struct, frozen=True):
 def advice(seen: Gathered) -> tuple[Advice, ...]:
     """Models first, then pools."""
     hours = models_of([hour for hour in seen.hours if hour.seen_seconds])
-    found = [each for model in seen.policy.models for each in _of_model(model, hours.get(model.id, ()), seen.carries)]
-    owned = {each.subject.partition("/")[2]: int(each.better) for each in found if each.key == "entitlement"}
-    return (*found, *_of_pools(seen.policy, hours, owned))
+    of_models = [
+        each for model in seen.policy.models for each in _of_model(model, hours.get(model.id, ()), seen.carries)
+    ]
+    owned = {each.subject.partition("/")[2]: int(each.better) for each in of_models if each.key == "entitlement"}
+    return (*of_models, *_of_pools(seen.policy, hours, owned))
 
 
 def idle_models(models: Sequence[BillRow]) -> tuple[IdleModel, ...]:

@@ -17,11 +17,11 @@ from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.report.fitting import PolicyFit, fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
-from rebalancer.sim.contest.outcome import Run
+from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.recorded import one_pool, paid
-from rebalancer.sim.contest.replica import Service
+from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.score import BLOCK_SECONDS
 from rebalancer.sim.suite.names import Ours, contender
 
@@ -45,7 +45,7 @@ class PolicyCourse:
     ready_hours: dict[str, float] = field(default_factory=dict)
     blocks: list[NDArray[np.float64]] = field(default_factory=list)
 
-    def add(self, run: Run, counted: set[str]) -> None:
+    def add(self, run: ContestRun, counted: set[str]) -> None:
         """A day more."""
         outcome = run.outcome
         self.gpu_hours += outcome.gpu_hours
@@ -113,9 +113,11 @@ def _blocks(record: Record, counted: set[str]) -> NDArray[np.float64]:
     models = record.scenario.models
     mine = [index for index, model in enumerate(models) if model.name in counted]
     begins = np.arange(0, record.scenario.seconds, BLOCK_SECONDS)
-    asked = [models[index].requests[: record.scenario.seconds] for index in mine] or [np.zeros(record.scenario.seconds)]
+    requests = [models[index].requests[: record.scenario.seconds] for index in mine] or [
+        np.zeros(record.scenario.seconds)
+    ]
     late = np.add.reduceat(record.late[mine].sum(axis=0), begins)
-    return np.column_stack([late, np.add.reduceat(np.sum(asked, axis=0), begins)])
+    return np.column_stack([late, np.add.reduceat(np.sum(requests, axis=0), begins)])
 
 
 def _limit(policy: Policy) -> int:
@@ -138,13 +140,13 @@ def side_of(  # noqa: PLR0913  # what one side of a contest is made of
     return Side(who, world, whole, called, {model.name: model.slots for model in models}, paid(policy))
 
 
-def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: RecordedDay) -> Model:
+def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: RecordedDay) -> ScenarioModel:
     (entry,) = (each for each in policy.models if each.id == name)
     recorded = known.get(name)
     if recorded is None:
         recorded = ModelDay(entry, entry.min_replicas, (entry.min_replicas, entry.max_replicas))
     of = replace(recorded, entry=entry, bounds=(entry.min_replicas, entry.max_replicas))
-    rates = Service()
+    rates = ReplicaSpeeds()
     return replace(
         served(of, replace(day, policy=policy)),
         first=max(recorded.first, entry.min_replicas),

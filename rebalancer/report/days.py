@@ -159,9 +159,9 @@ def _fill(day: RecordedDay, before: Snapshot, now: Snapshot, where: slice) -> No
             continue
         model.ready[where] = ready_replicas(view.targets)
         load = loads.get(view.id)
-        told = None if load is None else load.signals.get("latency")
-        if isinstance(told, Reading) and now.at - told.at <= LATENCY_AGE_SECONDS:
-            model.latency[where] = told.value
+        latency = None if load is None else load.signals.get("latency")
+        if isinstance(latency, Reading) and now.at - latency.at <= LATENCY_AGE_SECONDS:
+            model.latency[where] = latency.value
         work = None if load is None else work_of(load)
         if load is None or work is None:
             continue

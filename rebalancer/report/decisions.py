@@ -96,11 +96,11 @@ class _Side:
     def appeared(self, of: Plan, fitted: PolicyFit | None) -> dict[Move, str]:
         """Moves that the plan before did not ask for, each as `chat 3 -> 4`."""
         moves, self._moves = self._moves, _moves(of, fitted)
-        return {move: said for move, said in self._moves.items() if move not in moves}
+        return {move: text for move, text in self._moves.items() if move not in moves}
 
 
 def _moves(of: Plan, fitted: PolicyFit | None) -> dict[Move, str]:
-    return {(whose, what): said for whose, what, said in _told(of, fitted)}
+    return {(whose, what): text for whose, what, text in _told(of, fitted)}
 
 
 def _told(of: Plan, fitted: PolicyFit | None) -> Iterator[tuple[str, str, str]]:
@@ -128,5 +128,5 @@ def _count(into: ChangedDecisions, turn: RecordedTurn, before: dict[Move, str], 
         return
     into.otherwise += 1
     if len(into.examples) < EXAMPLES:
-        said = tuple(before.values()), tuple(after.values())
-        into.examples.append(ChangedDecision(turn.snapshot.at, turn.snapshot.cycle, *said))
+        texts = tuple(before.values()), tuple(after.values())
+        into.examples.append(ChangedDecision(turn.snapshot.at, turn.snapshot.cycle, *texts))

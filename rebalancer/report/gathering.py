@@ -143,7 +143,7 @@ class _Gathering:
 
 def models_of(hours: Sequence[ModelHour]) -> dict[str, list[ModelHour]]:
     """The hours by model, in time."""
-    found: dict[str, list[ModelHour]] = {}
+    by_model: dict[str, list[ModelHour]] = {}
     for each in hours:
-        found.setdefault(each.model, []).append(each)
-    return found
+        by_model.setdefault(each.model, []).append(each)
+    return by_model

@@ -57,9 +57,9 @@ class ModelHour(NamedTuple):
 
 
 def played(
-    day: RecordedDay, autoscaler_from: dict[str, int] | None, told: Callable[[int, F64], None] = lambda _, __: None
+    day: RecordedDay, autoscaler_from: dict[str, int] | None, hear: Callable[[int, F64], None] = lambda _, __: None
 ) -> list[ModelHour]:
-    """Every hour of the day, by model; `told` hears the day's first second and each model's late requests by second.
+    """Every hour of the day, by model; `hear` hears the day's first second and each model's late requests by second.
 
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
@@ -74,7 +74,7 @@ def played(
         own = recorded.entry.entitlement
         was = late_with(model, recorded.ready[: day.seconds])
         alone = late_with(model, np.full(day.seconds, own, np.int32)) if own else None
-        told(day.since, was)
+        hear(day.since, was)
         late, work, requests = (
             np.add.reduceat(of, begins) for of in (was, model.work, recorded.requests[: day.seconds])
         )
@@ -99,7 +99,7 @@ def played(
     return rows
 
 
-def late_with(model: scenario.Model, ready: NDArray[np.int32]) -> F64:
+def late_with(model: scenario.ScenarioModel, ready: NDArray[np.int32]) -> F64:
     """(seconds,) late requests of each second's arrivals, with so many Ready replicas in each second."""
     seconds = len(ready)
     wait, late, lost, busy, left = (np.zeros(seconds) for _ in range(5))
@@ -110,7 +110,7 @@ def late_with(model: scenario.Model, ready: NDArray[np.int32]) -> F64:
     return finished(model, busy, lost).late if model.deferred else late
 
 
-def needed(model: scenario.Model, begin: int, end: int) -> int:
+def needed(model: scenario.ScenarioModel, begin: int, end: int) -> int:
     """The smallest constant number of replicas with which at most 1 % of what came in that time is late."""
     work = model.work[begin:end]
     if not work.any():
@@ -124,7 +124,7 @@ def needed(model: scenario.Model, begin: int, end: int) -> int:
     return high
 
 
-def _too_late(model: scenario.Model, begin: int, end: int, replicas: int) -> bool:
+def _too_late(model: scenario.ScenarioModel, begin: int, end: int, replicas: int) -> bool:
     rows = tuple(np.zeros(end) for _ in range(5))
     left = _serve(model, begin, end, 0.0, replicas, rows)  # type: ignore[arg-type]  # five rows
     if model.deferred:
@@ -136,7 +136,7 @@ _Rows = tuple[F64, F64, F64, F64, F64]
 
 
 def _serve(  # noqa: PLR0913  # what the kernel takes
-    model: scenario.Model, begin: int, end: int, backlog: float, ready: int, rows: _Rows
+    model: scenario.ScenarioModel, begin: int, end: int, backlog: float, ready: int, rows: _Rows
 ) -> float:
     wait, late, lost, busy, left = rows
     after: float = serve(
@@ -160,12 +160,12 @@ def _serve(  # noqa: PLR0913  # what the kernel takes
     return after
 
 
-def served(of: ModelDay, day: RecordedDay) -> scenario.Model:
+def served(of: ModelDay, day: RecordedDay) -> scenario.ScenarioModel:
     """The recorded day as the fluid path takes a model; work counts as requests where nobody counts those."""
     entry, policy = of.entry, day.policy
     work, requests = of.work[: day.seconds], of.requests[: day.seconds]
     deadline = policy.deferral.deadline_seconds(entry)
-    return scenario.Model(
+    return scenario.ScenarioModel(
         name=entry.id,
         work=work,
         requests=requests if requests.any() else work,
@@ -192,7 +192,7 @@ def autoscaler_of(days: Sequence[ModelDay]) -> str:
     return "keda" if "ScaledObject" in kinds else "hpa" if kinds else "static"
 
 
-def by_its_autoscaler(day: RecordedDay, models: dict[str, scenario.Model], begin: dict[str, int]) -> Record:
+def by_its_autoscaler(day: RecordedDay, models: dict[str, scenario.ScenarioModel], begin: dict[str, int]) -> Record:
     """The day with its autoscaler in charge; `begin` holds afterwards what each model ended with."""
     for name, model in models.items():
         begin.setdefault(name, model.first)

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from rebalancer.drawing.bins import F64
-from rebalancer.drawing.panels import MODEL_COLOURS, Level, Line, Panel, draw
+from rebalancer.drawing.panels import MODEL_COLOURS, LevelLine, Line, Panel, draw
 from rebalancer.drawing.parts import head, legend, table
 from rebalancer.ledger.books import MICRO
 from rebalancer.ledger.states import FREE, UNKNOWN
@@ -56,8 +56,10 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
             yield from _section(name, f"By {kind}", group_rows(kind, rows, of), "")
     yield from _section("pools", "By pool and instance type", pool_rows(of), _POOLS)
     if of.predictions:
-        told = predictions_said(of.predictions)
-        yield from _section("predictions", "What was predicted, and what came", prediction_rows(of.predictions), told)
+        heading = predictions_said(of.predictions)
+        yield from _section(
+            "predictions", "What was predicted, and what came", prediction_rows(of.predictions), heading
+        )
     if of.free:
         yield from _section("free", "GPUs that are free when", free_rows(of.free), _FREE)
     yield from _advice(of)
@@ -92,17 +94,17 @@ def _picture(of: Report, seen: Gathered) -> Iterator[str]:
     most = float(capacity.max()) if len(capacity) else 0.0
     step = lasted(seen.pieces.width)
     panels = [
-        Panel("GPUs", lines, [Level(most, f"{most:,.0f} GPUs")], stacked=True, unit="GPUs", whole=True, tall=2.6),
+        Panel("GPUs", lines, [LevelLine(most, f"{most:,.0f} GPUs")], stacked=True, unit="GPUs", whole=True, tall=2.6),
         Panel("late requests", [Line(seen.late, "second", "late", filled=True)], unit=f"in {step}"),
     ]
     keys = [(line.colour, line.label, False) for line in lines] + [("second", "late requests", False)]
-    said = f"{headline(of)}. {seen.late.sum():,.0f} late requests."
+    caption = f"{headline(of)}. {seen.late.sum():,.0f} late requests."
     yield f'<section>\n<h2 id="picture">GPUs by model, and late requests</h2>\n{legend(keys)}\n'
     for kind, inches in (("wide", 9.6), ("narrow", NARROW_INCHES)):
         drawn = draw(
             f"gpus-{kind}", panels, seen.pieces.begins, seen.pieces.seconds, inches, lambda second: _tick(seen, second)
         )
-        label = f'<svg role="img" aria-label="{escape(said)}"'
+        label = f'<svg role="img" aria-label="{escape(caption)}"'
         yield f'<figure class="{kind}">{drawn.replace("<svg", label, 1)}</figure>\n'
     yield f"<p>{escape(ABOUT)}</p>\n</section>\n"
 

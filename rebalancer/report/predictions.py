@@ -17,7 +17,7 @@ from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.report.lateness import by_its_autoscaler, late_with, served
 from rebalancer.sim.contest.contest import contest
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import ScenarioModel
 from rebalancer.sim.suite.names import Ours, contender
 
 LATENCY_KNOWN = 0.9  # of the requests: with less of them told of, what came is played with the recorded replicas
@@ -55,7 +55,7 @@ def _by_model(record: Record) -> dict[str, tuple[float, float]]:
 def _prediction(  # noqa: PLR0913  # what a line is made of
     day: RecordedDay,
     date: str,
-    model: Model,
+    model: ScenarioModel,
     by_autoscaler: dict[str, tuple[float, float]],
     by_us: dict[str, tuple[float, float]],
     writes: int,
@@ -80,7 +80,7 @@ def _prediction(  # noqa: PLR0913  # what a line is made of
     )
 
 
-def came(of: ModelDay, model: Model, seconds: int) -> tuple[float, str]:
+def came(of: ModelDay, model: ScenarioModel, seconds: int) -> tuple[float, str]:
     """Late requests as they came, and by what: requests while the p95 that users saw was above the SLO.
 
     Of a model with a deadline, or whose latency is told of less than nine tenths of its requests: those that the

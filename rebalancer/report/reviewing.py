@@ -18,7 +18,7 @@ from rebalancer.report.decisions import ChangedDecisions, decided
 from rebalancer.report.measures import CHANGED, GPU_HOURS, LATE, LATE_PERCENT, MOVES, USD, Limit, Measure, judged
 from rebalancer.report.review import ModelReview, PolicyReview, headline
 from rebalancer.report.telling import instant, lasted
-from rebalancer.sim.contest.telling import Difference
+from rebalancer.sim.contest.telling import OutcomeDifference
 from rebalancer.sim.suite.intervals import paired_interval
 
 DAMAGE_TOLD = 5
@@ -148,9 +148,9 @@ def _course_notes(courses: Courses) -> Iterator[str]:
         yield "Money is unknown: no pool has a pricePerGpuHour."
 
 
-def _difference(courses: Courses) -> Difference:
+def _difference(courses: Courses) -> OutcomeDifference:
     before, after = (np.concatenate(side.blocks) for side in (courses.before, courses.after))
     mean, low, high = paired_interval(after, before, 0)
     if len(before) < 2:  # noqa: PLR2004  # one block has nothing to be drawn against
-        return Difference(RECORDED, "the proposed one", mean, None, None, None)
-    return Difference(RECORDED, "the proposed one", mean, low, high, not low <= 0.0 <= high)
+        return OutcomeDifference(RECORDED, "the proposed one", mean, None, None, None)
+    return OutcomeDifference(RECORDED, "the proposed one", mean, low, high, not low <= 0.0 <= high)

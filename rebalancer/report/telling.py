@@ -195,9 +195,9 @@ def prediction_rows(predictions: Sequence[DayPrediction]) -> list[list[str]]:
     for each in predictions:
         late, hours = (each.late_predicted, each.late), (each.gpu_hours_predicted, each.gpu_hours)
         close = {None: DASH, True: "yes", False: "no"}[each.is_close]
-        told = [DASH if value is None else f"{value:,.0f}" for value in late]
-        told += [DASH if value is None else amount(value) for value in hours]
-        rows.append([each.model, each.day, each.in_charge, *told, close])
+        figures = [DASH if value is None else f"{value:,.0f}" for value in late]
+        figures += [DASH if value is None else amount(value) for value in hours]
+        rows.append([each.model, each.day, each.in_charge, *figures, close])
     return rows
 
 

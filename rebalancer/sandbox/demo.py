@@ -22,10 +22,10 @@ from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, dem
 from rebalancer.sandbox.demo_loop import Loop, refuse
 from rebalancer.sandbox.demo_peers import OURS, SideTally, peers
 from rebalancer.sandbox.demo_picture import picture
-from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
+from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, DemoStage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
-from rebalancer.sandbox.oracle import Evidence, Finding, always
+from rebalancer.sandbox.oracle import CheckResult, Evidence, always
 from rebalancer.sandbox.sandbox import Sandbox
 from rebalancer.sandbox.witness import Witness
 from rebalancer.settings.service import ServiceSettings
@@ -40,7 +40,7 @@ class Broke(Exception):
     """The demo cannot go on; the text says what ended."""
 
 
-class Taken(Exception):
+class AddressTaken(Exception):
     """Another demo has the folder; the text says which."""
 
 
@@ -111,7 +111,7 @@ def run_demo(options: Options, serve: Serve) -> bool:
         clock = ScaledClock(options.speed)
         cluster = build(demo_policy(), clock.now())
         findings = asyncio.run(_perform(options, serve, clock, cluster, console))
-        return _replays(options.journal, console) and all(finding.said.held for finding in findings)
+        return _replays(options.journal, console) and all(finding.answer.held for finding in findings)
 
 
 @contextmanager
@@ -121,13 +121,15 @@ def _alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Taken(f"another demo runs in {folder}: end it with Ctrl-C, or start this one elsewhere") from error
+            raise AddressTaken(
+                f"another demo runs in {folder}: end it with Ctrl-C, or start this one elsewhere"
+            ) from error
         yield
 
 
 async def _perform(
     options: Options, serve: Serve, clock: ScaledClock, cluster: DemoCluster, console: Console
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Everything up, the story played and judged, everything down."""
     trace = None if options.trace is None else TracePlay(options.trace)
     beside = peers(cluster.policy, cluster.world.now)
@@ -136,7 +138,7 @@ async def _perform(
         witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
         async with _service(options, serve, sandbox, clock) as service:
             console.print(f"Console: {_address(service)}/console/   (as long as this runs)", soft_wrap=True)
-            stage = Stage(clock, sandbox, cluster, service, peers=beside)
+            stage = DemoStage(clock, sandbox, cluster, service, peers=beside)
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
             show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage, tally), tally)
             sandbox.kubernetes.verbs.admit = refuse
@@ -147,7 +149,7 @@ async def _perform(
                 await _told(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
-                loop = Loop(stage, tally, lambda said: console.print(f"{clock.monotonic():7.1f} s  {said}"))
+                loop = Loop(stage, tally, lambda line: console.print(f"{clock.monotonic():7.1f} s  {line}"))
                 await _alive(loop.run() if trace is None else _for_ever(), sandbox, service)
     return show.findings
 
@@ -174,11 +176,11 @@ class Show:
     """A story being played: who shows it, what became of its requests, and what was found."""
 
     clock: ScaledClock
-    stage: Stage
+    stage: DemoStage
     evidence: Evidence
     view: View
     tally: SideTally
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckResult] = field(default_factory=list)
 
     async def play(self, acts: tuple[Act, ...]) -> None:
         """Act after act, with a fresh picture all the while."""
@@ -245,10 +247,10 @@ async def _for_ever() -> None:
 def _replays(journal: Path, console: Console) -> bool:
     """Make every decision again from its recorded inputs; whether all came out byte by byte the same."""
     with journal.open("rb") as lines:
-        found = replay(lines)
-    same = found.cycles - len(found.differences)
-    console.print(f"\nrebalancer replay {journal}: {found.cycles} cycles, {same} byte-equal")
-    return found.cycles > 0 and same == found.cycles
+        result = replay(lines)
+    same = result.cycles - len(result.differences)
+    console.print(f"\nrebalancer replay {journal}: {result.cycles} cycles, {same} byte-equal")
+    return result.cycles > 0 and same == result.cycles
 
 
 def _address(service: Serves) -> str:

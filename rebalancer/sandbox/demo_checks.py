@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.oracle import Evidence, Look, Said, told
+from rebalancer.sandbox.oracle import CheckAnswer, Evidence, Look, told
 from rebalancer.sandbox.witness import PodLife
 
 
 def first_write(model: str, donor: str) -> Look:
     """From the surge to the first scale write for it."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         since = evidence.marks.surge_at
         writes = [write for write in evidence.writes if write.at >= since and write.place.model in {model, donor}]
-        return Said(told(writes[0]), writes[0].at - since) if writes else None
+        return CheckAnswer(told(writes[0]), writes[0].at - since) if writes else None
 
     return look
 
@@ -20,14 +20,14 @@ def first_write(model: str, donor: str) -> Look:
 def release_to_grant(model: str, donor: str) -> Look:
     """From the donor's release to the recipient's grant, which finds the donor's pods gone."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         released = evidence.written(donor, evidence.marks.surge_at, more=False)
         granted = evidence.written(model, evidence.marks.surge_at, more=True)
         if not (released and granted):
             return None
         gone = [pod for pod in evidence.facts.of(donor) if pod.gone_at is not None and pod.gone_at <= granted[0].at]
         words = f"{told(released[0])}, its GPUs are free, {told(granted[0])}"
-        return Said(words, granted[0].at - released[0].at, held=bool(gone) and granted[0].fits)
+        return CheckAnswer(words, granted[0].at - released[0].at, held=bool(gone) and granted[0].fits)
 
     return look
 
@@ -35,7 +35,7 @@ def release_to_grant(model: str, donor: str) -> Look:
 def lent(model: str) -> Look:
     """From the surge to all borrowed replicas Ready."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         raises = evidence.written(model, evidence.marks.surge_at, more=True)
         wanted = max((write.after for write in raises), default=0)
         up = _when_ready(evidence.facts.of(model), wanted, evidence.marks.surge_at)
@@ -43,31 +43,35 @@ def lent(model: str) -> Look:
             return None
         gpus = evidence.borrowed_gpus(model, up)
         return (
-            Said(f"{gpus} of them, {model} has {wanted} replicas Ready", up - evidence.marks.surge_at) if gpus else None
+            CheckAnswer(f"{gpus} of them, {model} has {wanted} replicas Ready", up - evidence.marks.surge_at)
+            if gpus
+            else None
         )
 
     return look
 
 
-def in_time_again(evidence: Evidence) -> Said | None:
+def in_time_again(evidence: Evidence) -> CheckAnswer | None:
     """From the surge until nobody who came to chat had to wait beyond its SLO any more."""
     marks = evidence.marks
     if not marks.back_at:
         return None
     if not marks.caught_up_at:
-        return Said("its queue was never worked off", held=False)
-    return Said("whoever comes is served within the SLO", marks.caught_up_at - marks.surge_at)
+        return CheckAnswer("its queue was never worked off", held=False)
+    return CheckAnswer("whoever comes is served within the SLO", marks.caught_up_at - marks.surge_at)
 
 
 def brought_home(owner: str, borrower: str) -> Look:
     """From the owner's returning demand to its whole entitlement Ready, nothing of it left with the borrower."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         since, own = evidence.marks.back_at, evidence.model(owner).entitlement
         up = _when_ready(evidence.facts.of(owner), own, since)
         if up is None or evidence.borrowed_gpus(borrower, up):
             return None
-        return Said(f"{evidence.borrowed_gpus(borrower, since)} GPUs, {owner} has its {own} replicas", up - since)
+        return CheckAnswer(
+            f"{evidence.borrowed_gpus(borrower, since)} GPUs, {owner} has its {own} replicas", up - since
+        )
 
     return look
 
@@ -75,7 +79,7 @@ def brought_home(owner: str, borrower: str) -> Look:
 def replacement_asked(model: str) -> Look:
     """From the notice to the raise, which comes before the first eviction."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         marks = evidence.marks
         raises = evidence.written(model, marks.notice_at, more=True)
         doomed = _doomed(evidence, model)
@@ -84,7 +88,7 @@ def replacement_asked(model: str) -> Look:
             return None
         ahead = evicted - raises[0].at
         words = f"{told(raises[0])}, {ahead:.1f} s before the first eviction"
-        return Said(words, raises[0].at - marks.notice_at, held=ahead > 0)
+        return CheckAnswer(words, raises[0].at - marks.notice_at, held=ahead > 0)
 
     return look
 
@@ -92,7 +96,7 @@ def replacement_asked(model: str) -> Look:
 def replacement_ready(model: str) -> Look:
     """From the notice to as many new replicas Ready elsewhere, before the node goes; each was asked for once."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         marks = evidence.marks
         fresh = [pod for pod in evidence.facts.of(model) if pod.born_at >= marks.notice_at and pod.node != marks.doomed]
         doomed = len(_doomed(evidence, model))
@@ -100,9 +104,9 @@ def replacement_ready(model: str) -> Look:
         if up is None:
             return None
         raises = evidence.written(model, marks.notice_at, more=True)
-        asked = sum(write.after - write.before for write in raises if write.at <= up)
-        words = f"{marks.deadline - up:.0f} s before the node's end, {asked} asked for {doomed} doomed"
-        return Said(words, up - marks.notice_at, held=up < marks.deadline and asked == doomed)
+        raised = sum(write.after - write.before for write in raises if write.at <= up)
+        words = f"{marks.deadline - up:.0f} s before the node's end, {raised} asked for {doomed} doomed"
+        return CheckAnswer(words, up - marks.notice_at, held=up < marks.deadline and raised == doomed)
 
     return look
 
@@ -110,7 +114,7 @@ def replacement_ready(model: str) -> Look:
 def pin_written(model: str) -> Look:
     """From the override to its number."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         marks = evidence.marks
         hits = [
             write
@@ -118,7 +122,7 @@ def pin_written(model: str) -> Look:
             if write.place.model == model and write.at >= marks.pin_at and write.after == marks.pinned
         ]
         shown = any(name == marks.pin and phase == "InForce" for _, name, phase in evidence.facts.phases)
-        return Said(f"{told(hits[0])}, shown as InForce", hits[0].at - marks.pin_at) if hits and shown else None
+        return CheckAnswer(f"{told(hits[0])}, shown as InForce", hits[0].at - marks.pin_at) if hits and shown else None
 
     return look
 
@@ -126,11 +130,15 @@ def pin_written(model: str) -> Look:
 def pin_ended(model: str) -> Look:
     """From the override's expiry to the model following its demand again, with nobody's help."""
 
-    def look(evidence: Evidence) -> Said | None:
+    def look(evidence: Evidence) -> CheckAnswer | None:
         marks = evidence.marks
         after = [w for w in evidence.writes if w.place.model == model and w.at >= marks.pin_ends_at]
         shown = any(name == marks.pin and phase == "Expired" for _, name, phase in evidence.facts.phases)
-        return Said(f"{told(after[0])}, shown as Expired", after[0].at - marks.pin_ends_at) if after and shown else None
+        return (
+            CheckAnswer(f"{told(after[0])}, shown as Expired", after[0].at - marks.pin_ends_at)
+            if after and shown
+            else None
+        )
 
     return look
 

@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rebalancer.sandbox.api import Change, Obj
+from rebalancer.sandbox.api import Obj, Revision
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, Target
-from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.api.status import StatusError
 from rebalancer.sandbox.demo_cluster import IDLE_RATES
 from rebalancer.sandbox.demo_peers import SideTally
 from rebalancer.sandbox.demo_picture import sums
-from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, Stage
+from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE, DemoStage
 
 ANNOTATION = "demo.rebalancer.io/surge"
 LONGEST_SECONDS = 3600.0  # of the demo's clock: of one surge
@@ -33,25 +33,27 @@ Say = Callable[[str], None]
 def refuse(target: Target, old: Obj | None, new: Obj) -> None:
     """No surge while the story is played, which has its own. Raises ApiError."""
     if target.resource == DEPLOYMENTS and old is not None and _asked(new) != _asked(old):
-        raise ApiError(422, "the demo still plays its story, or runs without --keep: surges are for the time after it")
+        raise StatusError(
+            422, "the demo still plays its story, or runs without --keep: surges are for the time after it"
+        )
 
 
 def _asked(deployment: Obj) -> str | None:
-    asked: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
-    return asked
+    annotation: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return annotation
 
 
-def _seconds(asked: str | None) -> float:
+def _seconds(annotation: str | None) -> float:
     """How long a surge is asked for: `600 s, asked at ...`; 0 where the annotation says nothing of the kind."""
-    said = (asked or "").partition(" ")[0]
-    return min(float(said), LONGEST_SECONDS) if said.isdigit() else 0.0
+    number = (annotation or "").partition(" ")[0]
+    return min(float(number), LONGEST_SECONDS) if number.isdigit() else 0.0
 
 
 @dataclass(slots=True)
 class Loop:
     """Rounds of traffic on all sides, until it is cancelled; `say` hears a line for each turn."""
 
-    stage: Stage
+    stage: DemoStage
     tally: SideTally
     say: Say
     _usual: dict[str, float] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class Loop:
             self.stage.turn(model, rate)
             self.say(f"traffic: {model} gets {rate:g} requests per second")
 
-    def _hear(self, change: Change, group: asyncio.TaskGroup) -> None:
+    def _hear(self, change: Revision, group: asyncio.TaskGroup) -> None:
         before = change.previous
         if change.resource != DEPLOYMENTS or before is None or _asked(change.obj) == _asked(before):
             return

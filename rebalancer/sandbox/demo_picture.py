@@ -84,14 +84,14 @@ def _bar(value: float, most: float) -> str:
 def _axis(begin: float, end: float, marks: Marks) -> Text:
     """What the story did, under the column in which it did it."""
     line = [" "] * COLUMNS
-    for at, said in (
+    for at, word in (
         (marks.surge_at, "^surge"),
         (marks.notice_at, "^notice"),
         (marks.back_at, "^code is back"),
     ):
         if begin <= at < end:
-            column = min(int((at - begin) / (end - begin) * COLUMNS), COLUMNS - len(said))
-            line[column : column + len(said)] = said
+            column = min(int((at - begin) / (end - begin) * COLUMNS), COLUMNS - len(word))
+            line[column : column + len(word)] = word
     return Text(" " * NAME + "".join(line), style=QUIET)
 
 
@@ -99,8 +99,8 @@ def _table(stretch: Stretch) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("LATE, OF ALL THAT CAME")
     for side in stretch.sides:
-        said = "measured" if side == OURS else "played"
-        table.add_column(f"{side}\n{said}", justify="right", style=GOOD if side == OURS else "")
+        how = "measured" if side == OURS else "played"
+        table.add_column(f"{side}\n{how}", justify="right", style=GOOD if side == OURS else "")
     for model in _models(stretch):
         table.add_row(
             f"{model}, of {stretch.arrived(OURS, model):,.0f}",

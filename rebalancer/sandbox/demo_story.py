@@ -10,7 +10,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox import demo_checks as seen
 from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster
-from rebalancer.sandbox.oracle import Check, Evidence, Finding, Marks, Said
+from rebalancer.sandbox.oracle import Check, CheckAnswer, CheckResult, Evidence, Marks
 from rebalancer.sandbox.producer import spelled
 from rebalancer.sandbox.sandbox import Sandbox
 
@@ -37,7 +37,7 @@ class Decides(Protocol):
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoStage:
     """All that an act works with, and what it noted. `peers`: clusters that live through the same beside ours."""
 
     clock: Clock
@@ -78,64 +78,68 @@ class Act:
     """One step of the story: what is done, and what must be seen within a time."""
 
     title: str
-    play: Callable[[Stage], Awaitable[None]]
+    play: Callable[[DemoStage], Awaitable[None]]
     checks: tuple[Check, ...] = ()
     within_seconds: float = 120.0
 
 
-class Told(Protocol):
+class Audience(Protocol):
     """Who hears how the story goes."""
 
     def act(self, number: int, total: int, title: str) -> None:
         """The next act begins."""
         ...
 
-    def found(self, finding: Finding) -> None:
+    def found(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
         ...
 
 
-async def tell(acts: tuple[Act, ...], stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> None:
+async def tell(
+    acts: tuple[Act, ...], stage: DemoStage, evidence: Evidence, audience: Audience, findings: list[CheckResult]
+) -> None:
     """Play the acts and fill `findings`; after one that fails the others are not played."""
     for number, act in enumerate(acts, 1):
-        told.act(number, len(acts), act.title)
+        audience.act(number, len(acts), act.title)
         await act.play(stage)
-        if not await _seen(act, stage, evidence, told, findings):
+        if not await _seen(act, stage, evidence, audience, findings):
             findings += [
-                Finding(check.what, Said("not reached", held=False))
+                CheckResult(check.what, CheckAnswer("not reached", held=False))
                 for later in acts[number:]
                 for check in later.checks
             ]
             return
 
 
-async def _seen(act: Act, stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> bool:
+async def _seen(
+    act: Act, stage: DemoStage, evidence: Evidence, audience: Audience, findings: list[CheckResult]
+) -> bool:
     open_checks = list(act.checks)
 
     def look() -> bool:
         for check in tuple(open_checks):
-            said = check.look(evidence)
-            if said is not None:
+            answer = check.look(evidence)
+            if answer is not None:
                 open_checks.remove(check)
-                _enter(Finding(check.what, said), told, findings)
+                _enter(CheckResult(check.what, answer), audience, findings)
         return not open_checks
 
     await stage.until(look, act.within_seconds)
     for check in open_checks:
         words = f"did not happen within {act.within_seconds:.0f} s"
-        _enter(Finding(check.what, Said(words, held=False)), told, findings)
+        _enter(CheckResult(check.what, CheckAnswer(words, held=False)), audience, findings)
     return not open_checks
 
 
-def _enter(finding: Finding, told: Told, findings: list[Finding]) -> None:
+def _enter(finding: CheckResult, audience: Audience, findings: list[CheckResult]) -> None:
     findings.append(finding)
-    told.found(finding)
+    audience.found(finding)
 
 
 # --- the acts
 
 
-async def watch(stage: Stage) -> None:
+async def watch(stage: DemoStage) -> None:
     """Let the service see that code is idle, and have been up long enough to act on it."""
     started = stage.clock.now()
 
@@ -146,19 +150,19 @@ async def watch(stage: Stage) -> None:
     await stage.until(lambda: idle() and stage.clock.now() - started >= SETTLED_SECONDS, 90.0)
 
 
-async def surge(stage: Stage) -> None:
+async def surge(stage: DemoStage) -> None:
     """Nearly four times the users on chat."""
     stage.marks.surge_at = stage.turn("chat", SURGE_RATE)
 
 
-async def notice(stage: Stage) -> None:
+async def notice(stage: DemoStage) -> None:
     """The cloud takes the spot node that image runs on, in the middle of chat's surge."""
     marks = stage.marks
     marks.notice_at = stage.clock.now()
     marks.doomed, marks.deadline = await stage.interrupt()
 
 
-async def back(stage: Stage) -> None:
+async def back(stage: DemoStage) -> None:
     """Once the borrower has worked off its queue its surge ebbs, and the owner's users come back."""
     line = stage.cluster.world.lines["chat"].line
     await stage.until(lambda: line.in_time, 120.0)
@@ -167,7 +171,7 @@ async def back(stage: Stage) -> None:
     stage.marks.back_at = stage.turn("code", BACK_RATE)
 
 
-async def pin(stage: Stage) -> None:
+async def pin(stage: DemoStage) -> None:
     """Code is in time again and chat calm; an operator creates an Override through the API, as kubectl would."""
     line = stage.cluster.world.lines["code"].line
     await stage.until(lambda: line.in_time, 60.0)

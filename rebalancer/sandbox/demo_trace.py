@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from rebalancer.sandbox.demo_story import Act, Stage, watch
-from rebalancer.sandbox.oracle import Evidence, Finding, Said
+from rebalancer.sandbox.demo_story import Act, DemoStage, watch
+from rebalancer.sandbox.oracle import CheckAnswer, CheckResult, Evidence
 from rebalancer.world import World
 from rebalancer.world.traffic import Rows, Trace
 
@@ -27,36 +27,38 @@ class TracePlay:
     def _act(self, tenth: int) -> Act:
         until = self._seconds * tenth / TENTHS
 
-        async def play(stage: Stage) -> None:
+        async def play(stage: DemoStage) -> None:
             if tenth == 1:
                 self._start(stage)
             await stage.clock.sleep(self.started_at + until - stage.clock.now())
 
         return Act(f"trace until {until:.0f} s of {self._seconds:.0f} s", play)
 
-    def _start(self, stage: Stage) -> None:
+    def _start(self, stage: DemoStage) -> None:
         self.started_at = stage.clock.now()
         self._before = _ended(stage.cluster.world)
         for model, rows in self._trace.items():
             for cluster in (stage.cluster, *stage.peers.values()):
                 cluster.world.lines[model].traffic = Trace(self.started_at, rows)
 
-    def report(self, world: World, evidence: Evidence) -> list[Finding]:
+    def report(self, world: World, evidence: Evidence) -> list[CheckResult]:
         """What became of the requests since the trace began, and of the GPUs."""
         findings = []
         for model, now in _ended(world).items():
-            findings.append(Finding(model, self._requests(model, now, evidence)))
+            findings.append(CheckResult(model, self._requests(model, now, evidence)))
             lent = max((evidence.borrowed_gpus(model, at) for at in _instants(model, evidence)), default=0)
             if lent:
-                findings.append(Finding(f"GPUs lent to {model}", Said(f"at most {lent}")))
+                findings.append(CheckResult(f"GPUs lent to {model}", CheckAnswer(f"at most {lent}")))
         return findings
 
-    def _requests(self, model: str, now: tuple[float, float], evidence: Evidence) -> Said:
+    def _requests(self, model: str, now: tuple[float, float], evidence: Evidence) -> CheckAnswer:
         served, gave_up = (end - begin for end, begin in zip(now, self._before.get(model, now), strict=True))
         share = served / (served + gave_up) if served + gave_up else 1.0
         most = max((evidence.facts.ready(model, at) for at in _instants(model, evidence)), default=0)
         writes = sum(1 for write in evidence.writes if write.place.model == model)
-        return Said(f"{share:.1%} of {served + gave_up:.0f} requests served; {writes} writes, at most {most} replicas")
+        return CheckAnswer(
+            f"{share:.1%} of {served + gave_up:.0f} requests served; {writes} writes, at most {most} replicas"
+        )
 
 
 def _instants(model: str, evidence: Evidence) -> list[float]:

@@ -11,10 +11,10 @@ from rich.text import Text
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.sandbox.demo_peers import SideTally
 from rebalancer.sandbox.demo_picture import sums
-from rebalancer.sandbox.demo_story import Stage
-from rebalancer.sandbox.oracle import Finding
+from rebalancer.sandbox.demo_story import DemoStage
+from rebalancer.sandbox.oracle import CheckResult
 from rebalancer.sandbox.witness import Facts, ScaleWrite
-from rebalancer.world import Node
+from rebalancer.world import WorldNode
 
 EVENTS_SHOWN = 3
 WIDTH = 110  # of a table in a pipe
@@ -35,10 +35,10 @@ class PlainView:
         self.refresh()
         self._line(f"{number}/{total} {title}")
 
-    def found(self, finding: Finding) -> None:
+    def found(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
         self.refresh()
-        self._line(f"    {_mark(finding)} {finding.what}: {finding.said.words}{_times(finding, self._clock)}")
+        self._line(f"    {_mark(finding)} {finding.what}: {finding.answer.words}{_times(finding, self._clock)}")
 
     def refresh(self) -> None:
         """Show what is new."""
@@ -60,7 +60,7 @@ class LiveView:
     It fits into 24 lines: of an act that is over its title stays.
     """
 
-    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: SideTally) -> None:
+    def __init__(self, console: Console, clock: ScaledClock, facts: Facts, stage: DemoStage, tally: SideTally) -> None:
         self._clock = clock
         self._facts = facts
         self._stage = stage
@@ -77,10 +77,10 @@ class LiveView:
         self._acts.append(Text(f"{number}/{total} {title}", style="bold", no_wrap=True, overflow="ellipsis"))
         self.refresh()
 
-    def found(self, finding: Finding) -> None:
+    def found(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
-        style = "green" if finding.said.held else "bold red"
-        words = f"    {_mark(finding)} {finding.what}: {finding.said.words}{_times(finding, self._clock)}"
+        style = "green" if finding.answer.held else "bold red"
+        words = f"    {_mark(finding)} {finding.what}: {finding.answer.words}{_times(finding, self._clock)}"
         self._checks.append(Text(words, style=style, no_wrap=True, overflow="ellipsis"))
         self.refresh()
 
@@ -99,8 +99,8 @@ class LiveView:
         seconds = f"world {passed:5.0f} s   wall {self._clock.wall_seconds(passed):4.0f} s"
         head = Text(f"rebalancer demo   clock {speed:g}x   {seconds}")
         events = [Text(_event(write), style="dim") for write in self._facts.writes[-EVENTS_SHOWN:]]
-        told = [*self._acts, *self._checks]
-        return Group(head, Text(), *told, Text(), self._models(), self._gpus(), self._late(), *events)
+        story = [*self._acts, *self._checks]
+        return Group(head, Text(), *story, Text(), self._models(), self._gpus(), self._late(), *events)
 
     def _late(self) -> Text:
         """How the sides stand, once the surge has begun."""
@@ -138,7 +138,7 @@ class LiveView:
         return text
 
 
-def _letters(node: Node) -> Iterable[tuple[str, str]]:
+def _letters(node: WorldNode) -> Iterable[tuple[str, str]]:
     for pod in node.pods.values():
         letter = pod.owner.model[0]
         yield from [(letter.upper() if pod.ready else letter, pod.owner.model)] * pod.gpus
@@ -148,7 +148,7 @@ def _letters(node: Node) -> Iterable[tuple[str, str]]:
 View = PlainView | LiveView
 
 
-def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: Stage, tally: SideTally) -> View:
+def a_view(console: Console, clock: ScaledClock, facts: Facts, stage: DemoStage, tally: SideTally) -> View:
     """Live where somebody watches, plain where somebody reads."""
     if console.is_terminal:
         return LiveView(console, clock, facts, stage, tally)
@@ -160,7 +160,7 @@ def a_console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
-def verdict(findings: Iterable[Finding], clock: ScaledClock) -> Table:
+def verdict(findings: Iterable[CheckResult], clock: ScaledClock) -> Table:
     """The table in the end, with times of the simulated world and of whoever watched."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -169,19 +169,19 @@ def verdict(findings: Iterable[Finding], clock: ScaledClock) -> Table:
     table.add_column("YOURS", justify="right", no_wrap=True)
     table.add_column("SEEN")
     for finding in findings:
-        seconds = finding.said.seconds
+        seconds = finding.answer.seconds
         times = ["", ""] if seconds is None else [f"{seconds:.1f} s", f"{clock.wall_seconds(seconds):.2f} s"]
-        mark = Text(_mark(finding), style="green" if finding.said.held else "bold red")
-        table.add_row(mark, finding.what, *times, Text(finding.said.words))
+        mark = Text(_mark(finding), style="green" if finding.answer.held else "bold red")
+        table.add_row(mark, finding.what, *times, Text(finding.answer.words))
     return table
 
 
-def _mark(finding: Finding) -> str:
-    return "ok" if finding.said.held else "FAILED"
+def _mark(finding: CheckResult) -> str:
+    return "ok" if finding.answer.held else "FAILED"
 
 
-def _times(finding: Finding, clock: ScaledClock) -> str:
-    seconds = finding.said.seconds
+def _times(finding: CheckResult, clock: ScaledClock) -> str:
+    seconds = finding.answer.seconds
     return "" if seconds is None else f"  ({seconds:.1f} s, {clock.wall_seconds(seconds):.2f} s wall)"
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged, stamp
-from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, NODES, PODS, Resource
-from rebalancer.world import Deployment, Node, NodeClaim, NodePool, Pod
+from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, NODES, PODS, ServedResource
+from rebalancer.world import Deployment, WorldNode, WorldNodeClaim, WorldNodePool, WorldPod
 from rebalancer.world.cluster import template_hash
 
 TERMINATION_FINALIZER = "karpenter.sh/termination"
@@ -19,7 +19,7 @@ NODE_POOL_LABEL = "karpenter.sh/nodepool"
 class Manifest(NamedTuple):
     """One thing as an object: where it lives, what it is, and what of it changes."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     fixed: Obj
@@ -34,15 +34,15 @@ class Manifest(NamedTuple):
 def manifest(thing: object) -> Manifest:
     """Raises TypeError for what is nothing of a cluster."""
     match thing:
-        case Pod():
+        case WorldPod():
             return _pod(thing)
         case Deployment():
             return _deployment(thing)
-        case Node():
+        case WorldNode():
             return _node(thing)
-        case NodePool():
+        case WorldNodePool():
             return _node_pool(thing)
-        case NodeClaim():
+        case WorldNodeClaim():
             return _node_claim(thing)
         case _:
             raise TypeError(f"{thing!r} is nothing that a cluster is made of")
@@ -53,7 +53,7 @@ def namespace(name: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "status": {"phase": "Active"}}
 
 
-def _typed(resource: Resource, uid: str, name: str, created_at: float, **metadata: object) -> Obj:
+def _typed(resource: ServedResource, uid: str, name: str, created_at: float, **metadata: object) -> Obj:
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -87,7 +87,7 @@ def _pod_spec(owner: Deployment) -> Obj:
     }
 
 
-def _pod(pod: Pod) -> Manifest:
+def _pod(pod: WorldPod) -> Manifest:
     space, name = pod.key
     replica_set = f"{pod.owner.ref.name}-{template_hash(pod.owner)}"
     fixed = _typed(
@@ -137,7 +137,7 @@ def _deployment(owner: Deployment) -> Manifest:
     return Manifest(DEPLOYMENTS, space, name, {**fixed, "spec": spec}, {"status": counts})
 
 
-def _node(node: Node) -> Manifest:
+def _node(node: WorldNode) -> Manifest:
     fixed = _typed(
         NODES, node.uid, node.name, node.created_at, labels={"kubernetes.io/hostname": node.name, **node.labels}
     )
@@ -150,7 +150,7 @@ def _node(node: Node) -> Manifest:
     return Manifest(NODES, "", node.name, {**fixed, "spec": {"providerID": node.provider_id}}, news)
 
 
-def _node_pool(pool: NodePool) -> Manifest:
+def _node_pool(pool: WorldNodePool) -> Manifest:
     spec = {
         "limits": {} if pool.limit is None else {pool.resource: str(pool.limit)},
         "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1h", "budgets": [{"nodes": "10%"}]},
@@ -166,7 +166,7 @@ def _node_pool(pool: NodePool) -> Manifest:
     return Manifest(NODEPOOLS, "", pool.name, {**fixed, "spec": spec}, news)
 
 
-def _node_claim(claim: NodeClaim) -> Manifest:
+def _node_claim(claim: WorldNodeClaim) -> Manifest:
     pool = claim.node_pool
     fixed = _typed(
         NODECLAIMS,

@@ -31,7 +31,7 @@ class Marks:
     pin_ends_at: float = 0.0
 
 
-class Said(NamedTuple):
+class CheckAnswer(NamedTuple):
     """What a check found; `seconds` of the clock where it is about a time."""
 
     words: str
@@ -85,7 +85,7 @@ class Evidence:
         return max(0, held - spec.entitlement * spec.gpus_per_replica)
 
 
-Look = Callable[[Evidence], Said | None]
+Look = Callable[[Evidence], CheckAnswer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +97,26 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One line of the verdict."""
 
     what: str
-    said: Said
+    answer: CheckAnswer
 
 
-def always(evidence: Evidence) -> list[Finding]:
+def always(evidence: Evidence) -> list[CheckResult]:
     """Floors after every write, and grants only into free GPUs or, where nodes can come, within the policy's bound."""
-    return [Finding("floors held", _floors(evidence)), Finding("grants into free GPUs", _grants(evidence))]
+    return [CheckResult("floors held", _floors(evidence)), CheckResult("grants into free GPUs", _grants(evidence))]
 
 
-def _floors(evidence: Evidence) -> Said:
+def _floors(evidence: Evidence) -> CheckAnswer:
     writes = evidence.writes
     below = [write for write in writes if write.after < write.before and write.left < write.place.floor]
     words = f"{len(writes)} writes, {len(below)} below a floor" + "".join(f"; {told(write)}" for write in below[:3])
-    return Said(words, held=not below)
+    return CheckAnswer(words, held=not below)
 
 
-def _grants(evidence: Evidence) -> Said:
+def _grants(evidence: Evidence) -> CheckAnswer:
     limits = {pool.name: pool for pool in evidence.policy.pools}
     raises = [write for write in evidence.writes if write.after > write.before]
     wrong = []
@@ -131,7 +131,7 @@ def _grants(evidence: Evidence) -> Said:
             wrong.append(write)
     words = f"{len(raises) - to_come - len(wrong)} raises, {to_come} more into nodes to come"
     words += "".join(f"; {told(write)} found no room" for write in wrong[:3])
-    return Said(words, held=not wrong)
+    return CheckAnswer(words, held=not wrong)
 
 
 def told(write: ScaleWrite) -> str:

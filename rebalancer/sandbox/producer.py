@@ -95,11 +95,11 @@ def _data(sample: MetricSample) -> dict[str, object]:
 
 
 def _counters(counters: Counters) -> dict[str, object]:
-    told = {
+    by_name = {
         "requestsFinished": counters.requests_finished,
         "requestsLeft": counters.requests_left,
         "promptTokens": counters.prompt_tokens,
         "generatedTokens": counters.generated_tokens,
     }
-    known = {name: amount for name, amount in told.items() if amount is not None}
+    known = {name: amount for name, amount in by_name.items() if amount is not None}
     return {"startTime": spelled(counters.start_time), **known}

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.sandbox.api import Change, Obj, Store
+from rebalancer.sandbox.api import Obj, Revision, Store
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, PODS
 from rebalancer.sandbox.manifests import manifest, namespace
 from rebalancer.world import World
@@ -34,14 +34,14 @@ class Puppet:
         while self._orders:
             self._orders.popleft()()
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: Revision) -> None:
         """Turn a client's change into an order; our own are no news."""
         order = None if self._showing else self._order(change)
         if order is not None:
             self._orders.append(order)
             self.woken.set()
 
-    def _order(self, change: Change) -> Callable[[], None] | None:
+    def _order(self, change: Revision) -> Callable[[], None] | None:
         world, obj, metadata = self._world, change.obj, change.obj["metadata"]
         space, name = metadata.get("namespace", ""), metadata["name"]
         leaving = change.kind == "DELETED" or "deletionTimestamp" in metadata
@@ -73,14 +73,14 @@ class Puppet:
             self._showing = False
 
     def _show(self, thing: object, *, gone: bool) -> None:
-        told = manifest(thing)
-        there = self._store.get(told.resource, told.name, told.namespace)
+        wanted = manifest(thing)
+        there = self._store.get(wanted.resource, wanted.name, wanted.namespace)
         if gone:
-            self._store.remove(told.resource, told.name, told.namespace)
+            self._store.remove(wanted.resource, wanted.name, wanted.namespace)
         elif there is None:
-            self._store.put(told.whole)
+            self._store.put(wanted.whole)
         else:
-            self._store.patch(told.resource, told.name, told.news, told.namespace)
+            self._store.patch(wanted.resource, wanted.name, wanted.news, wanted.namespace)
 
 
 def _cost(pod: Obj) -> int | None:

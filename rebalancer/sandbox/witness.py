@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.obs.clock import Clock
-from rebalancer.sandbox.api import Change, Obj, Store
+from rebalancer.sandbox.api import Obj, Revision, Store
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODES, OVERRIDES, PODS
 
 DISRUPTED = "karpenter.sh/disrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetPlace:
     """What a Deployment is: one model's target in one pool."""
 
     model: str
@@ -29,7 +29,7 @@ class PodLife:
     """One pod's instants, None until they come. `deleted_at`: somebody asked it to end."""
 
     name: str
-    place: Place
+    place: TargetPlace
     born_at: float
     node: str | None = None
     bound_at: float | None = None
@@ -57,7 +57,7 @@ class ScaleWrite:
 
     at: float
     deployment: str
-    place: Place
+    place: TargetPlace
     before: int
     after: int
     left: int
@@ -99,7 +99,7 @@ class Witness:
             self._pod(pod, pod["metadata"]["uid"])
         store.subscribe(self._see)
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: Revision) -> None:
         uid = change.obj["metadata"].get("uid", "")
         if change.resource == PODS and change.kind == "DELETED":
             life = self.facts.pods.get(uid)
@@ -153,10 +153,10 @@ class Witness:
             ScaleWrite(self._clock.now(), name, place, before, after, left, fits=fits, pool_asks=asks)
         )
 
-    def _place_of(self, deployment: Obj) -> Place | None:
+    def _place_of(self, deployment: Obj) -> TargetPlace | None:
         return self._places.get((deployment["metadata"]["namespace"], deployment["metadata"]["name"]))
 
-    def _fits(self, pool: str, targets: Iterable[tuple[Obj, Place]]) -> bool:
+    def _fits(self, pool: str, targets: Iterable[tuple[Obj, TargetPlace]]) -> bool:
         """Whether all that the pool's targets ask for now has a node: those without one are put where there is room."""
         free = self._free(pool)
         for deployment, place in targets:
@@ -194,8 +194,8 @@ class Witness:
         return sum(1 for each in deployments for pod in self._pods_of(each) if pod["spec"].get("nodeName") in disrupted)
 
 
-def _place(model: Model, pool: str) -> Place:
-    return Place(model.id, pool, model.gpus_per_pod, model.min_replicas)
+def _place(model: Model, pool: str) -> TargetPlace:
+    return TargetPlace(model.id, pool, model.gpus_per_pod, model.min_replicas)
 
 
 def _is_ready(pod: Obj) -> bool:

@@ -68,15 +68,15 @@ def words(part: Schema) -> str:
         return any_of(part.get("enum", [part.get("const")]))
     match part.get("type"):
         case "integer" | "number":
-            said = _range(part)
+            text = _range(part)
         case "string":
-            said = _text(part)
+            text = _text(part)
         case "array":
-            said = f"a list of at least {part.get('minItems', 0)}"
+            text = f"a list of at least {part.get('minItems', 0)}"
         case kind:
             least = " with at least one key" if part.get("minProperties") else ""
-            said = {"boolean": "true or false", "object": f"a mapping{least}"}.get(str(kind), "")
-    return said
+            text = {"boolean": "true or false", "object": f"a mapping{least}"}.get(str(kind), "")
+    return text
 
 
 def any_of(values: list[str]) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from rebalancer.domain.couples import Couple
-from rebalancer.settings.draft import Finding, Part
+from rebalancer.settings.draft import DraftFinding, DraftPart
 
 MOST_SIZES = 1000  # replicas of one role that are tried: from (1 + min) / (max - min) on there is always a step
 
 
-def known_roles(policy: Part) -> Iterator[Finding]:
+def known_roles(policy: DraftPart) -> Iterator[DraftFinding]:
     """The other role is another model of the policy, and each model is in one couple."""
     models = policy.parts("models")
     names = [name for model in models if (name := model.text("id")) is not None]
@@ -23,14 +23,14 @@ def known_roles(policy: Part) -> Iterator[Finding]:
             close = get_close_matches(to, [name for name in names if name != own], n=1)
             fix = f"did you mean {close[0]}?" if close else "name the model that is the other role"
             what = f"{own} is no role beside itself" if to == own else f"no model is named {to}"
-            yield Finding(ratio.at("to"), what, " or ".join(name for name in names if name != own), fix)
+            yield DraftFinding(ratio.at("to"), what, " or ".join(name for name in names if name != own), fix)
         elif twice := taken & {own, to}:
             what = f"{min(map(str, twice))} is a role of another couple already"
-            yield Finding(ratio.path, what, fix="one ratio for two models: on one of the two")
+            yield DraftFinding(ratio.path, what, fix="one ratio for two models: on one of the two")
         taken |= {own, to}
 
 
-def bounds_of_ratios(policy: Part) -> Iterator[Finding]:
+def bounds_of_ratios(policy: DraftPart) -> Iterator[DraftFinding]:
     """A ratio has its bounds in order, is kept by the floors, and lets one replica of either come or go first."""
     by_name = {model.text("id"): model for model in reversed(policy.parts("models"))}
     for model in policy.parts("models"):
@@ -39,31 +39,33 @@ def bounds_of_ratios(policy: Part) -> Iterator[Finding]:
         if least is None or most is None:
             continue
         if least > most:
-            yield Finding(ratio.at("min"), f"min {least:g} > max {most:g}", f"0 to {most:g}", "lower min or raise max")
+            yield DraftFinding(
+                ratio.at("min"), f"min {least:g} > max {most:g}", f"0 to {most:g}", "lower min or raise max"
+            )
         elif other is not None and other.text("id") != model.text("id"):
             couple = Couple(str(model.text("id")), str(other.text("id")), least, most)
             yield from _floors(couple, model, other)
 
 
-def _floors(couple: Couple, of: Part, to: Part) -> Iterator[Finding]:
+def _floors(couple: Couple, of: DraftPart, to: DraftPart) -> Iterator[DraftFinding]:
     floors = of.whole("minReplicas"), to.whole("minReplicas")
     mosts = of.whole("maxReplicas"), to.whole("maxReplicas")
     for floor, model in zip(floors, (of, to), strict=True):
         if floor == 0:
             what = f"minReplicas 0 of a role: {couple.of} and {couple.to} cannot come from 0 in one write"
-            yield Finding(model.at("minReplicas"), what, "from 1", "keep one replica of each role")
+            yield DraftFinding(model.at("minReplicas"), what, "from 1", "keep one replica of each role")
             return
     if None in (*floors, *mosts):
         return
     least, most = (int(floors[0] or 0), int(floors[1] or 0)), (int(mosts[0] or 0), int(mosts[1] or 0))
-    said = f"{couple.least:g} to {couple.most:g}"
+    ratio = f"{couple.least:g} to {couple.most:g}"
     if couple.excess(couple.of, *least):
-        what = f"the floors, {least[0]} of {couple.of} and {least[1]} of {couple.to}, are not within the ratio {said}"
-        yield Finding((*of.path, "ratio"), what, fix="change min or max, or a minReplicas")
+        what = f"the floors, {least[0]} of {couple.of} and {least[1]} of {couple.to}, are not within the ratio {ratio}"
+        yield DraftFinding((*of.path, "ratio"), what, fix="change min or max, or a minReplicas")
     elif stuck := _stuck(couple, least, most):
-        what = f"ratio {said} leaves no step from {stuck[0]} of {couple.of} beside {stuck[1]} of {couple.to}"
+        what = f"ratio {ratio} leaves no step from {stuck[0]} of {couple.of} beside {stuck[1]} of {couple.to}"
         fix = "lower min or raise max: no two objects are written at once, so one replica of either comes or goes first"
-        yield Finding((*of.path, "ratio"), what, fix=fix)
+        yield DraftFinding((*of.path, "ratio"), what, fix=fix)
 
 
 def _stuck(couple: Couple, least: tuple[int, int], most: tuple[int, int]) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from rebalancer.settings.allowed import default_at, in_range, part_at
 from rebalancer.settings.document import Path
 
 
-class Finding(NamedTuple):
+class DraftFinding(NamedTuple):
     """Fields that do not agree: the field at fault, what is wrong with it, what the others leave it, what to do."""
 
     path: Path
@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class DraftPart:
     """The mapping at `path` of a draft; `raw` may be anything."""
 
     path: Path
@@ -77,31 +77,33 @@ class Part:
             else {}
         )
 
-    def part(self, key: str) -> "Part":
+    def part(self, key: str) -> "DraftPart":
         """The mapping under `key`."""
-        return Part(self.at(key), self.get(key))
+        return DraftPart(self.at(key), self.get(key))
 
-    def parts(self, key: str) -> tuple["Part", ...]:
+    def parts(self, key: str) -> tuple["DraftPart", ...]:
         """The mappings of a list."""
         items = self.get(key)
         if not isinstance(items, tuple):
             return ()
-        return tuple(Part((*self.at(key), index), item) for index, item in enumerate(items) if isinstance(item, dict))
+        return tuple(
+            DraftPart((*self.at(key), index), item) for index, item in enumerate(items) if isinstance(item, dict)
+        )
 
 
-def kind_of(target: Part) -> TargetKind | None:
+def kind_of(target: DraftPart) -> TargetKind | None:
     """The kind of a target; None for one that is not known and names no apiVersion, or is not spelled as allowed."""
     kind, api_version, victims = target.text("kind"), target.text("apiVersion"), target.text("victims")
     return None if kind is None else kind_named(kind, api_version, cast("Victims", victims or ""))
 
 
-def pools_by_name(policy: Part) -> dict[str, Part]:
+def pools_by_name(policy: DraftPart) -> dict[str, DraftPart]:
     """Pools by name, the first of equal names."""
     named = {pool.text("name"): pool for pool in reversed(policy.parts("pools"))}
     return {name: pool for name, pool in named.items() if name is not None}
 
 
-def primary_pool(model: Part, pools: dict[str, Part]) -> str | None:
+def primary_pool(model: DraftPart, pools: dict[str, DraftPart]) -> str | None:
     """Name of the pool that holds the model's entitlement: the first primary one among its targets."""
     for target in model.parts("targets"):
         name = target.text("pool")

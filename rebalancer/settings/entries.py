@@ -33,7 +33,7 @@ FORMS: Final = ("kept", "left-out", "stays")
 Form = Literal["kept", "left-out", "stays"]
 
 
-class Refused(Struct, frozen=True, order=True):
+class RefusedEntry(Struct, frozen=True, order=True):
     """An entry that is not in force as the file has it: `entry` as in `models.qwen-32b` or `guards`.
 
     `form`: "kept": its last good form is in force; "left-out": it has none; "stays": the file does not name it (any
@@ -44,8 +44,8 @@ class Refused(Struct, frozen=True, order=True):
     form: Form
 
     def __str__(self) -> str:
-        said = {"kept": "keeps its last good form", "left-out": "is left out", "stays": "is not named, and stays"}
-        return f"{self.entry} {said[self.form]}"
+        outcomes = {"kept": "keeps its last good form", "left-out": "is left out", "stays": "is not named, and stays"}
+        return f"{self.entry} {outcomes[self.form]}"
 
 
 class Taken(NamedTuple):
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 
     policy: Policy | None
     problems: tuple[Problem, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedEntry, ...] = ()
 
 
 def take_over(text: str, name: str, good: Policy | None) -> Taken:
@@ -68,7 +68,7 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
     if good is None:
         return Taken(None, _sorted(problems, name))
     good = renamed(good, document, problems)
-    parts, said = _Parts(document, good), set(problems)
+    parts, all_problems = _Parts(document, good), set(problems)
     if not parts.in_entries(problem.at for problem in problems):
         return Taken(None, _sorted(problems, name))
     parts.refuse(flaw.at for flaw in flaws)
@@ -76,11 +76,11 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
     for _ in range(ROUNDS):
         policy, problems = check_document(parts.document())
         if not problems:
-            return Taken(policy, _sorted(said, name), tuple(sorted(parts.refused)))
-        said.update(problems)
+            return Taken(policy, _sorted(all_problems, name), tuple(sorted(parts.refused)))
+        all_problems.update(problems)
         if not parts.refuse(problem.at for problem in problems):
             break
-    return Taken(None, _sorted(said, name))
+    return Taken(None, _sorted(all_problems, name))
 
 
 def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
@@ -100,7 +100,7 @@ class _Parts:
     """The entries of a file, some of them in their last good form. `refused`: which of them, and those left out."""
 
     def __init__(self, document: Document, good: Policy) -> None:
-        self.refused: set[Refused] = set()
+        self.refused: set[RefusedEntry] = set()
         self._file = document
         self._good = {key: _frozen(value) for key, value in good.to_mapping().items()}
         given = document.value if isinstance(document.value, dict) else {}
@@ -119,18 +119,18 @@ class _Parts:
                 self._keep_entries(key)
             elif key not in self._sections and key not in WHOLE and getattr(good, field_name) != field.default:
                 self._sections[key] = _Entry(None, self._good[key])
-                self.refused.add(Refused(key, "stays"))
+                self.refused.add(RefusedEntry(key, "stays"))
 
     def _keep_entries(self, key: str) -> None:
         """Each good entry that the file does not name, after the one that it follows in the good policy."""
         entries, place = self._lists[key], -1
         for value in self._values(key):
             name = _name(key, value)
-            found = next((at for at, entry in enumerate(entries) if entry.name == name), None)
-            if found is None:
+            index = next((at for at, entry in enumerate(entries) if entry.name == name), None)
+            if index is None:
                 entries.insert(place + 1, _Entry(name, value))
-                self.refused.add(Refused(f"{key}.{name}", "stays"))
-            place = place + 1 if found is None else found
+                self.refused.add(RefusedEntry(f"{key}.{name}", "stays"))
+            place = place + 1 if index is None else index
 
     def in_entries(self, paths: Iterable[Path]) -> bool:
         """Whether all `paths` are in entries, none in the file as a whole."""
@@ -165,7 +165,7 @@ class _Parts:
             good = [_Entry(None, self._good[key])] if key in self._good else []
             del self._sections[key]
             self._sections.update((key, one) for one in good)
-        self.refused.add(Refused(self._file.spell(path), "kept" if good else "left-out"))
+        self.refused.add(RefusedEntry(self._file.spell(path), "kept" if good else "left-out"))
 
     def _replace(self, entries: list[_Entry], entry: _Entry, good: list[_Entry]) -> None:
         """Nobody knows which of two entries of one name is meant: both give way to the good one, or to none."""

@@ -13,10 +13,10 @@ OAUTH, MSK = "OAUTHBEARER", "AWS_MSK_IAM"
 def kafka_problem(settings: "ServiceSettings", prefix: str) -> str | None:
     """What is wrong, in a sentence with the variables' names; None when nothing is."""
     protocol = settings.kafka_security_protocol
-    asked = f"{prefix}KAFKA_SECURITY_PROTOCOL={protocol}"
+    login = f"{prefix}KAFKA_SECURITY_PROTOCOL={protocol}"
     if "PLAINTEXT" in protocol and not settings.dev and not _here(settings.kafka_bootstrap):
         return (
-            f"{asked}: whoever is on the way could write events and read passwords; use SSL or SASL_SSL, or say by "
+            f"{login}: whoever is on the way could write events and read passwords; use SSL or SASL_SSL, or say by "
             f"{prefix}DEV=true that this is no production"
         )
     if settings.kafka_token_url and not _fit(settings.kafka_token_url):
@@ -31,7 +31,7 @@ def kafka_problem(settings: "ServiceSettings", prefix: str) -> str | None:
 
 def _login_problem(settings: "ServiceSettings", prefix: str) -> str | None:
     mechanism = settings.kafka_sasl_mechanism
-    asked = f"{prefix}KAFKA_SECURITY_PROTOCOL={settings.kafka_security_protocol}"
+    login = f"{prefix}KAFKA_SECURITY_PROTOCOL={settings.kafka_security_protocol}"
     if mechanism == MSK and not settings.kafka_aws_region:
         return f"{prefix}KAFKA_SASL_MECHANISM={MSK}: set {prefix}KAFKA_AWS_REGION"
     password = bool(settings.kafka_username and settings.kafka_password_file)
@@ -41,7 +41,7 @@ def _login_problem(settings: "ServiceSettings", prefix: str) -> str | None:
             f"client in {prefix}KAFKA_USERNAME and its secret in {prefix}KAFKA_PASSWORD_FILE"
         )
     if mechanism not in {MSK, OAUTH} and not password:
-        return f"{asked}: set {prefix}KAFKA_USERNAME and {prefix}KAFKA_PASSWORD_FILE"
+        return f"{login}: set {prefix}KAFKA_USERNAME and {prefix}KAFKA_PASSWORD_FILE"
     return None
 
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from rebalancer.settings.draft import Finding, Part
+from rebalancer.settings.draft import DraftFinding, DraftPart
 from rebalancer.settings.references import unique
 
 PERCENTILES = ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds")
 
 
-def unique_map_names(policy: Part) -> Iterator[Finding]:
+def unique_map_names(policy: DraftPart) -> Iterator[DraftFinding]:
     """People are told by its name which map a reading is from."""
     return unique("map name", ((each.at("name"), each.text("name")) for each in _maps(policy)))
 
 
-def histograms_for_percentiles(policy: Part) -> Iterator[Finding]:
+def histograms_for_percentiles(policy: DraftPart) -> Iterator[DraftFinding]:
     """The buckets of a histogram are no count and no ratio."""
     for each in _maps(policy):
         for row in each.parts("readings"):
@@ -22,8 +22,8 @@ def histograms_for_percentiles(policy: Part) -> Iterator[Finding]:
                 continue
             if series.endswith("_bucket"):
                 fix = f"name a gauge or counter, as {series.removesuffix('_bucket')}_count, or read {PERCENTILES[0]}"
-                yield Finding(row.at("series"), f"{reading} is read from the buckets of a histogram", "", fix)
+                yield DraftFinding(row.at("series"), f"{reading} is read from the buckets of a histogram", "", fix)
 
 
-def _maps(policy: Part) -> tuple[Part, ...]:
-    return tuple(Part(policy.at("metrics"), policy.get("metrics")).parts("maps"))
+def _maps(policy: DraftPart) -> tuple[DraftPart, ...]:
+    return tuple(DraftPart(policy.at("metrics"), policy.get("metrics")).parts("maps"))

@@ -10,9 +10,9 @@ MOST_CHARACTERS = 80  # of a value; what is longer is told to differ
 
 def differences(before: Policy, after: Policy) -> tuple[str, ...]:
     """In the order of the policy's keys; entries of a list are known by their id or name."""
-    told = list(_between("", before.to_mapping(), after.to_mapping()))
-    more = [f"and {len(told) - MOST} more"] if len(told) > MOST else []
-    return (*told[:MOST], *more)
+    every = list(_between("", before.to_mapping(), after.to_mapping()))
+    more = [f"and {len(every) - MOST} more"] if len(every) > MOST else []
+    return (*every[:MOST], *more)
 
 
 def _between(path: str, old: object, new: object) -> Iterator[str]:
@@ -47,5 +47,5 @@ def _name(entry: Mapping[str, object]) -> str:
 
 
 def _said(value: object) -> str:
-    said = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return said if len(said) <= MOST_CHARACTERS else "something long"
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= MOST_CHARACTERS else "something long"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rebalancer.domain.codec import digest
 from rebalancer.domain.policy import Policy
-from rebalancer.settings.entries import Refused, take_over
+from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import check_text
 
@@ -33,7 +33,7 @@ class PolicyFile:
         self.loaded_at: float | None = None
         self.digest = ""
         self.problems: tuple[Problem, ...] = ()
-        self.refused: tuple[Refused, ...] = ()
+        self.refused: tuple[RefusedEntry, ...] = ()
         self._seen: tuple[str, bytes] | None = None
         self._judged: bytes | None = None
 
@@ -73,8 +73,8 @@ class PolicyFile:
         if self.refused:
             others = f" and {len(self.refused) - 1} more" if len(self.refused) > 1 else ""
             return f"policy {self.digest} is in force, but {self.refused[0]}{others}: {self.problems[0]}{more}"
-        kept = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
-        return f"{kept}: {self.problems[0]}{more}"
+        in_force = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
+        return f"{in_force}: {self.problems[0]}{more}"
 
     def _read(self) -> bytes:
         with self.path.open("rb") as file:

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from rebalancer.domain.policy import Policy
 from rebalancer.settings import couples, metric_maps, quantities, references, schedules, signs
 from rebalancer.settings.document import Document, read_document
-from rebalancer.settings.draft import Finding, Part
+from rebalancer.settings.draft import DraftFinding, DraftPart
 from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.shape import check_shape
 
 __all__ = ["Problem", "check_document", "check_text"]
 
-Check = Callable[[Part], Iterator[Finding]]
+Check = Callable[[DraftPart], Iterator[DraftFinding]]
 
 CHECKS: tuple[Check, ...] = (
     references.unique_pool_names,
@@ -70,7 +70,7 @@ def check_document(document: Document) -> tuple[Policy | None, tuple[Problem, ..
 
 
 def _disagreements(document: Document) -> Iterator[Problem]:
-    draft = Part((), document.value)
+    draft = DraftPart((), document.value)
     for check in CHECKS:
         for finding in check(draft):
             given = document.get(finding.path)

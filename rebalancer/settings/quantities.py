@@ -5,28 +5,32 @@ from collections.abc import Iterator
 
 from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.signals import Signals
-from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name, primary_pool
+from rebalancer.settings.draft import DraftFinding, DraftPart, kind_of, pools_by_name, primary_pool
 
 VOTING = tuple(field.alias or name for name, field in Signals.model_fields.items())
 
 
-def ordered_replicas(policy: Part) -> Iterator[Finding]:
+def ordered_replicas(policy: DraftPart) -> Iterator[DraftFinding]:
     """Floor, entitlement and maximum are in this order."""
     for model in policy.parts("models"):
         floor, own, most = model.whole("minReplicas"), model.whole("entitlement"), model.whole("maxReplicas")
         if floor is not None and most is not None and floor > most:
             fix = "raise maxReplicas or lower minReplicas"
-            yield Finding(model.at("minReplicas"), f"minReplicas {floor} > maxReplicas {most}", f"0 to {most}", fix)
+            yield DraftFinding(
+                model.at("minReplicas"), f"minReplicas {floor} > maxReplicas {most}", f"0 to {most}", fix
+            )
             continue
         least, top = floor or 0, most if most is not None else own
         if own is None or top is None or least <= own <= top:
             continue
         what = f"minReplicas {least} > entitlement {own}" if own < least else f"entitlement {own} > maxReplicas {top}"
         fix = "raise entitlement or lower minReplicas" if own < least else "raise maxReplicas or lower entitlement"
-        yield Finding(model.at("entitlement"), what, f"{least} to {top}" if most is not None else f"from {least}", fix)
+        yield DraftFinding(
+            model.at("entitlement"), what, f"{least} to {top}" if most is not None else f"from {least}", fix
+        )
 
 
-def entitled_somewhere(policy: Part) -> Iterator[Finding]:
+def entitled_somewhere(policy: DraftPart) -> Iterator[DraftFinding]:
     """An entitlement is held on a primary pool."""
     pools = pools_by_name(policy)
     primaries = [name for name, pool in pools.items() if pool.text("kind") == "primary"]
@@ -37,10 +41,12 @@ def entitled_somewhere(policy: Part) -> Iterator[Finding]:
             fix = (
                 f"add a target in {' or '.join(primaries) or 'a primary pool'}, or set entitlement and minReplicas to 0"
             )
-            yield Finding(model.at("entitlement"), f"entitlement {own} has no primary pool among the targets", "0", fix)
+            yield DraftFinding(
+                model.at("entitlement"), f"entitlement {own} has no primary pool among the targets", "0", fix
+            )
 
 
-def entitlements_fit(policy: Part) -> Iterator[Finding]:
+def entitlements_fit(policy: DraftPart) -> Iterator[DraftFinding]:
     """The entitlements on a primary pool fit its GPU limit, and so do the floors."""
     for name, pool in pools_by_name(policy).items():
         limit = pool.whole("gpuLimit")
@@ -49,11 +55,13 @@ def entitlements_fit(policy: Part) -> Iterator[Finding]:
             total = sum(needs.values())
             if limit is not None and total > limit:
                 what = f"{key} needs {total} GPUs of pool {name}, its gpuLimit is {limit}: {_largest(needs)}"
-                yield Finding(pool.at("gpuLimit"), what, f"from {total}", f"raise gpuLimit or lower {key} of a model")
+                yield DraftFinding(
+                    pool.at("gpuLimit"), what, f"from {total}", f"raise gpuLimit or lower {key} of a model"
+                )
                 break
 
 
-def whole_pods(policy: Part) -> Iterator[Finding]:
+def whole_pods(policy: DraftPart) -> Iterator[DraftFinding]:
     """A replica is whole pods with the same number of GPUs; only kinds with groups have replicas of several."""
     for model in policy.parts("models"):
         gpus, pods = model.whole("gpusPerReplica"), model.whole("podsPerReplica")
@@ -61,15 +69,15 @@ def whole_pods(policy: Part) -> Iterator[Finding]:
             continue
         if gpus % pods:
             what = f"gpusPerReplica {gpus} is no multiple of podsPerReplica {pods}"
-            yield Finding(model.at("gpusPerReplica"), what, f"a multiple of {pods}")
+            yield DraftFinding(model.at("gpusPerReplica"), what, f"a multiple of {pods}")
         kinds = [kind_of(target) for target in model.parts("targets")]
         alone = next((kind for kind in kinds if kind is not None and not kind.grouped), None)
         if alone is not None:
             what = f"podsPerReplica {pods}: a {alone.kind}'s replica is one pod"
-            yield Finding(model.at("podsPerReplica"), what, "1", "set it to 1 or leave it out")
+            yield DraftFinding(model.at("podsPerReplica"), what, "1", "set it to 1 or leave it out")
 
 
-def watermarks(policy: Part) -> Iterator[Finding]:
+def watermarks(policy: DraftPart) -> Iterator[DraftFinding]:
     """A low watermark is below its high one."""
     classes = policy.part("classes")
     for name in ("realtime", "interactive", "batch"):
@@ -78,22 +86,22 @@ def watermarks(policy: Part) -> Iterator[Finding]:
         yield from _below(model.part("signals").part("kvCache"), "low", "high")
 
 
-def surge_windows(policy: Part) -> Iterator[Finding]:
+def surge_windows(policy: DraftPart) -> Iterator[DraftFinding]:
     """A surge is seen in a window shorter than the one it is compared with, and left where it would not be entered."""
     surge = policy.part("surge")
     yield from _below(surge, "shortWindowSeconds", "longWindowSeconds")
     enter, leave = surge.number("enterRatio"), surge.number("leaveRatio")
     if enter is not None and leave is not None and leave > enter:
         path = surge.at("leaveRatio" if surge.given("leaveRatio") else "enterRatio")
-        yield Finding(path, f"leaveRatio {leave:g} > enterRatio {enter:g}", f"leaveRatio 1 to {enter:g}")
+        yield DraftFinding(path, f"leaveRatio {leave:g} > enterRatio {enter:g}", f"leaveRatio 1 to {enter:g}")
 
 
-def turn_in_window(policy: Part) -> Iterator[Finding]:
+def turn_in_window(policy: DraftPart) -> Iterator[DraftFinding]:
     """A turn is part of its window."""
     yield from _below(policy.part("deferral"), "turnSeconds", "windowSeconds")
 
 
-def deferred_one_way(policy: Part) -> Iterator[Finding]:
+def deferred_one_way(policy: DraftPart) -> Iterator[DraftFinding]:
     """A model is deferred when it is of class batch, and by a deadline or by a share."""
     for model in policy.parts("models"):
         deferral = model.part("deferral")
@@ -101,25 +109,25 @@ def deferred_one_way(policy: Part) -> Iterator[Finding]:
             continue
         if model.text("class") != "batch":
             what = f"deferral: only batch is deferred, and class is {model.text('class') or 'interactive'}"
-            yield Finding(deferral.path, what, fix="set class: batch or leave deferral out")
+            yield DraftFinding(deferral.path, what, fix="set class: batch or leave deferral out")
         elif deferral.given("deadlineSeconds") == deferral.given("share"):
             what = "deferral has both" if deferral.given("share") else "deferral has neither"
-            yield Finding(deferral.path, what, "deadlineSeconds or share", "say one of the two")
+            yield DraftFinding(deferral.path, what, "deadlineSeconds or share", "say one of the two")
 
 
-def voting_signals(policy: Part) -> Iterator[Finding]:
+def voting_signals(policy: DraftPart) -> Iterator[DraftFinding]:
     """Something votes for every model, and latency votes against a promise."""
     for model in policy.parts("models"):
         signals = model.part("signals")
         if isinstance(signals.raw, dict) and all(signals.get(key) in (None, False) for key in VOTING):
             what = "no signal votes for this model"
-            yield Finding(signals.path, what, f"at least one of {', '.join(VOTING)}", "configure a signal")
+            yield DraftFinding(signals.path, what, f"at least one of {', '.join(VOTING)}", "configure a signal")
         if signals.get("latency") is True and not model.given("slo"):
             fix = "add slo: {latencySeconds: ...} to the model"
-            yield Finding(signals.at("latency"), "latency has no slo to vote against", fix=fix)
+            yield DraftFinding(signals.at("latency"), "latency has no slo to vote against", fix=fix)
 
 
-def memory_fits(policy: Part) -> Iterator[Finding]:
+def memory_fits(policy: DraftPart) -> Iterator[DraftFinding]:
     """A replica fits into the GPU memory of some pool of its model's, where the policy says how much there is."""
     pools = pools_by_name(policy)
     for model in policy.parts("models"):
@@ -134,14 +142,14 @@ def memory_fits(policy: Part) -> Iterator[Finding]:
         lacks = [memory.lacks(gpus, size) for size in sizes if size is not None]
         if len(lacks) == len(sizes) and all(lacks):
             fix = "raise gpusPerReplica, add a target in a pool of larger GPUs, or correct the sum"
-            yield Finding(need.path, f"a replica fits into no pool of its targets: {lacks[-1]}", fix=fix)
+            yield DraftFinding(need.path, f"a replica fits into no pool of its targets: {lacks[-1]}", fix=fix)
 
 
-def _pools_of(model: Part) -> list[str]:
+def _pools_of(model: DraftPart) -> list[str]:
     return [name for target in model.parts("targets") if (name := target.text("pool")) is not None]
 
 
-def _gpus(policy: Part, pool: str, key: str) -> dict[str, int]:
+def _gpus(policy: DraftPart, pool: str, key: str) -> dict[str, int]:
     """GPUs that `key` replicas need, per model whose primary pool is `pool`."""
     pools, needs = pools_by_name(policy), defaultdict[str, int](int)
     for model in policy.parts("models"):
@@ -157,8 +165,8 @@ def _largest(needs: dict[str, int]) -> str:
     return ", ".join(f"{model} {gpus}" for model, gpus in shown) + more
 
 
-def _below(part: Part, low: str, high: str) -> Iterator[Finding]:
+def _below(part: DraftPart, low: str, high: str) -> Iterator[DraftFinding]:
     less, more = part.number(low), part.number(high)
     if less is not None and more is not None and less >= more:
         path = part.at(low if part.given(low) else high)
-        yield Finding(path, f"{low} {less:g} is not below {high} {more:g}", fix=f"lower {low} or raise {high}")
+        yield DraftFinding(path, f"{low} {less:g} is not below {high} {more:g}", fix=f"lower {low} or raise {high}")

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.settings.document import Document
-from rebalancer.settings.draft import Part
+from rebalancer.settings.draft import DraftPart
 from rebalancer.settings.problem import Problem
 
 
 def renamed(good: Policy, document: Document, problems: Iterable[Problem]) -> Policy:
     """`good` with its pools called as the file calls them; `problems`: of the file, for a name may be one itself."""
-    names = dict(_names(good, Part((), document.value), {problem.at for problem in problems}))
+    names = dict(_names(good, DraftPart((), document.value), {problem.at for problem in problems}))
 
     def pool(old: Pool) -> Pool:
         return old.model_copy(update={"name": names.get(old.name, old.name)})
@@ -22,14 +22,14 @@ def renamed(good: Policy, document: Document, problems: Iterable[Problem]) -> Po
     return good.model_copy(update={"pools": tuple(map(pool, good.pools)), "models": tuple(map(model, good.models))})
 
 
-def _names(good: Policy, given: Part, faulty: set[tuple[str | int, ...]]) -> Iterator[tuple[str, str]]:
+def _names(good: Policy, given: DraftPart, faulty: set[tuple[str | int, ...]]) -> Iterator[tuple[str, str]]:
     """Old and new name of each pool whose old name is nowhere in the file, while a new pool there has its labels.
 
     As long as a target in the file says the old name, the new one may as well be a slip of the pen.
     """
     pools, known = given.parts("pools"), {pool.name for pool in good.pools}
-    said = {pool.text("name") for pool in pools}
-    said |= {target.text("pool") for model in given.parts("models") for target in model.parts("targets")}
+    named = {pool.text("name") for pool in pools}
+    named |= {target.text("pool") for model in given.parts("models") for target in model.parts("targets")}
     new = {
         frozenset(pool.labels("nodeLabels").items()): name
         for pool in reversed(pools)  # of two with the same labels the second is at fault
@@ -37,5 +37,5 @@ def _names(good: Policy, given: Part, faulty: set[tuple[str | int, ...]]) -> Ite
     }
     for pool in good.pools:
         name = new.get(frozenset(pool.node_labels.items()))
-        if name is not None and pool.name not in said:
+        if name is not None and pool.name not in named:
             yield pool.name, name

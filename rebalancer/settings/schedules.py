@@ -16,25 +16,25 @@ from rebalancer.domain.schedules import Window, window_on
 from rebalancer.domain.timetable import Schedule
 from rebalancer.domain.zones import local
 from rebalancer.settings.document import Path
-from rebalancer.settings.draft import Finding, Part, pools_by_name
+from rebalancer.settings.draft import DraftFinding, DraftPart, pools_by_name
 
 # Every weekday and every change of clocks is among the days of one year and a week; the rules of zones repeat yearly.
 YEAR_DAYS = 371
 ANY_YEAR = date(2027, 1, 1)
 
 
-def unique_schedule_names(policy: Part) -> Iterator[Finding]:
+def unique_schedule_names(policy: DraftPart) -> Iterator[DraftFinding]:
     """A schedule is known by its name in its model."""
     for model in policy.parts("models"):
         seen: set[str | None] = {None}
         for schedule in model.parts("schedules"):
             name = schedule.text("name")
             if name in seen and name is not None:
-                yield Finding(schedule.at("name"), f"schedule {name} is used twice in the model", fix="rename one")
+                yield DraftFinding(schedule.at("name"), f"schedule {name} is used twice in the model", fix="rename one")
             seen.add(name)
 
 
-def bounds_of_schedules(policy: Part) -> Iterator[Finding]:
+def bounds_of_schedules(policy: DraftPart) -> Iterator[DraftFinding]:
     """A schedule has a floor or a cap, in order, and within what the model may have."""
     for model in policy.parts("models"):
         floor, most = model.whole("minReplicas"), model.whole("maxReplicas")
@@ -43,25 +43,25 @@ def bounds_of_schedules(policy: Part) -> Iterator[Finding]:
         for schedule in model.parts("schedules"):
             low, high = schedule.whole("minReplicas"), schedule.whole("maxReplicas")
             if not schedule.given("minReplicas") and not schedule.given("maxReplicas"):
-                yield Finding(
+                yield DraftFinding(
                     schedule.path, "the schedule changes nothing", fix="give it minReplicas, maxReplicas or both"
                 )
             elif low is not None and high is not None and low > high:
                 what, fix = f"minReplicas {low} > maxReplicas {high}", "raise maxReplicas or lower minReplicas"
-                yield Finding(schedule.at("minReplicas"), what, f"1 to {high}", fix)
+                yield DraftFinding(schedule.at("minReplicas"), what, f"1 to {high}", fix)
             elif low is not None and most is not None and low > most:
                 what = f"minReplicas {low} > the model's maxReplicas {most}"
-                yield Finding(
+                yield DraftFinding(
                     schedule.at("minReplicas"), what, f"1 to {most}", "lower it or raise the model's maxReplicas"
                 )
             elif high is not None and floor is not None and high < floor:
                 what = f"maxReplicas {high} < the model's minReplicas {floor}, which wins"
-                yield Finding(
+                yield DraftFinding(
                     schedule.at("maxReplicas"), what, f"from {floor}", "raise it or lower the model's minReplicas"
                 )
 
 
-def windows_that_happen(policy: Part) -> Iterator[Finding]:
+def windows_that_happen(policy: DraftPart) -> Iterator[DraftFinding]:
     """There is a day on which the window begins, and clocks do not skip all of it there."""
     for model in policy.parts("models"):
         for part in model.parts("schedules"):
@@ -71,10 +71,12 @@ def windows_that_happen(policy: Part) -> Iterator[Finding]:
             first, last = date.fromisoformat(schedule.first_date), date.fromisoformat(schedule.last_date)
             if last < first:
                 what = f"lastDate {last} is before firstDate {first}: the window never happens"
-                yield Finding(part.at("lastDate"), what, f"from {first}")
+                yield DraftFinding(part.at("lastDate"), what, f"from {first}")
             elif not any(_windows(schedule, _days(first, last))):
                 what = f"the window never happens: it begins on no day from {first} to {last}"
-                yield Finding(part.path, what, fix="other days, other dates, or a time that clocks do not skip there")
+                yield DraftFinding(
+                    part.path, what, fix="other days, other dates, or a time that clocks do not skip there"
+                )
 
 
 class _Claim(NamedTuple):
@@ -92,7 +94,7 @@ class _Claim(NamedTuple):
         return self.gpus * max([self.floor, *(each.min_replicas or 0 for each, _ in self.schedules)])
 
 
-def scheduled_floors_fit(policy: Part) -> Iterator[Finding]:
+def scheduled_floors_fit(policy: DraftPart) -> Iterator[DraftFinding]:
     """Floors that hold at the same time fit the limits of the pools in which they can be met.
 
     Asked for each pool, each set of pools that one model may use, and all of them: what is refused can never fit.
@@ -106,13 +108,13 @@ def scheduled_floors_fit(policy: Part) -> Iterator[Finding]:
         unknown = any(limits.get(name) is None for name in place)
         if unknown or sum(claim.most for claim in inside) <= limit or sum(c.gpus * c.floor for c in inside) > limit:
             continue
-        found = _first_excess(inside, limit)
-        if found is not None:
-            yield _excess(found, sorted(place), limit)
+        excess = _first_excess(inside, limit)
+        if excess is not None:
+            yield _excess(excess, sorted(place), limit)
             return
 
 
-def _claims(policy: Part) -> Iterator[_Claim]:
+def _claims(policy: DraftPart) -> Iterator[_Claim]:
     for model in policy.parts("models"):
         name, gpus, floor = model.text("id"), model.whole("gpusPerReplica"), model.whole("minReplicas")
         pools = frozenset(pool for target in model.parts("targets") if (pool := target.text("pool")) is not None)
@@ -152,19 +154,19 @@ def _first_excess(claims: list[_Claim], limit: int) -> _Excess | None:
     return None
 
 
-def _excess(found: _Excess, pools: list[str], limit: int) -> Finding:
-    schedule = found.window.schedule
-    begins = f"{local(found.window.begins, schedule.time_zone):%a %Y-%m-%d %H:%M} {schedule.time_zone}"
-    shown = sorted(found.needs.items(), key=lambda need: (-need[1], need[0]))[:5]
+def _excess(excess: _Excess, pools: list[str], limit: int) -> DraftFinding:
+    schedule = excess.window.schedule
+    begins = f"{local(excess.window.begins, schedule.time_zone):%a %Y-%m-%d %H:%M} {schedule.time_zone}"
+    shown = sorted(excess.needs.items(), key=lambda need: (-need[1], need[0]))[:5]
     who = ", ".join(f"{model} {gpus}" for model, gpus in shown)
     what = (
-        f"when window {schedule.name} begins ({begins}) floors need {sum(found.needs.values())} GPUs of"
+        f"when window {schedule.name} begins ({begins}) floors need {sum(excess.needs.values())} GPUs of"
         f" {' and '.join(pools)}, gpuLimit is {limit} ({who})"
     )
-    return Finding(found.path, what, fix="lower a floor, part the windows, or raise gpuLimit")
+    return DraftFinding(excess.path, what, fix="lower a floor, part the windows, or raise gpuLimit")
 
 
-def _valid(part: Part) -> Schedule | None:
+def _valid(part: DraftPart) -> Schedule | None:
     """The schedule, when each of its fields is as the schema says."""
     try:
         return Schedule.model_validate(part.raw, by_alias=True, by_name=False)
@@ -183,13 +185,13 @@ def _days(first: date, last: date) -> list[date]:
 
 def _days_of(schedules: Iterable[Schedule]) -> list[date]:
     """A year that stands for all, and the days that any schedule names, with those around them."""
-    found = set(_days(ANY_YEAR, date.max))
+    days = set(_days(ANY_YEAR, date.max))
     for schedule in schedules:
         first, last = schedule.first_date, schedule.last_date
         if first is not None:
             begin = date.fromisoformat(first) - timedelta(days=2)
-            found.update(_days(begin, date.max if last is None else date.fromisoformat(last) + timedelta(days=2)))
+            days.update(_days(begin, date.max if last is None else date.fromisoformat(last) + timedelta(days=2)))
         elif last is not None:
             end = date.fromisoformat(last)
-            found.update(_days(end - timedelta(days=YEAR_DAYS - 1), end))
-    return sorted(found)
+            days.update(_days(end - timedelta(days=YEAR_DAYS - 1), end))
+    return sorted(days)

@@ -296,7 +296,7 @@ def read_settings() -> ServiceSettings:
     try:
         settings = ServiceSettings()
     except ValidationError as error:
-        wrong += [_said(found) for found in error.errors(include_url=False)]
+        wrong += [_said(problem) for problem in error.errors(include_url=False)]
     else:
         if not any(wrong):
             return settings
@@ -310,12 +310,12 @@ def _misspelled(name: str) -> str:
     return "" if name.upper() in known or not close else f"{name}: no such setting; did you mean {close[0]}?"
 
 
-def _said(found: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
-    if not found["loc"]:
-        return str(found["ctx"]["error"])
-    field = str(found["loc"][0])
+def _said(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
+    if not problem["loc"]:
+        return str(problem["ctx"]["error"])
+    field = str(problem["loc"][0])
     part = ServiceSettings.model_json_schema()["properties"][field]
     about = ServiceSettings.model_fields[field].description
-    if found["type"] == "missing":
+    if problem["type"] == "missing":
         return f"{PREFIX}{field.upper()} is not set: {about}"
-    return f"{PREFIX}{field.upper()}={found['input']}: allowed {words(part)}. {about}"
+    return f"{PREFIX}{field.upper()}={problem['input']}: allowed {words(part)}. {about}"

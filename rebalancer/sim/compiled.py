@@ -35,10 +35,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     before = SETTINGS.CACHE_DIR  # read while a function is decorated, and only then
     SETTINGS.CACHE_DIR = "" if folder is None else str(folder)
     try:
-        made: Callable[P, R] = numba.njit(cache=folder is not None)(function)
+        kernel: Callable[P, R] = numba.njit(cache=folder is not None)(function)
     finally:
         SETTINGS.CACHE_DIR = before
-    return made
+    return kernel
 
 
 @cache

@@ -29,7 +29,7 @@ class Seen:
     served_by: F64
     left: F64
     wait: F64
-    asked: list[int]
+    desired: list[int]
     ready: list[int]
     loading: list[int]
     waiting: list[int]

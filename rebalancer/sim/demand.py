@@ -19,7 +19,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class DemandStreams:
     """Arrivals of several models over the same seconds."""
 
     name: str

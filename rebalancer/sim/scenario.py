@@ -8,7 +8,7 @@ BY_MINUTE = frozenset({"S1a", "S1b"})  # users were promised a p99 by the minute
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ScenarioModel:
     """One model as a scenario serves it.
 
     `work`: (seconds,) replica-seconds of work that arrive in each second; `requests`: (seconds,) how many carry it.
@@ -52,7 +52,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NodeChange:
     """From that second on a node (its place among `nodes`) offers so many GPUs, and nobody runs on it.
 
     A machine that goes may be announced `notice_seconds` before: Karpenter hears of it too and drains it at once.
@@ -95,13 +95,13 @@ class Scenario:
 
     name: str
     day: str
-    models: tuple[Model, ...]
+    models: tuple[ScenarioModel, ...]
     nodes: tuple[int, ...]
     seconds: int
     usd_per_gpu_hour: float = 0.0
     by_model: bool = False
     surges: tuple[int, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[NodeChange, ...] = ()
     elastic: int = 0
     elastic_usd_per_gpu_hour: float = 0.0
     launches: Launches | None = None

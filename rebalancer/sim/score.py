@@ -73,5 +73,5 @@ def violations_by_block(record: Record) -> F64:
     scenario = record.scenario
     blocks = np.arange(0, scenario.seconds, BLOCK_SECONDS)
     late = np.add.reduceat(record.late.sum(axis=0), blocks)
-    asked = np.add.reduceat(sum(model.requests[: scenario.seconds] for model in scenario.models), blocks)
-    return np.column_stack([late, asked])
+    requests = np.add.reduceat(sum(model.requests[: scenario.seconds] for model in scenario.models), blocks)
+    return np.column_stack([late, requests])

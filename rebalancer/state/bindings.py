@@ -56,17 +56,17 @@ class Bindings:
     def moved(self, change: Change, at: float) -> None:
         """An object was added, changed or removed."""
         old, new = change
-        found = new or old
-        if not isinstance(found, Pod) or found.dual is None:
+        obj = new or old
+        if not isinstance(obj, Pod) or obj.dual is None:
             return
-        if isinstance(found.dual, Requester):
+        if isinstance(obj.dual, Requester):
             if new is None:
-                self._kinds.pop(found.uid, None)
-                self._waking.pop(found.uid, None)
+                self._kinds.pop(obj.uid, None)
+                self._waking.pop(obj.uid, None)
         elif new is None:
-            self._forget(found.uid)
+            self._forget(obj.uid)
         else:
-            self._launcher(old.dual if isinstance(old, Pod) else None, found, found.dual, at)
+            self._launcher(old.dual if isinstance(old, Pod) else None, obj, obj.dual, at)
 
     def _launcher(self, old: object, launcher: Pod, new: Launcher, at: float) -> None:
         bound = self.launchers.setdefault(launcher.uid, [])

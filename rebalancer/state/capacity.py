@@ -48,14 +48,14 @@ class Sums(NamedTuple):
     """Evidence about the logarithm of the requests that a replica carries, as fading sums over seconds.
 
     full: seconds of full replicas.
-    kept: seconds of other replicas that say how many they carry at least.
+    at_least: seconds of other replicas that say how many they carry at least.
     logs: sum over these seconds of the logarithm.
     squares: sum over these seconds of its square.
     figure: weight that the policy's figure still has, in seconds.
     """
 
     full: float = 0.0
-    kept: float = 0.0
+    at_least: float = 0.0
     logs: float = 0.0
     squares: float = 0.0
     figure: float = 0.0
@@ -63,7 +63,7 @@ class Sums(NamedTuple):
     @property
     def seconds(self) -> float:
         """Seconds of evidence, without the policy's figure."""
-        return self.full + self.kept
+        return self.full + self.at_least
 
 
 class CapacityKept(NamedTuple):
@@ -114,20 +114,22 @@ class Capacity:
         "readings",
     )
 
-    def __init__(self, prior: float | None, kept: CapacityKept | None = None) -> None:
-        """`kept`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
+    def __init__(self, prior: float | None, before: CapacityKept | None = None) -> None:
+        """`before`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
         self.prior = prior
-        self._requests_cached, self._cache_used, self.cached_requests = (0.0, 0.0, 0.0) if kept is None else kept.cache
+        self._requests_cached, self._cache_used, self.cached_requests = (
+            (0.0, 0.0, 0.0) if before is None else before.cache
+        )
         self._begin()
         self.readings, self._fresh = 0, 0.0
         self._within: dict[int, float] = {}
         self._late: dict[int, float] = {}
         self._sums = Sums()
-        if kept is not None and kept.lowest is not None:
-            self.readings, self._sums = kept.readings, Sums(*kept.carried)
-            self._within = {kept.lowest + place: one for place, one in enumerate(kept.within) if one}
-            self._late = {kept.lowest + place: one for place, one in enumerate(kept.late) if one}
-        if kept is None or kept.lowest is None or kept.prior != (prior or 0.0):
+        if before is not None and before.lowest is not None:
+            self.readings, self._sums = before.readings, Sums(*before.carried)
+            self._within = {before.lowest + place: one for place, one in enumerate(before.within) if one}
+            self._late = {before.lowest + place: one for place, one in enumerate(before.late) if one}
+        if before is None or before.lowest is None or before.prior != (prior or 0.0):
             self._sums = self._sums._replace(figure=0.0 if prior is None else FIGURE_SECONDS)
         self._most = self._bound()
         self._conclude()
@@ -139,8 +141,8 @@ class Capacity:
         """
         size, middle = log(carried), self._middle
         if within is not None and carried > IDLE * (self.learnt or 0.0):
-            place, told = floor(size / STEP), self._within if within else self._late
-            told[place] = told.get(place, 0.0) + seconds
+            place, histogram = floor(size / STEP), self._within if within else self._late
+            histogram[place] = histogram.get(place, 0.0) + seconds
         if full:
             self._believe(size, seconds, middle, full=True)
         elif within:
@@ -180,7 +182,7 @@ class Capacity:
         old, new = self._sums, seconds * size
         self._sums = Sums(
             full=stays * old.full + (seconds if full else 0.0),
-            kept=stays * old.kept + (0.0 if full else seconds),
+            at_least=stays * old.at_least + (0.0 if full else seconds),
             logs=stays * old.logs + new,
             squares=stays * old.squares + new * size,
             figure=stays * old.figure,
@@ -221,8 +223,8 @@ class Capacity:
         stays = exp(-self._fresh / LATENCY_SECONDS)
         self._fresh = 0.0
         self._within, self._late = (
-            {place: stays * one for place, one in told.items() if one >= FORGOTTEN_SECONDS}
-            for told in (self._within, self._late)
+            {place: stays * one for place, one in histogram.items() if one >= FORGOTTEN_SECONDS}
+            for histogram in (self._within, self._late)
         )
         self._most = self._bound()
         self._conclude()
@@ -263,7 +265,7 @@ class Capacity:
             learnt=round(self.learnt, 6),
             readings=self.readings,
             low=round(self.learnt / width, 6),
-            high=round(self.learnt * width, 6) if self._most < NOWHERE or sums.full or not sums.kept else None,
+            high=round(self.learnt * width, 6) if self._most < NOWHERE or sums.full or not sums.at_least else None,
             cached=round(self.cached_requests, 6) if self._guess is not None and self._guess != self.prior else None,
         )
 
@@ -273,7 +275,9 @@ class Capacity:
         places = self._within.keys() | self._late.keys()
         lowest, most = (min(places), max(places)) if places else (0, -1)
         span = range(lowest, most + 1)
-        within, late = (tuple(round(told.get(place, 0.0), 1) for place in span) for told in (self._within, self._late))
+        within, late = (
+            tuple(round(histogram.get(place, 0.0), 1) for place in span) for histogram in (self._within, self._late)
+        )
         cache = self._requests_cached, self._cache_used, self.cached_requests
         carried = tuple(self._sums)
         return CapacityKept(self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, carried, lowest, cache)

@@ -211,11 +211,11 @@ class _Remembered:
             if key == MEMORY_KEY:
                 self.newest = None
             return
-        found = self._chunks.take(key, value)
-        if found is not None:
-            entry = codec.from_bytes(found.value, _MemoryEntry)
+        whole = self._chunks.take(key, value)
+        if whole is not None:
+            entry = codec.from_bytes(whole.value, _MemoryEntry)
             if self.newest is None or (entry.cycle, entry.at) >= (self.newest.cycle, self.newest.at):
-                self.newest, self.next_slot = entry, found.next_slot
+                self.newest, self.next_slot = entry, whole.next_slot
 
 
 def spelled(offsets: Offsets) -> dict[str, int]:

@@ -59,10 +59,10 @@ class Gathering:
         slot, head, piece = _chunk(self._key, name, record)
         parts = self._slots[slot]
         parts[head.index] = head, piece
-        found = sorted((one.index, text) for one, text in parts.values() if one.digest == head.digest)
-        if len(found) < head.count:
+        pieces = sorted((one.index, text) for one, text in parts.values() if one.digest == head.digest)
+        if len(pieces) < head.count:
             return None
-        value = b"".join(text for _, text in found)
+        value = b"".join(text for _, text in pieces)
         return Whole(value, (slot + 1) % SLOTS) if _digest(value) == head.digest else None
 
 
@@ -76,10 +76,10 @@ def _chunk(key: bytes, name: bytes, value: bytes) -> tuple[int, _Head, bytes]:
     head, line, piece = value.partition(_LINE)
     if not line or slot not in {b"%d" % one for one in range(SLOTS)}:
         raise ValueError("no chunk of an entry")
-    found = codec.from_bytes(head, _Head)
-    if index != b"%d" % found.index or not 0 <= found.index < found.count:
-        raise ValueError(f"chunk {index.decode(errors='replace')} says that it is {found.index} of {found.count}")
-    return int(slot), found, piece
+    parsed = codec.from_bytes(head, _Head)
+    if index != b"%d" % parsed.index or not 0 <= parsed.index < parsed.count:
+        raise ValueError(f"chunk {index.decode(errors='replace')} says that it is {parsed.index} of {parsed.count}")
+    return int(slot), parsed, piece
 
 
 def _digest(value: bytes) -> str:

@@ -18,14 +18,14 @@ class Claims:
     def moved(self, old: ClusterObject | None, new: ClusterObject | None) -> bool:
         """Take a target as it is now; whether other pods are its own by that."""
         before, now = _claim(old), _claim(new)
-        found = new or old
-        if before == now or not isinstance(found, Workload):
+        obj = new or old
+        if before == now or not isinstance(obj, Workload):
             return False
-        claims = self._labels.setdefault(found.ref.namespace, {})
+        claims = self._labels.setdefault(obj.ref.namespace, {})
         if now is None:
-            claims.pop(found.ref, None)
+            claims.pop(obj.ref, None)
         else:
-            claims[found.ref] = now
+            claims[obj.ref] = now
         return True
 
     def claimed(self, pod: Pod) -> Pod:
@@ -51,9 +51,9 @@ class Claims:
         return replace(pod, workload=self._owned[pod.uid]) if pod.uid in self._owned else pod
 
 
-def _claim(found: ClusterObject | None) -> Labels | None:
+def _claim(obj: ClusterObject | None) -> Labels | None:
     """The labels that a selector wants, all of them by equality; None where it wants others, or there is none."""
-    selector = found.selector if isinstance(found, Workload) else ""
+    selector = obj.selector if isinstance(obj, Workload) else ""
     pairs = [part.strip().replace("==", "=").partition("=") for part in selector.split(",")]
     if not selector or any(not (key and equals) or key.endswith("!") or " " in key for key, equals, _ in pairs):
         return None

@@ -233,9 +233,9 @@ class ClusterState:
         if isinstance(new, Workload) and new.pods > 1:
             for pod in self._objects.pods_of.get(new.ref):
                 self._pod_is(pod)
-        for found in change:
-            if isinstance(found, Node) and None in change:
-                for _, pod in self._holdings.pods_on(found.name):
+        for obj in change:
+            if isinstance(obj, Node) and None in change:
+                for _, pod in self._holdings.pods_on(obj.name):
                     self._pod_is(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
@@ -320,8 +320,8 @@ class ClusterState:
     def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
         last = self._last
         known = {view.node: view for view in last.notices}
-        found = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
-        notices = unchanged(last.notices, found)
+        standing = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
+        notices = unchanged(last.notices, standing)
         models, pools, loads = self._holdings.views(now), self._pools.views(), self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)

@@ -80,10 +80,10 @@ class Block(NamedTuple):
 class Cost:
     """The cost of a token of one model, learnt block by block."""
 
-    __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "_used", "kept")
+    __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "_used", "sums")
 
-    def __init__(self, kept: CostKept = CostKept(), block: Block = Block()) -> None:  # noqa: B008  # frozen
-        self.kept = kept
+    def __init__(self, sums: CostKept = CostKept(), block: Block = Block()) -> None:  # noqa: B008  # frozen
+        self.sums = sums
         self._since, self._busy, self._able, self._tokens, self._seconds, self._used = block
 
     def _begin(self, since: float) -> None:
@@ -103,28 +103,28 @@ class Cost:
         self._used += tokens * min(1.0, busy / able)
         self._seconds = seconds
         if until - self._since >= max(BLOCK_SECONDS, BLOCK_SAMPLES * self._seconds):
-            self.kept = self._with_block(forgets=True)
+            self.sums = self._with_block(forgets=True)
             self._begin(until)
 
     def _with_block(self, *, forgets: bool = False) -> CostKept:
         if not self._able or self._tokens <= 0.0:
-            return self.kept
+            return self.sums
         used, rate = self._used / self._tokens, self._tokens / self._able
         stays = exp(-used * max(BLOCK_SECONDS, BLOCK_SAMPLES * self._seconds) / COST_SECONDS) if forgets else 1.0
         tokens, busy = self._tokens, self._busy
         seen = (1.0, tokens, busy, tokens * used, tokens * rate, tokens * rate * used, rate * busy)
-        return CostKept(*(stays * old + new for old, new in zip(self.kept, seen, strict=True)))
+        return CostKept(*(stays * old + new for old, new in zip(self.sums, seen, strict=True)))
 
     def scale(self, times: float) -> None:
         """Corrects all sums where slots in use were `times` the share that they were taken for."""
-        kept = self.kept
+        sums = self.sums
         self._busy *= times
         self._used *= times
-        self.kept = kept._replace(
-            busy=kept.busy * times,
-            used=kept.used * times,
-            rate_used=kept.rate_used * times,
-            rate_busy=kept.rate_busy * times,
+        self.sums = sums._replace(
+            busy=sums.busy * times,
+            used=sums.used * times,
+            rate_used=sums.rate_used * times,
+            rate_busy=sums.rate_busy * times,
         )
 
     @property

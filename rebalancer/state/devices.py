@@ -34,36 +34,36 @@ class Devices:
 
     def moved(self, change: Change) -> frozenset[str]:
         """An object was added, changed or removed: the nodes whose devices may be others now, or be held by others."""
-        return frozenset().union(*(self._moved(found, there=found is change[1]) for found in change if found))
+        return frozenset().union(*(self._moved(obj, there=obj is change[1]) for obj in change if obj))
 
-    def _moved(self, found: ClusterObject, *, there: bool) -> Collection[str]:
-        match found:
+    def _moved(self, obj: ClusterObject, *, there: bool) -> Collection[str]:
+        match obj:
             case ResourceSlice():
-                return self._slice(found, there=there)
+                return self._slice(obj, there=there)
             case ResourceClaim():
-                return self._claim(found, there=there)
+                return self._claim(obj, there=there)
             case DeviceClass():
                 return tuple(self._of_node)
         return ()
 
-    def _slice(self, found: ResourceSlice, *, there: bool) -> Collection[str]:
-        stock, stocks = (found.driver, found.pool), self._of_node.setdefault(found.node or "", set())
+    def _slice(self, obj: ResourceSlice, *, there: bool) -> Collection[str]:
+        stock, stocks = (obj.driver, obj.pool), self._of_node.setdefault(obj.node or "", set())
         slices = self._slices.setdefault(stock, {})
         if there:
-            slices[found.name] = found
+            slices[obj.name] = obj
             stocks.add(stock)
         else:
-            slices.pop(found.name, None)
-            if all(one.node != found.node for one in slices.values()):
+            slices.pop(obj.name, None)
+            if all(one.node != obj.node for one in slices.values()):
                 stocks.discard(stock)
-        return (found.node or "",)
+        return (obj.node or "",)
 
-    def _claim(self, found: ResourceClaim, *, there: bool) -> Collection[str]:
-        key, stocks = (found.namespace, found.name), {place[:2] for place in found.devices}
+    def _claim(self, obj: ResourceClaim, *, there: bool) -> Collection[str]:
+        key, stocks = (obj.namespace, obj.name), {place[:2] for place in obj.devices}
         buckets = [self._claims.setdefault(stock, {}) for stock in stocks]
-        for bucket in (*buckets, *(self._of_pod.setdefault(pod, {}) for pod in found.pods)):
+        for bucket in (*buckets, *(self._of_pod.setdefault(pod, {}) for pod in obj.pods)):
             if there:
-                bucket[key] = found
+                bucket[key] = obj
             else:
                 bucket.pop(key, None)
         return {one.node or "" for stock in stocks for one in self._slices.get(stock, {}).values()}
@@ -91,5 +91,5 @@ class Devices:
 
     def asked(self, namespace: str, templates: Iterable[str], name: str) -> int:
         """Devices of class `name` that each pod gets by these ResourceClaimTemplates."""
-        found = (self._objects.one(ClaimTemplate, each, namespace) for each in templates)
-        return sum(template.asks.get(name, 0) for template in found if template is not None)
+        of_pod = (self._objects.one(ClaimTemplate, each, namespace) for each in templates)
+        return sum(template.asks.get(name, 0) for template in of_pod if template is not None)

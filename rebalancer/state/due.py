@@ -31,7 +31,9 @@ class Due:
         self.rules = rules
         self._holdings = holdings
         self._pools = pools
-        self._said: dict[str, tuple[float, float]] = {}  # node name -> deadline, from when on its pods do not count
+        self._deadlines: dict[
+            str, tuple[float, float]
+        ] = {}  # node name -> deadline, from when on its pods do not count
 
     def at(self, node: str, deadline: float) -> float:
         """By the slowest start and the longest grace of the models' pods that are there now, or were."""
@@ -40,24 +42,24 @@ class Due:
         grace = max((pod.grace_seconds for _, pod in pods), default=0)
         coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
         at = quantise(doomed_at(deadline, load, coming, grace))
-        before = self._said.get(node)
+        before = self._deadlines.get(node)
         if before is not None and before[0] == deadline:
             at = min(at, before[1])
-        self._said[node] = deadline, at
+        self._deadlines[node] = deadline, at
         return at
 
     def keep(self, nodes: Collection[str]) -> None:
         """Forget all other nodes."""
-        self._said = {node: said for node, said in self._said.items() if node in nodes}
+        self._deadlines = {node: deadline for node, deadline in self._deadlines.items() if node in nodes}
 
     # --- the checkpoint
 
     def past(self) -> dict[str, tuple[float, float]]:
         """The instants of each node, for the checkpoint."""
-        return dict(self._said)
+        return dict(self._deadlines)
 
     def restore(self, node: str, past: tuple[float, float]) -> None:
         """Put back what `past` gave of a node; what was said of it since for that deadline may only be earlier."""
-        known = self._said.get(node, past)
+        known = self._deadlines.get(node, past)
         if known[0] == past[0]:
-            self._said[node] = min(known, past)
+            self._deadlines[node] = min(known, past)

@@ -144,14 +144,14 @@ def _over(past: ForeignPast, at: float) -> bool:
     return past.repaired_at is not None and at - past.repaired_at >= REPAIRED_AFTER_SECONDS
 
 
-def _target(found: Written) -> WorkloadRef:
-    return found.ref if isinstance(found, Workload) else found.target
+def _target(written: Written) -> WorkloadRef:
+    return written.ref if isinstance(written, Workload) else written.target
 
 
-def _numbers(found: Written) -> Numbers:
-    return (found.replicas,) if isinstance(found, Workload) else (found.minimum, found.maximum)
+def _numbers(written: Written) -> Numbers:
+    return (written.replicas,) if isinstance(written, Workload) else (written.minimum, written.maximum)
 
 
-def _writers(found: Written) -> tuple[str, ...]:
+def _writers(written: Written) -> tuple[str, ...]:
     """The field manager that set each of the numbers, "" for us."""
-    return (found.writer,) if isinstance(found, Workload) else found.writers
+    return (written.writer,) if isinstance(written, Workload) else written.writers

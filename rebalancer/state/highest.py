@@ -25,8 +25,8 @@ class Highest:
 
     __slots__ = ("_figures", "_newest", "_shares")
 
-    def __init__(self, said: Looks = NOTHING) -> None:
-        seconds, figures, shares = second_by_second(said)
+    def __init__(self, looks: Looks = NOTHING) -> None:
+        seconds, figures, shares = second_by_second(looks)
         self._newest = int(seconds.max()) if len(seconds) else 0
         known, seen = np.full(SPAN, nan, np.float32), np.zeros(SPAN, np.float32)
         recent = seconds > self._newest - SPAN

@@ -26,9 +26,9 @@ def holders(pods: Iterable[tuple[Pod, int]], objects: Objects) -> tuple[Holder, 
             who, ends_at = _above(pod, objects)
             amounts[who] = amounts.get(who, 0) + amount
             ends.setdefault(who, []).append(ends_at)
-    found = [Holder(*who, amount, _last(ends[who])) for who, amount in amounts.items()]
-    found.sort(key=lambda one: (-one.amount, one.kind, one.namespace, one.name))
-    return tuple(found[:MOST])
+    holding = [Holder(*who, amount, _last(ends[who])) for who, amount in amounts.items()]
+    holding.sort(key=lambda one: (-one.amount, one.kind, one.namespace, one.name))
+    return tuple(holding[:MOST])
 
 
 def _above(pod: Pod, objects: Objects) -> tuple[_Who, float | None]:
@@ -49,6 +49,6 @@ def _known(*instants: float | None) -> list[float]:
 
 def _last(ends: Iterable[float | None]) -> float | None:
     """The last of them, None where one of them is unknown."""
-    found = list(ends)
-    known = _known(*found)
-    return max(known) if len(known) == len(found) else None
+    instants = list(ends)
+    known = _known(*instants)
+    return max(known) if len(known) == len(instants) else None

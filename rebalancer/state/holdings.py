@@ -54,7 +54,7 @@ class Holdings:
         self.foreign = ForeignChanges(objects)
         self._objects = objects
         self._installation = installation
-        self._asked: dict[WorkloadRef, _Asked] = {}
+        self._unconfirmed: dict[WorkloadRef, _Asked] = {}
         self.bindings = Bindings(objects)
         self.starts = Starts(objects, self.bindings)
         self._before: dict[
@@ -75,7 +75,7 @@ class Holdings:
             for spec in model.targets
         }
         self._by_claims = {each.model.id for each in self._targets.values() if each.pool.device_class is not None}
-        self._asked = {ref: asked for ref, asked in self._asked.items() if ref in self._targets}
+        self._unconfirmed = {ref: written for ref, written in self._unconfirmed.items() if ref in self._targets}
         self._views = {model: view for model, view in self._views.items() if model in self._models}
         self._dirty, self._all = set(self._models), None
 
@@ -136,15 +136,15 @@ class Holdings:
 
     def moved(self, change: Change) -> None:
         """An object was added, changed or removed."""
-        for found in change:
-            ref = _workload_of(found)
+        for obj in change:
+            ref = _workload_of(obj)
             if ref in self._targets:
                 self._dirty.add(self._targets[ref].model.id)
-            if isinstance(found, Workload | Hpa | ScaledObject):
+            if isinstance(obj, Workload | Hpa | ScaledObject):
                 self._settle(ref)
-            if isinstance(found, Node) and None in change:  # it came, or it is gone
-                self._dirty.update(model.id for model, _ in self.pods_on(found.name))
-        if any(isinstance(found, DeviceObject) for found in change):
+            if isinstance(obj, Node) and None in change:  # it came, or it is gone
+                self._dirty.update(model.id for model, _ in self.pods_on(obj.name))
+        if any(isinstance(obj, DeviceObject) for obj in change):
             self._dirty.update(self._by_claims)
         old, new = change
         if isinstance(new, Pod):
@@ -167,7 +167,7 @@ class Holdings:
         """
         if target in self._targets:
             self.foreign.asked(target, (replicas,) if minimum is None else (minimum, replicas))
-            self._asked[target] = _Asked(replicas, at)
+            self._unconfirmed[target] = _Asked(replicas, at)
             self._settle(target)
             self._dirty.add(self._targets[target].model.id)
 
@@ -176,14 +176,16 @@ class Holdings:
         self.foreign.stepped(seconds)
         self.bindings.stepped(seconds)
         self._dirty.update(self._models)
-        self._asked = {ref: _Asked(asked.replicas, asked.at + seconds) for ref, asked in self._asked.items()}
+        self._unconfirmed = {
+            ref: _Asked(written.replicas, written.at + seconds) for ref, written in self._unconfirmed.items()
+        }
 
     def _settle(self, ref: WorkloadRef | None) -> None:
-        asked = self._asked.get(ref) if ref is not None else None
-        if ref is not None and asked is not None:
+        written = self._unconfirmed.get(ref) if ref is not None else None
+        if ref is not None and written is not None:
             autoscaler = self._autoscaler(ref)
-            if shows(asked.replicas, self._objects.workload(ref), autoscaler):
-                del self._asked[ref]
+            if shows(written.replicas, self._objects.workload(ref), autoscaler):
+                del self._unconfirmed[ref]
 
     def slow_load_seconds(self, model: Model) -> float:
         """From having a node to Ready: what nine of ten starts took at most, the policy's figure until it is known."""
@@ -205,8 +207,8 @@ class Holdings:
 
     def views(self, now: float) -> tuple[ModelView, ...]:
         """All models, by id; what did not change is the same value as last time."""
-        for ref in [ref for ref, asked in self._asked.items() if now - asked.at >= ASKED_FOR_SECONDS]:
-            del self._asked[ref]
+        for ref in [ref for ref, written in self._unconfirmed.items() if now - written.at >= ASKED_FOR_SECONDS]:
+            del self._unconfirmed[ref]
             self._dirty.add(self._targets[ref].model.id)
         self._dirty.update(self.starts.look(now))
         for model in self._dirty & self._models.keys():
@@ -237,9 +239,9 @@ class Holdings:
         workload = self._objects.workload(ref)
         if workload is None:
             return missing_target(model, spec)
-        asked, pool = self._asked.get(ref), self._targets[ref].pool
+        written, pool = self._unconfirmed.get(ref), self._targets[ref].pool
         pods = [pod for pod in self._objects.pods_of.get(ref) if pod.holds_gpus]
-        replicas = asked.replicas if asked is not None else None
+        replicas = written.replicas if written is not None else None
         view = target_view(
             workload,
             pool,
@@ -269,8 +271,8 @@ class Holdings:
 
     def _held(self, pod: Pod, pool: Pool) -> int:
         """GPUs of the pool that a pod requests; those that it asks for by their extended resource are claims, too."""
-        asked = pod.gpus.get(pool.resource, 0)
-        return asked if asked or pool.device_class is None else self._devices.of_pod(pod.uid, pool.device_class)
+        requested = pod.gpus.get(pool.resource, 0)
+        return requested if requested or pool.device_class is None else self._devices.of_pod(pod.uid, pool.device_class)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""
@@ -306,9 +308,9 @@ def _of(view: ModelView) -> tuple[float | None, float | None]:
     return view.load_seconds, slow
 
 
-def _workload_of(found: object) -> WorkloadRef | None:
-    if isinstance(found, Pod):
-        return found.workload
-    if isinstance(found, Workload):
-        return found.ref
-    return found.target if isinstance(found, Hpa | ScaledObject | PodAutoscaler) else None
+def _workload_of(obj: object) -> WorkloadRef | None:
+    if isinstance(obj, Pod):
+        return obj.workload
+    if isinstance(obj, Workload):
+        return obj.ref
+    return obj.target if isinstance(obj, Hpa | ScaledObject | PodAutoscaler) else None

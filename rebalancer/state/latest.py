@@ -65,8 +65,8 @@ class Latest:
     def in_flight(self, place: int) -> float:
         """Requests running and waiting, as the row at `place` has them; NaN where it does not say."""
         running, waiting = _IN_FLIGHT.unpack_from(self._rows, place * _ROW.size + RUNNING * 8)
-        told: float = running if isnan(waiting) else running + waiting
-        return told
+        requests: float = running if isnan(waiting) else running + waiting
+        return requests
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so much: rows are as old as before. Order among samples goes by their own time."""

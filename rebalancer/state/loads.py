@@ -19,9 +19,9 @@ from rebalancer.state.latest import Latest
 from rebalancer.state.offered import ARRIVALS
 from rebalancer.state.rings import Rings
 from rebalancer.state.series import Arrivals
-from rebalancer.state.signals import Signals, signals_of
+from rebalancer.state.signals import SignalReadings, signals_of
 from rebalancer.state.spoken import NOBODY
-from rebalancer.state.subject import Subject
+from rebalancer.state.subject import SampledSubject
 from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Track
 from rebalancer.state.windows import Windows, known_until, means, moves_on_at
 
@@ -134,7 +134,7 @@ class Loads:
         else:
             self._take(track, subject, sample, now)
 
-    def _take(self, track: Track, subject: Subject, sample: MetricSample, now: float) -> None:
+    def _take(self, track: Track, subject: SampledSubject, sample: MetricSample, now: float) -> None:
         series, latest = subject.series.get(sample.source), self._latest
         arrivals = track.begin(subject, sample, latest, now) if series is None else series.take(sample, latest, now)
         track.sampled = True
@@ -157,7 +157,7 @@ class Loads:
         else:
             self._record(track, subject, sample, arrivals, late=late)
 
-    def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
+    def _record(self, track: Track, subject: SampledSubject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         at, interval = sample.at, sample.interval_seconds
         if subject.arrived is None:
             for since, until, requests, *_ in arrivals:
@@ -175,7 +175,7 @@ class Loads:
         if offered is not None:
             self._worked(track, subject, sample, *offered)
 
-    def _worked(self, track: Track, subject: Subject, sample: MetricSample, work: float, seconds: float) -> None:
+    def _worked(self, track: Track, subject: SampledSubject, sample: MetricSample, work: float, seconds: float) -> None:
         at = sample.at
         share = track.share(subject, at - SETTLING_INTERVALS * sample.interval_seconds)
         if subject.worked is None:
@@ -194,7 +194,7 @@ class Loads:
         track.alarm_above *= track.offered.told_before
         track.offered.told_before = 1.0
 
-    def _begins(self, track: Track, subject: Subject, source: str) -> None:
+    def _begins(self, track: Track, subject: SampledSubject, source: str) -> None:
         """Prepares `subject` for a new producer: from the second one on, figures of the same seconds are compared.
 
         The first sample of a producer tells of no arrivals, so of those nothing was told before that it could repeat.
@@ -210,7 +210,7 @@ class Loads:
         if both and track.worked_sides is None:
             track.take_sides()
 
-    def _arrived_once(self, track: Track, subject: Subject, arrivals: list[Arrivals]) -> None:
+    def _arrived_once(self, track: Track, subject: SampledSubject, arrivals: list[Arrivals]) -> None:
         for since, until, requests, *_ in arrivals:
             seconds = seconds_of(since, until)
             for second, more, _ in track.arrived_once(subject, seconds, requests / len(seconds)):
@@ -268,24 +268,24 @@ class Loads:
         if due:
             self._flush()
             signals = signals_of(due, self._latest, now, self._policy.guards.blind)
-            for track, told in zip(due, signals, strict=True):
-                track.lag_seconds = track.lag_seconds if told.lag_seconds is None else told.lag_seconds
+            for track, readings in zip(due, signals, strict=True):
+                track.lag_seconds = track.lag_seconds if readings.lag_seconds is None else readings.lag_seconds
             works = self._windows.works(self._rings, due, now)
-            for track, work, told in zip(due, works, signals, strict=True):
-                self._rebuild(track, work, told, now)
+            for track, work, readings in zip(due, works, signals, strict=True):
+                self._rebuild(track, work, readings, now)
         if self._all is None:
             self._all = tuple(self._loads[model] for model in sorted(self._loads))
         return self._all
 
-    def _rebuild(self, track: Track, work: Work, told: Signals, now: float) -> None:
-        track.due_at = min(told.fresh_until, moves_on_at(track, work, now))
+    def _rebuild(self, track: Track, work: Work, readings: SignalReadings, now: float) -> None:
+        track.due_at = min(readings.fresh_until, moves_on_at(track, work, now))
         load = ModelLoad(
             model=track.id,
-            signals=told.by_name,
+            signals=readings.by_name,
             work=work,
             interval_seconds=track.interval_seconds,
             intervals_live=track.intervals_live,
-            pod_requests=told.pod_requests,
+            pod_requests=readings.pod_requests,
             carries=track.offered.carries,
             lag_seconds=round(track.lag_seconds, 3),
             known_until=None if work == Work() else float(known_until(track, now)),

@@ -27,7 +27,7 @@ from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
 from rebalancer.state.pools import Pools
 from rebalancer.state.signs import Signs
-from rebalancer.state.told import Told, ToldPast
+from rebalancer.state.told import ToldNotices, ToldPast
 
 # What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
 # Interruption, expiry, repair and a person's delete set no reason.
@@ -69,7 +69,7 @@ class Notices:
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
-        self._told = Told(objects)
+        self._by_events = ToldNotices(objects)
         self._absent = Absent(objects, lambda node: any(holdings.pods_on(node)))
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted
@@ -78,7 +78,7 @@ class Notices:
     @property
     def counters(self) -> Counter[str]:
         """Numbers of notices by what became of them, in a small closed set of words."""
-        return self._told.counters
+        return self._by_events.counters
 
     def set_rules(self, rules: NodeRules, at: float) -> None:
         """Take over another policy's rules."""
@@ -90,7 +90,7 @@ class Notices:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back; order and repetition do not matter."""
-        self._told.tell(notice, now)
+        self._by_events.tell(notice, now)
 
     def moved(self, change: Change, at: float) -> None:
         """An object was added, changed or removed."""
@@ -124,7 +124,7 @@ class Notices:
         else:
             self._tainted.pop(node.name, None)
         self.signs.see(node, at)
-        self._told.seen(node)
+        self._by_events.seen(node)
 
     def look(self, now: float, certain: Callable[[], bool]) -> None:
         """Drop what is over, once a second; `certain`: whether the lists of nodes and pods are whole and fresh."""
@@ -132,7 +132,7 @@ class Notices:
             self._forgot_at = now
             self._absent.look(now, certain)
             whole = self._whole
-            self._told.forget(now, lambda node: not whole or node in self._absent)
+            self._by_events.forget(now, lambda node: not whole or node in self._absent)
             seen = self._tainted.keys() | self.signs.past().keys() if whole else ()
             for node in [node for node in seen if self._objects.one(Node, node) is None]:
                 self._tainted.pop(node, None)
@@ -145,7 +145,7 @@ class Notices:
 
     def stepped(self, seconds: float) -> None:
         """The clock was set: what was heard and seen is as old as before. Deadlines are the cloud's, and stand."""
-        self._told.stepped(seconds)
+        self._by_events.stepped(seconds)
         self._absent.stepped(seconds)
         self.signs.stepped(seconds)
         self._tainted = {node: since + seconds for node, since in self._tainted.items()}
@@ -156,15 +156,15 @@ class Notices:
         """One notice per node under notice, by node name."""
         facts: dict[str, list[NoticeView]] = {}
         seen = self._by_signs(), self._by_karpenter(now), self._by_absence()
-        for found in (self._by_event(now), *seen, self._by_people(now)):
-            for fact in found:
+        for source in (self._by_event(now), *seen, self._by_people(now)):
+            for fact in source:
                 facts.setdefault(fact.node, []).append(fact)
         if self._whole:
             self.due.keep(facts)
         return tuple(weighed((self._merged(node, facts[node]) for node in sorted(facts)), self._pools, self.due.rules))
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
-        for name, notice in self._told.standing(now):
+        for name, notice in self._by_events.standing(now):
             if self._objects.one(Node, name) is not None or name in self._absent:
                 yield _view(name, notice)
 
@@ -244,12 +244,12 @@ class Notices:
 
     def past(self) -> tuple[NoticePast, ...]:
         """Knowledge that a restart must not lose, by node."""
-        told, absent, due, signs = self._told.past(), self._absent.past(), self.due.past(), self.signs.past()
-        names = told.keys() | absent.keys() | self._tainted.keys() | due.keys() | signs.keys()
+        by_events, absent, due, signs = self._by_events.past(), self._absent.past(), self.due.past(), self.signs.past()
+        names = by_events.keys() | absent.keys() | self._tainted.keys() | due.keys() | signs.keys()
         return tuple(
             NoticePast(
                 name,
-                told.get(name, ()),
+                by_events.get(name, ()),
                 absent.get(name),
                 self._tainted.get(name),
                 due.get(name),
@@ -261,7 +261,7 @@ class Notices:
     def restore(self, past: Iterable[NoticePast]) -> None:
         """Put back what `past` gave, under what was seen since."""
         for one in past:
-            self._told.restore(one.node, one.told)
+            self._by_events.restore(one.node, one.told)
             if one.absent is not None:
                 self._absent.restore(one.node, one.absent)
             if one.tainted_at is not None and (one.node in self._tainted or self._objects.one(Node, one.node) is None):

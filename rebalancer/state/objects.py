@@ -30,21 +30,21 @@ class Index(Generic[T]):
 
     def __init__(self, key: Callable[[T], object | None]) -> None:
         self._key = key
-        self._found: dict[object, dict[Key, T]] = {}
+        self._by_key: dict[object, dict[Key, T]] = {}
 
     def move(self, old: T | None, new: T | None) -> None:
         """Replace `old` by `new`."""
         if old is not None and (key := self._key(old)) is not None:
-            bucket = self._found[key]
+            bucket = self._by_key[key]
             del bucket[key_of(old)]
             if not bucket:
-                del self._found[key]
+                del self._by_key[key]
         if new is not None and (key := self._key(new)) is not None:
-            self._found.setdefault(key, {})[key_of(new)] = new
+            self._by_key.setdefault(key, {})[key_of(new)] = new
 
     def get(self, key: object) -> Iterable[T]:
         """Whatever shares `key`, in no particular order."""
-        return self._found.get(key, {}).values()
+        return self._by_key.get(key, {}).values()
 
 
 class Objects:
@@ -63,7 +63,7 @@ class Objects:
         self.device_pods_in = Index[Pod](lambda pod: pod.namespace if pod.gpus else None)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
         self.scaled_objects_of = Index[ScaledObject](lambda scaled: scaled.target)
-        self.pod_autoscalers_of = Index[PodAutoscaler](lambda found: found.target)
+        self.pod_autoscalers_of = Index[PodAutoscaler](lambda each: each.target)
         self.claims_of = Index[NodeClaim](lambda claim: claim.node_pool)
         self.nodes_of_instance = Index[Node](lambda node: instance_id(node.provider_id))
         self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {
@@ -111,16 +111,16 @@ class Objects:
     def workload(self, ref: WorkloadRef) -> Workload | None:
         """The scale target `ref` names."""
         source = self._source_of.get(ref.kind, "deployments")
-        found = cast("Workload | None", self._stores[source].get((ref.namespace, ref.name)))
-        return found if found is not None and found.ref == ref else None
+        workload = cast("Workload | None", self._stores[source].get((ref.namespace, ref.name)))
+        return workload if workload is not None and workload.ref == ref else None
 
     def node_of_instance(self, instance: str) -> Node | None:
         """The node that runs on cloud instance `instance` (see `instance_id`).
 
         None, too, where machines of several zones or resource groups share that name: nobody knows which is meant.
         """
-        found = tuple(self.nodes_of_instance.get(instance))
-        return found[0] if len({node.provider_id.lower() for node in found}) == 1 else None
+        nodes = tuple(self.nodes_of_instance.get(instance))
+        return nodes[0] if len({node.provider_id.lower() for node in nodes}) == 1 else None
 
     def lacks(self, node: str | None) -> bool:
         """Whether nodes were listed and this one is not among them: gone, or never seen yet.
@@ -135,13 +135,13 @@ class Objects:
     def relisted(self, event: ObjectsListed) -> Iterator[Change]:
         """Take a list as the full truth; yields what differs, each after it took effect."""
         self.listed.add(event.source)
-        listed = {key_of(found): found for found in event.objects}
+        listed = {key_of(obj): obj for obj in event.objects}
         self._unread[event.source] = {_key(name) for name in event.unreadable}
-        kept = listed.keys() | self._unread[event.source]
-        for key in [key for key in self._stores[event.source] if key not in kept]:
+        staying = listed.keys() | self._unread[event.source]
+        for key in [key for key in self._stores[event.source] if key not in staying]:
             yield from self._put(event.source, key, None)
-        for key, found in listed.items():
-            yield from self._put(event.source, key, found)
+        for key, obj in listed.items():
+            yield from self._put(event.source, key, obj)
 
     def changed(self, event: ObjectChanged) -> Iterator[Change]:
         """Take one object as it stands now, unless what we have of it is younger."""
@@ -192,11 +192,11 @@ class Objects:
 _SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in (SOURCES | DEVICE_SOURCES | GROUP_SOURCES).items()}
 
 
-def key_of(found: ClusterObject) -> Key:
+def key_of(obj: ClusterObject) -> Key:
     """The object's key: namespace ("" where it has none) and name."""
-    if isinstance(found, Workload):
-        return found.ref.namespace, found.ref.name
-    return getattr(found, "namespace", ""), found.name
+    if isinstance(obj, Workload):
+        return obj.ref.namespace, obj.ref.name
+    return getattr(obj, "namespace", ""), obj.name
 
 
 def _key(name: str) -> Key:

@@ -272,14 +272,14 @@ class Offered:
             self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity, spoken_at, self._owed
         )
 
-    def restore(self, kept: OfferedKept) -> None:
-        """Go on with what `kept` said; work that was told by another measure is counted anew."""
-        self.path, self.resolution_seconds, self.tells_tokens = kept.path, kept.resolution_seconds, kept.tells_tokens
-        self.pace, self._owed = Pace(kept.pace), kept.owed
-        self._counted_at, self._finished_at, self._resolved_at = kept.spoken_at
+    def restore(self, saved: OfferedKept) -> None:
+        """Go on with what `saved` said; work that was told by another measure is counted anew."""
+        self.path, self.resolution_seconds, self.tells_tokens = saved.path, saved.resolution_seconds, saved.tells_tokens
+        self.pace, self._owed = Pace(saved.pace), saved.owed
+        self._counted_at, self._finished_at, self._resolved_at = saved.spoken_at
         if self.capacity is not None:
-            self.capacity = Capacity(self.capacity.prior, kept.capacity)
-            self._measure = kept.capacity.learnt or None if kept.capacity else self.capacity.learnt
+            self.capacity = Capacity(self.capacity.prior, saved.capacity)
+            self._measure = saved.capacity.learnt or None if saved.capacity else self.capacity.learnt
             self._measure_by(self.capacity.learnt)
 
 

@@ -16,7 +16,7 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import ModelView
 from rebalancer.state.outlook.book import Book, Group
-from rebalancer.state.outlook.outlook import Service, Terms
+from rebalancer.state.outlook.outlook import ModelTerms, Terms
 from rebalancer.state.outlook.past import I64, RUNG_SECONDS
 from rebalancer.state.outlook.rule import KEPT_SECONDS, step_seconds
 from rebalancer.state.outlook.value import Serving, Standing
@@ -75,7 +75,7 @@ class Outlooks:
         self._held: dict[str, _Held] = {}
         self._carried: dict[str, float] = {}
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
-        self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by horizon and columns, one policy's
+        self._services: dict[tuple[int, ...], tuple[I64, ModelTerms]] = {}  # by horizon and columns, one policy's
         self._before: tuple[Sequence[ModelLoad], Sequence[ModelView], frozenset[str], float] | None = None
         self.set_policy(policy, columns)
 
@@ -186,11 +186,11 @@ class Outlooks:
             some.sort(key=lambda member: member[0].column)
             terms = Terms(cold, step, interval)
             known = terms.horizon_seconds, *(rules.column for rules, _, _ in some)
-            found = services.get(known) or (
+            service_of_group = services.get(known) or (
                 np.array(known[1:], dtype=np.int64),
                 _service([rules for rules, _, _ in some], terms.horizon_seconds),
             )
-            columns, service = self._services[known] = found
+            columns, service = self._services[known] = service_of_group
             standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
             groups.append(Group(columns, standing, service, terms, head and head - late))
         return groups
@@ -243,7 +243,7 @@ def _holding(view: ModelView, doomed: frozenset[str], start: float) -> _Held:
     return _Held(view, doomed, ready, tuple(sorted(due_at)), unplaced)
 
 
-def _service(group: Sequence[_Rules], horizon_seconds: int) -> Service:
+def _service(group: Sequence[_Rules], horizon_seconds: int) -> ModelTerms:
     models = [rules.model for rules in group]
     wait = np.array([rules.wait_seconds for rules in group])
     many = np.ones(len(group))
@@ -251,7 +251,7 @@ def _service(group: Sequence[_Rules], horizon_seconds: int) -> Service:
     deferred = deadline > horizon_seconds
     by_minute = np.array([model.slo is not None and model.slo.budgeting_method == "timeslices" for model in models])
     patience = np.where(np.isnan(deadline), PATIENCE_SECONDS, np.inf)  # who has a deadline does not leave before it
-    return Service(
+    return ModelTerms(
         Serving(wait, HEADROOM_SHARE * wait, patience, np.inf * many, 0.0 * many, by_minute & ~deferred, deferred),
         _whole(model.min_replicas for model in models),
         _whole(model.max_replicas for model in models),

@@ -74,15 +74,15 @@ class Pace:
         "of_token",
     )
 
-    def __init__(self, kept: PaceKept | None = None) -> None:
-        kept = kept or PaceKept()
-        self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost, kept.block), kept.plain
-        self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
-        self._read, self._prompts = kept.read
-        self.full, self.cached = kept.full, kept.cached
+    def __init__(self, before: PaceKept | None = None) -> None:
+        before = before or PaceKept()
+        self._lengths, self._cost, self._plain = before.lengths, Cost(before.cost, before.block), before.plain
+        self.by_tokens, self.by_requests = before.by_tokens, before.by_requests
+        self._read, self._prompts = before.read
+        self.full, self.cached = before.full, before.cached
         self.of_token = self._cost.of_token(self._begins)
-        self._folded_at = kept.folded_at
-        self._finished, self._tokens, self._busy, self._able, self._seconds, *plain = kept.unfolded
+        self._folded_at = before.folded_at
+        self._finished, self._tokens, self._busy, self._able, self._seconds, *plain = before.unfolded
         self._busy_plain, self._finished_plain = plain
 
     def _begin(self) -> None:
@@ -148,7 +148,7 @@ class Pace:
         unfolded = self._finished, self._tokens, self._busy, self._able, self._seconds
         return PaceKept(
             self._lengths,
-            self._cost.kept,
+            self._cost.sums,
             self._plain,
             self.by_tokens,
             self.by_requests,
@@ -161,6 +161,6 @@ class Pace:
         )
 
 
-def _faded(sums: tuple[float, float], kept: float, over: float, under: float) -> tuple[float, float]:
-    """`kept`: the share of the past that still counts."""
-    return kept * sums[0] + over, kept * sums[1] + under
+def _faded(sums: tuple[float, float], share: float, over: float, under: float) -> tuple[float, float]:
+    """`share`: the share of the past that still counts."""
+    return share * sums[0] + over, share * sums[1] + under

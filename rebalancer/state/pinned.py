@@ -14,8 +14,8 @@ Carrier = ScaledObject | Hpa | NodePool
 
 def pinned_objects(objects: Objects, policy: Policy, installation: str) -> tuple[Pinned, ...]:
     """The objects that concern `installation`, in order."""
-    found = (_pinned(obj, saved, installation, named=named) for obj, saved, named in _saved(objects, policy))
-    return tuple(sorted(each for each in found if each is not None))
+    pins = (_pinned(obj, saved, installation, named=named) for obj, saved, named in _saved(objects, policy))
+    return tuple(sorted(each for each in pins if each is not None))
 
 
 def _saved(objects: Objects, policy: Policy) -> Iterator[tuple[Carrier, Originals | SavedNodePool, bool]]:

@@ -102,25 +102,25 @@ class Pools:
             self._fell = {key: fall for key, fall in self._fell.items() if key[0] != old.name}
             self._ready_changed.pop(old.name, None)
             self._node_moved(old.name, ())
-        for found in change:
-            self._touched(found)
+        for obj in change:
+            self._touched(obj)
         if isinstance(new, NodeClaim):
             self._claimed(new, at)
 
-    def _touched(self, found: ClusterObject | None) -> None:
+    def _touched(self, obj: ClusterObject | None) -> None:
         """Look again at the nodes and pools that an object is about."""
-        match found:
+        match obj:
             case Job():
                 self._dirty_pools.update(name for name, view in self._views.items() if view.others)
             case Pod():
-                if found.node in self._pools_of_node and (
-                    self._claims_count or (found.gpus and self._model_of(found.workload) is None)
+                if obj.node in self._pools_of_node and (
+                    self._claims_count or (obj.gpus and self._model_of(obj.workload) is None)
                 ):
-                    self._dirty_nodes.add(found.node)
+                    self._dirty_nodes.add(obj.node)
             case Node() | NodeClaim():  # a claim may have got its node, or lost it
-                self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
+                self._dirty_pools.update(self._pools_of_node_pool(obj.node_pool))
             case NodePool():
-                self._dirty_pools.update(self._pools_of_node_pool(found.name))
+                self._dirty_pools.update(self._pools_of_node_pool(obj.name))
             case AutoscalerStatus():
                 self._dirty_pools.update(name for name, pool in self._pools.items() if pool.node_groups)
 
@@ -218,8 +218,8 @@ class Pools:
 
     def _view(self, pool: Pool) -> PoolView:
         nodes = self._nodes[pool.name]
-        found = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
-        node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in found if node_pool is not None)
+        named = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
+        node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in named if node_pool is not None)
         return PoolView(
             name=pool.name,
             nodes=tuple(nodes[name] for name in sorted(nodes)),

@@ -55,17 +55,17 @@ class Quotas:
     def moved(self, change: Change) -> None:
         """An object was added, changed or removed."""
         if not self._dirty:
-            self._dirty = any(self._concerns(found) for found in change)
+            self._dirty = any(self._concerns(obj) for obj in change)
 
-    def _concerns(self, found: object) -> bool:
-        match found:
+    def _concerns(self, obj: object) -> bool:
+        match obj:
             case Pod():
-                return bool(self._views) and bool(found.gpus) and found.namespace in self._namespaces
+                return bool(self._views) and bool(obj.gpus) and obj.namespace in self._namespaces
             case Workload():
-                return found.ref in self._targets
+                return obj.ref in self._targets
             case Job():
-                return bool(self._views) and found.namespace in self._namespaces
-        return isinstance(found, _RULES)
+                return bool(self._views) and obj.namespace in self._namespaces
+        return isinstance(obj, _RULES)
 
     def views(self) -> tuple[QuotaView, ...]:
         """All of them that bind a target, by kind and name."""
@@ -81,16 +81,16 @@ class Quotas:
         if self._dirty:
             self._dirty = False
             asking = tuple(self._asking())
-            found = [*self._of_namespaces(asking), *queue_views(asking, self._objects)]
-            found.sort(key=lambda view: (view.kind, view.namespace, view.name, view.key))
-            self._views = tuple(found)
+            views = [*self._of_namespaces(asking), *queue_views(asking, self._objects)]
+            views.sort(key=lambda view: (view.kind, view.namespace, view.name, view.key))
+            self._views = tuple(views)
             self._ranks = tuple(sorted(self._ranked(asking), key=lambda rank: (rank.model, rank.pool)))
 
     def _ranked(self, asking: Iterable[Asking]) -> Iterator[PodRank]:
         for one in asking:
-            found = self._objects.one(PriorityClass, one.pods[0].priority_class)
-            if found is not None and found.value != 0:
-                yield PodRank(one.model, one.pool.name, found.name, found.value, found.preempts)
+            priority = self._objects.one(PriorityClass, one.pods[0].priority_class)
+            if priority is not None and priority.value != 0:
+                yield PodRank(one.model, one.pool.name, priority.name, priority.value, priority.preempts)
 
     def _asking(self) -> Iterator[Asking]:
         default = next((one.name for one in self._objects.all(PriorityClass) if one.default), "")
@@ -161,8 +161,8 @@ def _in_order(draws: Iterable[QuotaDraw]) -> tuple[QuotaDraw, ...]:
     return tuple(sorted(draws, key=lambda draw: (draw.model, draw.pool)))
 
 
-def _by_namespace(found: Iterable[Near]) -> defaultdict[str, list[Near]]:
+def _by_namespace(every: Iterable[Near]) -> defaultdict[str, list[Near]]:
     near: defaultdict[str, list[Near]] = defaultdict(list)
-    for one in found:
+    for one in every:
         near[one.namespace].append(one)
     return near

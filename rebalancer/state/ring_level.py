@@ -17,7 +17,7 @@ Cells = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 
-class Level:
+class RingLevel:
     """Cells of `step` seconds; cell index = second // step, the newest `cells` indices are kept.
 
     `sums`: cells x channels x columns, so that one look at a cell takes everything that is in it.

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.state.ring_level import COVERAGE, OBSERVED, REQUESTS, UNOBSERVED, WORK, Cells, Ints, Level
+from rebalancer.state.ring_level import COVERAGE, OBSERVED, REQUESTS, UNOBSERVED, WORK, Cells, Ints, RingLevel
 
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
@@ -35,7 +35,7 @@ class Rings:
     def __init__(self, columns: int) -> None:
         self.columns = columns
         self.head: int | None = None
-        self._levels: tuple[Level, ...] = ()
+        self._levels: tuple[RingLevel, ...] = ()
 
     def advance(self, second: int) -> None:
         """Make room up to `second`; older content moves down to coarser cells, the oldest is forgotten."""
@@ -136,10 +136,10 @@ class Rings:
         begins = [np.arange(first, level.newest + 1, dtype=np.int64) * level.step - 1 for level, first in spans]
         pieces = [piece for level, first in spans for piece in level.pieces(first)]
         if len(columns) == self.columns:
-            found = [np.concatenate([piece[:, channel] for piece in pieces]) for channel in channels]
+            sums = [np.concatenate([piece[:, channel] for piece in pieces]) for channel in channels]
         else:
-            found = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
-        return np.concatenate([*begins, [self.head]]), found
+            sums = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
+        return np.concatenate([*begins, [self.head]]), sums
 
     def scale_work(self, column: int, times: float) -> None:
         """What one model was offered was so many times as much: a replica carries something else than was believed."""
@@ -155,7 +155,7 @@ class Rings:
         """The same rings with room for more models."""
         wider = Rings(columns)
         wider.head = self.head
-        wider._levels = tuple(Level(level.step, level.cells, columns, level.newest) for level in self._levels)
+        wider._levels = tuple(RingLevel(level.step, level.cells, columns, level.newest) for level in self._levels)
         for old, new in zip(self._levels, wider._levels, strict=True):
             new.sums[:, :, : self.columns] = old.sums
         return wider
@@ -191,12 +191,12 @@ class Rings:
             self.add(ones * column, seconds[seen], ones, values)
 
 
-def _levels_at(head: int, columns: int) -> tuple[Level, ...]:
+def _levels_at(head: int, columns: int) -> tuple[RingLevel, ...]:
     """Empty levels whose newest second is `head`, each beginning where the finer one ends."""
-    levels: list[Level] = []
+    levels: list[RingLevel] = []
     newest_second = head
     for step, cells in LEVELS:
-        levels.append(Level(step, cells, columns, newest_second // step))
+        levels.append(RingLevel(step, cells, columns, newest_second // step))
         newest_second = levels[-1].oldest_second - 1
     return tuple(levels)
 

@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 
 
-class Signals(NamedTuple):
+class SignalReadings(NamedTuple):
     """The signals of one model, from its newest samples.
 
     by_name: a reading for each signal, or the reason why there is none.
@@ -103,7 +103,7 @@ class _Readings(NamedTuple):
     bounds: Floats
 
 
-def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
+def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[SignalReadings]:
     """The signals of each track at `now`."""
     pods = [track.heard for track in tracks]
     answers = [not track.offered.tells_tokens for track in tracks]
@@ -118,7 +118,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     values, coverages = (np.array((best.values, best.coverage)).round(6) + 0.0).tolist()
     at, bounds = best.at.tolist(), best.bounds.tolist()
     return [
-        Signals(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
+        SignalReadings(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
         for n, (track, (until, lag)) in enumerate(zip(tracks, bounds, strict=True))
     ]
 
@@ -166,8 +166,8 @@ def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
         return _Readings(values, at, coverage, coverage >= blind.min_coverage, bounds)
     present = [number for number, count in enumerate(looks.counts) if count]
     coverage = np.minimum(covering / expected[present, np.newaxis], 1.0)
-    found = _Readings(values, at, coverage, coverage >= blind.min_coverage, bounds)
-    return _among(found, present, len(expected))
+    readings = _Readings(values, at, coverage, coverage >= blind.min_coverage, bounds)
+    return _among(readings, present, len(expected))
 
 
 def _joined(looks: _Looks, models: _Groups, covering: Floats) -> tuple[Floats, Floats, Floats]:
@@ -182,11 +182,11 @@ def _joined(looks: _Looks, models: _Groups, covering: Floats) -> tuple[Floats, F
     return values, models.lowest(looks.at, used), models.reduced(np.minimum, looks.bounds)
 
 
-def _among(found: _Readings, present: Sequence[int], models: int) -> _Readings:
+def _among(readings: _Readings, present: Sequence[int], models: int) -> _Readings:
     """The same for all models: of those that are not present everything is unknown."""
     nothing = np.full((models, len(SIGNALS)), np.nan)
     every = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full((models, 2), np.inf))
-    for some, mine in zip(every, found, strict=True):
+    for some, mine in zip(every, readings, strict=True):
         some[present] = mine
     return every
 
@@ -220,9 +220,9 @@ def _pod_requests(heard: Sequence[Heard], looks: _Looks) -> list[dict[str, float
     requests, begin = [], 0
     for one in heard:
         end = begin + len(one.names)
-        told = dict(zip(one.names, in_flight[begin:end], strict=True))
+        by_pod = dict(zip(one.names, in_flight[begin:end], strict=True))
         if not known[begin:end].all():
-            told = {uid: value for uid, value in told.items() if isfinite(value)}
-        requests.append(told)
+            by_pod = {uid: value for uid, value in by_pod.items() if isfinite(value)}
+        requests.append(by_pod)
         begin = end
     return requests

@@ -47,7 +47,7 @@ class _Sign(NamedTuple):
         return " ".join(self.place)
 
 
-class _Found(NamedTuple):
+class _Standing(NamedTuple):
     """A sign and the row that says what it means."""
 
     sign: _Sign
@@ -60,7 +60,7 @@ class Signs:
 
     def __init__(self, own: Iterable[NodeSign]) -> None:
         self._rows = _by_place(own)
-        self._known: dict[str, tuple[Node, tuple[_Found, ...]]] = {}  # by node name
+        self._known: dict[str, tuple[Node, tuple[_Standing, ...]]] = {}  # by node name
         self._unknown: dict[str, tuple[str, ...]] = {}
         self._since: dict[str, dict[str, float]] = {}  # node name -> sign -> first seen
 
@@ -72,20 +72,20 @@ class Signs:
 
     def see(self, node: Node, at: float) -> None:
         """Take the Node as it is now."""
-        known: list[_Found] = []
+        known: list[_Standing] = []
         strange: list[str] = []
-        for sign in self._of(node):
-            rows = self._rows.get(sign.place)
-            row = next((row for row in rows or () if row.fits(sign.value, sign.message)), None)
+        for standing in self._of(node):
+            rows = self._rows.get(standing.place)
+            row = next((row for row in rows or () if row.fits(standing.value, standing.message)), None)
             if row is not None and row.kind != "none":
-                known.append(_Found(sign, row, row.kind))
-            elif rows is None and _telling(sign):
-                strange.append(sign.name)
+                known.append(_Standing(standing, row, row.kind))
+            elif rows is None and _telling(standing):
+                strange.append(standing.name)
         before = self._since.get(node.name, {})
         self.gone(node.name)
         if known:
             self._known[node.name] = node, tuple(known)
-            self._since[node.name] = {found.sign.name: before.get(found.sign.name, at) for found in known}
+            self._since[node.name] = {standing.sign.name: before.get(standing.sign.name, at) for standing in known}
         if strange:
             self._unknown[node.name] = tuple(strange)
 
@@ -106,8 +106,8 @@ class Signs:
     def standing(self) -> Iterator[CapacityNotice]:
         """A notice for each sign that stands."""
         for name, (node, known) in self._known.items():
-            for found in known:
-                yield _notice(node, found, self._since[name][found.sign.name])
+            for standing in known:
+                yield _notice(node, standing, self._since[name][standing.sign.name])
 
     def unknown(self) -> Mapping[str, int]:
         """Signs that look like notices and that no row knows, each with the number of nodes that carry it."""
@@ -145,8 +145,8 @@ def _telling(sign: _Sign) -> bool:
     return where == "taint" or sign.value == ("False" if _GOOD.search(name) else "True")
 
 
-def _notice(node: Node, found: _Found, first_seen: float) -> CapacityNotice:
-    sign, row, kind = found
+def _notice(node: Node, standing: _Standing, first_seen: float) -> CapacityNotice:
+    sign, row, kind = standing
     since = first_seen if sign.at is None else sign.at
     read = {"since": None, "value": _epoch(sign.value), "message": date_in(sign.message)}[row.deadline]
     return CapacityNotice(

@@ -44,10 +44,10 @@ class Spoken:
         """Looks of these producers."""
         rows = places + 1  # the first row is nobody's
         self._reach(int(np.maximum.reduce(rows)))
-        told = np.empty(len(rows), _LOOK)
+        rows_of_looks = np.empty(len(rows), _LOOK)
         for name, column in zip(Looks._fields, looks, strict=True):
-            told[name] = column
-        self._looks[rows, looks.ends // looks.lengths % REMEMBERED] = told
+            rows_of_looks[name] = column
+        self._looks[rows, looks.ends // looks.lengths % REMEMBERED] = rows_of_looks
 
     def forget(self, place: int) -> None:
         """Another producer begins to speak at this place."""
@@ -56,12 +56,12 @@ class Spoken:
     def of(self, place: int) -> Looks:
         """The remembered figures of the producer at `place`."""
         row = self._looks[place + 1 : place + 2].ravel()
-        told = row[row["lengths"] > 0]
+        known = row[row["lengths"] > 0]
         return Looks(
-            told["ends"].astype(np.int64),
-            told["lengths"].astype(np.int64),
-            told["figures"].astype(np.float64),
-            told["shares"].astype(np.float64),
+            known["ends"].astype(np.int64),
+            known["lengths"].astype(np.int64),
+            known["figures"].astype(np.float64),
+            known["shares"].astype(np.float64),
         )
 
     def _reach(self, row: int) -> None:

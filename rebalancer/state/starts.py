@@ -82,7 +82,7 @@ class Starts:
 
     def look(self, now: float) -> set[str]:
         """Finds wakes that should have ended long ago; their models."""
-        found = set()
+        models = set()
         for uid, loading in self._loading.items():
             waking = self._bindings.waking(uid)
             if waking is not None and now - waking[1] > self._wake_seconds(loading):
@@ -90,8 +90,8 @@ class Starts:
                 loading.failed = FailedWake(loading.name, waking[0], since=waking[1], told_at=now)
                 self.counts[loading.model, loading.pool, "cold"] += 1
                 self.failures[loading.model] += 1
-                found.add(loading.model)
-        return found
+                models.add(loading.model)
+        return models
 
     def _wake_seconds(self, loading: _Loading) -> float:
         starts = self._measured.get(loading.model, {}).get((loading.pool, ASLEEP), ())

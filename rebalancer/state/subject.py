@@ -11,7 +11,7 @@ from rebalancer.state.series import Arrivals, Series
 SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
 
 
-class Subject:
+class SampledSubject:
     """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod).
 
     `worked`, `arrived`: its seconds, once several producers told of them.
@@ -34,10 +34,10 @@ class Subject:
 
     def in_flight(self, latest: Latest, since: float, *, counted: bool = False) -> float:
         """The most requests that a producer told since then, of those who count them or of all; NaN: none did."""
-        told = (
+        figures = (
             latest.in_flight(one.place) for one in self.series.values() if one.at >= since and counted <= one.counts
         )
-        return max((figure for figure in told if not isnan(figure)), default=nan)
+        return max((figure for figure in figures if not isnan(figure)), default=nan)
 
     def end(self, latest: Latest) -> None:
         """Nobody will ask for its samples any more."""

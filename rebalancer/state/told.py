@@ -106,7 +106,7 @@ def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
     return node.ready and (now >= over or (node.ready_changed_at or 0.0) > notice.deadline)
 
 
-class Told:
+class ToldNotices:
     """All notices that may still matter."""
 
     def __init__(self, objects: Objects) -> None:
@@ -140,8 +140,8 @@ class Told:
             sure = instance is not None and self._objects.node_of_instance(instance) is not None
             names = {node.name, instance} if sure else {node.name}
             for subject in [subject for subject in self._waiting if subject[0] in names]:
-                told = self._waiting.pop(subject)
-                self._about(node).setdefault(subject, _Told(told.heard_at)).add(told)
+                heard = self._waiting.pop(subject)
+                self._about(node).setdefault(subject, _Told(heard.heard_at)).add(heard)
             _spread(self._of.get(node.name, {}))
 
     def _about(self, node: Node) -> dict[_Subject, _Told]:
@@ -159,17 +159,17 @@ class Told:
         `matters`: whether what was told of a node is kept although no such Node is there. Without that it is kept until
         its deadline, as far as the machine would be known again.
         """
-        for subject in [one for one, told in self._waiting.items() if now - told.heard_at >= KEPT_SECONDS]:
+        for subject in [one for one, heard in self._waiting.items() if now - heard.heard_at >= KEPT_SECONDS]:
             self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
         for name, subjects in list(self._of.items()):
             node = self._objects.one(Node, name)
             if node is not None or matters(name):
-                kept = {one: told for one, told in subjects.items() if _keep(told, node, now)}
+                staying = {one: heard for one, heard in subjects.items() if _keep(heard, node, now)}
             else:  # somebody deleted the Node of a machine whose kubelet may register it again
                 named = name in self._machines and self._machines[name].provider_id != ""
-                kept = {one: told for one, told in subjects.items() if named and told.ahead(now)}
-            if kept:
-                self._of[name] = kept
+                staying = {one: heard for one, heard in subjects.items() if named and heard.ahead(now)}
+            if staying:
+                self._of[name] = staying
             else:
                 self.drop(name)
 
@@ -177,13 +177,13 @@ class Told:
         """The notices that stand now, each with the name of its node."""
         for name, subjects in self._of.items():
             node = self._objects.one(Node, name)
-            for notice in chain.from_iterable(told.standing(node, now) for told in subjects.values()):
+            for notice in chain.from_iterable(heard.standing(node, now) for heard in subjects.values()):
                 yield name, notice
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""
-        for told in chain(self._waiting.values(), *(of.values() for of in self._of.values())):
-            told.heard_at += seconds
+        for heard in chain(self._waiting.values(), *(of.values() for of in self._of.values())):
+            heard.heard_at += seconds
 
     # --- the checkpoint
 
@@ -202,8 +202,8 @@ class Told:
             if name and not self._machines.setdefault(name, machine).same(machine):
                 continue  # another machine of that name has been told of since
             home = self._of.setdefault(name, {}) if name else self._waiting
-            told = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
-            told.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
+            heard = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
+            heard.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
         _spread(self._of.get(name, {}))
         there = self._objects.one(Node, name)
         for node in self._objects.all(Node) if not name else filter(None, (there,)):
@@ -212,22 +212,22 @@ class Told:
 
 def _spread(home: dict[_Subject, _Told]) -> None:
     """What is taken back without the name of an event is taken back of every event of that kind."""
-    for (subject, kind, event), told in home.items():
+    for (subject, kind, event), heard in home.items():
         of_all = home.get((subject, kind, "")) if event else None
         if of_all is not None:
-            told.cancelled_at = max(told.cancelled_at, of_all.cancelled_at)
+            heard.cancelled_at = max(heard.cancelled_at, of_all.cancelled_at)
 
 
 def _machine(node: Node) -> _Machine:
     return _Machine(node.uid, node.provider_id)
 
 
-def _past(subject: _Subject, told: _Told, machine: _Machine) -> ToldPast:
-    notices = tuple(told.notices[at] for at in sorted(told.notices))
+def _past(subject: _Subject, heard: _Told, machine: _Machine) -> ToldPast:
+    notices = tuple(heard.notices[at] for at in sorted(heard.notices))
     name, kind, event = subject
-    return ToldPast(name, kind, told.heard_at, notices, told.cancelled_at, machine.uid, event, machine.provider_id)
+    return ToldPast(name, kind, heard.heard_at, notices, heard.cancelled_at, machine.uid, event, machine.provider_id)
 
 
-def _keep(told: _Told, node: Node | None, now: float) -> bool:
+def _keep(heard: _Told, node: Node | None, now: float) -> bool:
     """Also what was taken back is kept a while: the notice itself may still come."""
-    return now - told.heard_at < KEPT_SECONDS or any(told.standing(node, now))
+    return now - heard.heard_at < KEPT_SECONDS or any(heard.standing(node, now))

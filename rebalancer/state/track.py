@@ -15,7 +15,7 @@ from rebalancer.state.highest import More, Sides, once
 from rebalancer.state.latest import Latest
 from rebalancer.state.offered import COUNTED_SECONDS, Offered
 from rebalancer.state.series import Arrivals
-from rebalancer.state.subject import Subject
+from rebalancer.state.subject import SampledSubject
 
 SETTLING_INTERVALS = 2  # a pod is expected to have reported this long after it became Ready
 CHANCE = 3.0  # standard deviations by which two sources of one truth may differ
@@ -46,16 +46,16 @@ def _sum(figures: Iterable[float]) -> float:
     return sum(known) if known else nan
 
 
-def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
-    told: list[tuple[str, list[int]]] = []
+def _heard(subjects: Iterable[tuple[str, SampledSubject]]) -> Heard:
+    by_subject: list[tuple[str, list[int]]] = []
     producers: set[str] = set()
     for name, subject in subjects:
         if subject.series:
-            told.append((name, [one.place for one in subject.series.values()]))
+            by_subject.append((name, [one.place for one in subject.series.values()]))
             producers.update(subject.series)
-    places = [place for _, its_places in told for place in its_places]
-    lengths = [len(its_places) for _, its_places in told]
-    return Heard([name for name, _ in told], places, lengths, frozenset(producers))
+    places = [place for _, its_places in by_subject for place in its_places]
+    lengths = [len(its_places) for _, its_places in by_subject]
+    return Heard([name for name, _ in by_subject], places, lengths, frozenset(producers))
 
 
 class Track:
@@ -73,8 +73,8 @@ class Track:
         self.id = model
         self.column = column
         self.offered = Offered()
-        self.whole = Subject()
-        self.pods: dict[str, Subject] = {}
+        self.whole = SampledSubject()
+        self.pods: dict[str, SampledSubject] = {}
         self.sampled = False
         self.interval_seconds = 0.0
         self.newest_at = 0.0
@@ -100,7 +100,7 @@ class Track:
         """Pod `uid` is the model's, Ready since `ready_at` or not Ready."""
         subject = self.pods.get(uid)
         if subject is None:
-            subject = self.pods[uid] = Subject()
+            subject = self.pods[uid] = SampledSubject()
         self._move(subject.ready_at, ready_at)
         subject.ready_at = ready_at
         self._heard = None
@@ -118,7 +118,7 @@ class Track:
         for subject in (self.whole, *self.pods.values()):
             subject.end(latest)
 
-    def begin(self, subject: Subject, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
+    def begin(self, subject: SampledSubject, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
         """The first sample of a producer of one of our subjects; None when that has too many of them.
 
         Until its own habit is known it is taken to be as late as the model's others are.
@@ -163,7 +163,7 @@ class Track:
         if new is not None:
             insort(self._ready_since, new)
 
-    def share(self, subject: Subject, settled: float) -> float:
+    def share(self, subject: SampledSubject, settled: float) -> float:
         """Which part of the model a sample speaks for: one of the pods that may be expected to report by then.
 
         That are those Ready at `settled`, some intervals before. A pod that became Ready since adds its work but is
@@ -180,7 +180,7 @@ class Track:
         return 1.0 / expected if ready_at <= settled else 0.0
 
     def work(
-        self, subject: Subject, sample: MetricSample, came: Arrivals | None, latest: Latest, *, again: bool
+        self, subject: SampledSubject, sample: MetricSample, came: Arrivals | None, latest: Latest, *, again: bool
     ) -> tuple[float, float] | None:
         """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell.
 
@@ -197,7 +197,7 @@ class Track:
             series.loaded = self.offered.learn(sample, came, series.loaded, pods, part, ready_at)
         return self.offered.work(sample, came, pods, contradicts=contradicts)
 
-    def known(self, subject: Subject, sample: MetricSample, came: Arrivals | None) -> None:
+    def known(self, subject: SampledSubject, sample: MetricSample, came: Arrivals | None) -> None:
         """A sample that the rings have already, and whose lesson is kept: the next one is held against it."""
         ready, series = len(self._ready_then(sample.at)), subject.series[sample.source]
         if ready and sample.at == series.at:
@@ -208,11 +208,11 @@ class Track:
         """Since when those of today's Ready pods are Ready that were so at `at`."""
         return self._ready_since[: bisect_right(self._ready_since, at)]
 
-    def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
+    def worked_once(self, subject: SampledSubject, seconds: range, work: float, share: float) -> Iterator[More]:
         """The part of `work` in these seconds that goes beyond what other producers reported of them."""
         return once(subject.worked, self.worked_sides, seconds, work, share, whole=subject is self.whole)
 
-    def arrived_once(self, subject: Subject, seconds: range, requests: float) -> Iterator[More]:
+    def arrived_once(self, subject: SampledSubject, seconds: range, requests: float) -> Iterator[More]:
         """The same for requests per second."""
         return once(subject.arrived, self.arrived_sides, seconds, requests, 0.0, whole=subject is self.whole)
 
@@ -224,20 +224,20 @@ class Track:
                 for second, figure, share in highest.told() if highest else ():
                     sides.more(second, figure, share, whole=subject is self.whole)
 
-    def _contradicts(self, subject: Subject, since: float, latest: Latest) -> bool:
+    def _contradicts(self, subject: SampledSubject, since: float, latest: Latest) -> bool:
         """Whether `subject` has more requests in flight than those who count them can have missed by chance.
 
         Looks a few seconds apart differ by the root of what they see; three times that is none. `since`: of fresh ones.
         """
-        told, counted = subject.in_flight(latest, since), subject.in_flight(latest, since, counted=True)
+        in_flight, counted = subject.in_flight(latest, since), subject.in_flight(latest, since, counted=True)
         if isnan(counted) and self.worked_sides is not None:
             pods = [pod for pod in self.pods.values() if pod.ready_at is not None]
             if subject is self.whole:
                 counted = _sum(pod.in_flight(latest, since, counted=True) for pod in pods)
             else:
-                told = _sum(pod.in_flight(latest, since) for pod in pods)
+                in_flight = _sum(pod.in_flight(latest, since) for pod in pods)
                 counted = self.whole.in_flight(latest, since, counted=True)
-        return told > counted and (told - counted) ** 2 > CHANCE**2 * (told + counted)
+        return in_flight > counted and (in_flight - counted) ** 2 > CHANCE**2 * (in_flight + counted)
 
     def seen_live(self, sample: MetricSample) -> None:
         """Count the metric interval of a sample taken since the process started."""

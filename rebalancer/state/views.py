@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePoo
 from rebalancer.domain.devices import OnNode
 from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.parents import Controller
+from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, PodView, Shape, TargetView
@@ -78,14 +78,14 @@ def target_view(  # noqa: PLR0913  # what it is made from
     pool: Pool,
     autoscaler: AutoscalerView | None,
     pods: Iterable[PodView],
-    asked: int | None,
+    unconfirmed: int | None,
     *,
     claimed_gpus: int = 0,
     running_gpus: int | None = None,
     by_others: bool = False,
     victims: str = "replicaSet",
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet, the last three as in `TargetView`.
+    """One scale target; `unconfirmed` is what we wrote and have not seen yet, the last three as in `TargetView`.
 
     claimed_gpus: devices of the pool that each of its pods gets by claims.
     """
@@ -97,7 +97,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         uid=workload.uid,
         resource_version=workload.resource_version,
         replicas=workload.replicas,
-        unconfirmed_replicas=asked,
+        unconfirmed_replicas=unconfirmed,
         rolling=workload.rolling,
         autoscaler=autoscaler,
         gpus_per_pod=workload.gpus.get(pool.resource, 0) + claimed_gpus,
@@ -126,8 +126,8 @@ def autoscaler_view(
     scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa], installation: str
 ) -> AutoscalerView | None:
     """The autoscaler of a target: its ScaledObject with the HPA that KEDA made for it, else an HPA, or None."""
-    by_name = sorted(scaled_objects, key=lambda found: found.name)
-    hpas = sorted(hpas, key=lambda found: found.name)
+    by_name = sorted(scaled_objects, key=lambda each: each.name)
+    hpas = sorted(hpas, key=lambda each: each.name)
     chosen = chosen_autoscaler(by_name, hpas)
     if chosen is None:
         return None
@@ -141,8 +141,8 @@ def autoscaler_view(
 
 def chosen_autoscaler(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> ScaledObject | Hpa | None:
     """The object whose bounds would be written: the first ScaledObject by name, else the first HPA, or None."""
-    scaled = min(scaled_objects, key=lambda found: found.name, default=None)
-    return scaled or min(hpas, key=lambda found: found.name, default=None)
+    scaled = min(scaled_objects, key=lambda each: each.name, default=None)
+    return scaled or min(hpas, key=lambda each: each.name, default=None)
 
 
 def _bare(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> list[Hpa]:
@@ -154,26 +154,26 @@ def _bare(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> list[H
     ]
 
 
-def _name(found: ScaledObject | Hpa) -> tuple[str, str]:
+def _name(autoscaler: ScaledObject | Hpa) -> tuple[str, str]:
     """Kind and name."""
-    return ("ScaledObject" if isinstance(found, ScaledObject) else "HorizontalPodAutoscaler"), found.name
+    return ("ScaledObject" if isinstance(autoscaler, ScaledObject) else "HorizontalPodAutoscaler"), autoscaler.name
 
 
 def owner_views(
     workload: Workload, autoscaler: ScaledObject | Hpa | None, pod_autoscalers: Iterable[PodAutoscaler]
 ) -> tuple[OwnerView, ...]:
     """The controllers above a target and its autoscaler, and the PodAutoscalers that point at it."""
-    found = []
+    owners = []
     if autoscaler is not None and autoscaler.controller is not None:
-        found.append(_owner(*_name(autoscaler), autoscaler.controller))
+        owners.append(_owner(*_name(autoscaler), autoscaler.controller))
     if workload.controller is not None:
-        found.append(_owner(workload.ref.kind, workload.ref.name, workload.controller))
+        owners.append(_owner(workload.ref.kind, workload.ref.name, workload.controller))
     names = sorted(one.name for one in pod_autoscalers)
-    by_reference = (Controller(AIBRIX, "PodAutoscaler", name) for name in names)
-    return (*found, *(_owner(workload.ref.kind, workload.ref.name, one) for one in by_reference))
+    by_reference = (ControllerRef(AIBRIX, "PodAutoscaler", name) for name in names)
+    return (*owners, *(_owner(workload.ref.kind, workload.ref.name, one) for one in by_reference))
 
 
-def _owner(kind: str, name: str, above: Controller) -> OwnerView:
+def _owner(kind: str, name: str, above: ControllerRef) -> OwnerView:
     return OwnerView(of_kind=kind, of_name=name, **asdict(above))
 
 
@@ -243,11 +243,11 @@ def _other(saved: Originals | SavedNodePool | None, installation: str) -> str:
     return "" if saved is None or saved.by in {"", installation} else saved.by
 
 
-def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
+def shows(replicas: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
     """Whether the watch shows what was asked: the maximum where an autoscaler owns the target, else the replicas."""
     if autoscaler is not None and not autoscaler.paused and autoscaler.originals is not None:
-        return autoscaler.maximum == asked
-    return workload is not None and workload.replicas == asked
+        return autoscaler.maximum == replicas
+    return workload is not None and workload.replicas == replicas
 
 
 def node_view(
@@ -255,15 +255,15 @@ def node_view(
 ) -> NodeView:
     """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
     offer = offer_of(node, pool)
-    held = {False: 0, True: 0}  # by whether placeholders do
+    requested = {False: 0, True: 0}  # by whether placeholders do
     for pod in foreign:
-        held[pod.placeholder] += pod.gpus.get(pool.resource, 0) if pod.holds_gpus else 0
+        requested[pod.placeholder] += pod.gpus.get(pool.resource, 0) if pod.holds_gpus else 0
     return NodeView(
         name=node.name,
         gpus=offer.devices,
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
-        foreign_gpus=held[False],
+        foreign_gpus=requested[False],
         ready_changed_at=ready_changed_at,
         node_pool=node.node_pool,
         labels=node.labels,
@@ -271,7 +271,7 @@ def node_view(
         fell_at=fell_at,
         refused=offer.refused,
         memory_gib=offer.memory_gib or pool.memory_gib,
-        warm_gpus=held[True],
+        warm_gpus=requested[True],
     )
 
 

@@ -27,11 +27,11 @@ class Windows:
     def works(self, rings: Rings, tracks: Sequence[Track], now: float) -> list[Work]:
         """The offered work of each track; tracks hear what would be a surge of theirs."""
         surge = self._surge
-        found = dict(zip(self._seconds, means(rings, tracks, now, self._seconds), strict=True))
-        short, long = found[surge.short_window_seconds], found[surge.long_window_seconds]
+        by_window = dict(zip(self._seconds, means(rings, tracks, now, self._seconds), strict=True))
+        short, long = by_window[surge.short_window_seconds], by_window[surge.long_window_seconds]
         for track, low, high in zip(tracks, short.tolist(), long.tolist(), strict=True):
             track.expect(low, high, surge)
-        figures = np.array((short, found[60.0], long, _slow_level(found))).round(6) + 0.0
+        figures = np.array((short, by_window[60.0], long, _slow_level(by_window))).round(6) + 0.0
         return [_work(row, track.offered) for row, track in zip(figures.T.tolist(), tracks, strict=True)]
 
 

@@ -17,7 +17,7 @@ from rebalancer.survey.templates import Template, templates_of
 _MADE = frozenset({"Pod", "ReplicaSet"})  # kinds that are judged by what made them
 
 
-class Home(NamedTuple):
+class TargetHome(NamedTuple):
     """A target of the policy: the model, its target, and the pool where that is to stand."""
 
     model: Model
@@ -45,9 +45,9 @@ class Case:
     @cached_property
     def templates(self) -> tuple[Template, ...]:
         """All pods there are, by the highest object that has their template."""
-        found = [(obj, tuple(templates_of(obj))) for obj in self.survey.objects]
-        makers = frozenset(address_of(obj) for obj, templates in found if templates)
-        return tuple(each for obj, templates in found if not _made(obj, makers) for each in templates)
+        with_templates = [(obj, tuple(templates_of(obj))) for obj in self.survey.objects]
+        makers = frozenset(address_of(obj) for obj, templates in with_templates if templates)
+        return tuple(each for obj, templates in with_templates if not _made(obj, makers) for each in templates)
 
     @cached_property
     def gpu_templates(self) -> tuple[Template, ...]:
@@ -57,7 +57,7 @@ class Case:
     @cached_property
     def scalers(self) -> dict[WorkloadRef, list[Object]]:
         """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs but those of KEDA."""
-        found: dict[WorkloadRef, list[Object]] = defaultdict(list)
+        scalers: dict[WorkloadRef, list[Object]] = defaultdict(list)
         for kind, group in (
             ("ScaledObject", "keda.sh"),
             ("HorizontalPodAutoscaler", "autoscaling"),
@@ -65,10 +65,10 @@ class Case:
         ):
             for obj in self.survey.of(kind, group):
                 if text(obj, "spec", "scaleTargetRef", "name") and not _of_keda(obj):
-                    found[target_of(obj)].append(obj)
-        return dict(found)
+                    scalers[target_of(obj)].append(obj)
+        return dict(scalers)
 
-    def homes(self, workload: WorkloadRef) -> list[Home]:
+    def homes(self, workload: WorkloadRef) -> list[TargetHome]:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
@@ -82,8 +82,8 @@ class Case:
         owner = template.owner
         if owner.get("kind") not in {"Deployment", "StatefulSet"}:
             return None
-        told = whole(owner, "spec", "replicas")
-        count = 1 if told is None else told
+        own = whole(owner, "spec", "replicas")
+        count = 1 if own is None else own
         for scaler in self.scalers.get(address_of(owner), []):
             count = max(1, whole(scaler, "spec", "minReplicaCount") or whole(scaler, "spec", "minReplicas") or 1)
         return max([count, *(home.model.min_replicas for home in self.homes(address_of(owner)))])
@@ -103,21 +103,21 @@ class Case:
         return self._pods.chosen(namespace(obj), selector) if selector else []
 
     @cached_property
-    def _homes(self) -> dict[WorkloadRef, list[Home]]:
-        found: dict[WorkloadRef, list[Home]] = defaultdict(list)
+    def _homes(self) -> dict[WorkloadRef, list[TargetHome]]:
+        homes: dict[WorkloadRef, list[TargetHome]] = defaultdict(list)
         pools = {pool.name: pool for pool in self.policy.pools} if self.policy else {}
         for model in self.policy.models if self.policy else ():
             for target in model.targets:
-                home = Home(model, target, pools[target.pool])
-                found[WorkloadRef(model.namespace, target.kind, target.name)].append(home)
-        return dict(found)
+                home = TargetHome(model, target, pools[target.pool])
+                homes[WorkloadRef(model.namespace, target.kind, target.name)].append(home)
+        return dict(homes)
 
     @cached_property
     def _by_owner(self) -> dict[WorkloadRef, list[Template]]:
-        found: dict[WorkloadRef, list[Template]] = defaultdict(list)
+        by_owner: dict[WorkloadRef, list[Template]] = defaultdict(list)
         for each in self.templates:
-            found[address_of(each.owner)].append(each)
-        return dict(found)
+            by_owner[address_of(each.owner)].append(each)
+        return dict(by_owner)
 
     @cached_property
     def _labelled(self) -> Labelled[Template]:

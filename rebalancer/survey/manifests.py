@@ -25,14 +25,14 @@ def survey_of(path: Path) -> Survey:
     files: list[str] = []
     for file in _files(path):
         try:
-            found = list(taken_apart(_documents(file)))
+            in_file = list(taken_apart(_documents(file)))
         except (OSError, ValueError, YAMLError) as error:
             unread.append(f"{file}: {str(error).strip() or type(error).__name__}")
             continue
-        if not found:
+        if not in_file:
             unread.append(f"{file}: holds no Kubernetes object: nothing in it has a kind")
-        objects += found
-        files += [str(file)] * len(found)
+        objects += in_file
+        files += [str(file)] * len(in_file)
     return Survey(tuple(objects), tuple(unread), tuple(files))
 
 

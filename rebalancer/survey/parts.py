@@ -29,8 +29,8 @@ def value(obj: object, *path: str) -> Any:  # noqa: ANN401 - decoded JSON
 
 def part(obj: object, *path: str) -> Object:
     """The mapping at `path`."""
-    found = value(obj, *path)
-    return found if isinstance(found, Mapping) else {}
+    mapping = value(obj, *path)
+    return mapping if isinstance(mapping, Mapping) else {}
 
 
 def items(obj: object, *path: str) -> list[Object]:
@@ -83,8 +83,8 @@ def controllers(obj: Object) -> list[Object]:
 
 def requirements(term: object, *path: str) -> list[Requirement]:
     """The conditions on labels at `path`: `matchExpressions`, or the `requirements` of a NodePool."""
-    found = items(term, *path)
-    return [Requirement(text(each, "key"), text(each, "operator"), tuple(words(each, "values"))) for each in found]
+    conditions = items(term, *path)
+    return [Requirement(text(each, "key"), text(each, "operator"), tuple(words(each, "values"))) for each in conditions]
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
@@ -95,11 +95,11 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     return all(one.holds(labels) for one in requirements(selector, "matchExpressions"))
 
 
-def _list(found: object) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _list(entry: object) -> list[Any]:
+    return entry if isinstance(entry, list) else []
 
 
-def _word(found: object) -> str:
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    return str(found) if isinstance(found, str | int | float) else ""
+def _word(scalar: object) -> str:
+    if isinstance(scalar, bool):
+        return "true" if scalar else "false"
+    return str(scalar) if isinstance(scalar, str | int | float) else ""

@@ -52,9 +52,9 @@ def of_models(case: Case) -> Iterator[Finding]:
     for about, (signals, pods) in sorted(_models(case).items()):
         maps, readings = _read(case, pods)
         if not readings:
-            said = f"no series that a map knows names one of its {_pods(len(pods))}: nothing is read of it"
+            text = f"no series that a map knows names one of its {_pods(len(pods))}: nothing is read of it"
             yield Finding(
-                WARN, about, said, "see series-of-no-pod and docs/metrics.md; or a map of your own", docs=DOCS
+                WARN, about, text, "see series-of-no-pod and docs/metrics.md; or a map of your own", docs=DOCS
             )
             continue
         parts = (_part(reading, readings[reading], len(pods)) for reading in READINGS if reading in readings)
@@ -95,7 +95,7 @@ def _read(case: Case, pods: list[Object]) -> tuple[list[str], Counter[str]]:
             for each in all_maps
             if each.model_label is None
         }
-        figures, maps = chosen({name: told for name, told in by_map.items() if told}, all_maps)
+        figures, maps = chosen({name: figures_read for name, figures_read in by_map.items() if figures_read}, all_maps)
         readings.update(figures.keys())
         used.update(dict.fromkeys(maps))
     return list(used), readings

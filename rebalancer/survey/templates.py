@@ -55,8 +55,8 @@ class Template:
     @property
     def grace_seconds(self) -> int:
         """Seconds between SIGTERM and SIGKILL."""
-        told = whole(self.spec, "terminationGracePeriodSeconds")
-        return GRACE_SECONDS if told is None else told
+        own = whole(self.spec, "terminationGracePeriodSeconds")
+        return GRACE_SECONDS if own is None else own
 
     @property
     def containers(self) -> list[Object]:
@@ -69,14 +69,14 @@ class Template:
 
         They come from nodeSelector, and from what every term of the required nodeAffinity asks for.
         """
-        told = {key: frozenset({label}) for key, label in mapped(self.spec, "nodeSelector").items()}
+        labels = {key: frozenset({label}) for key, label in mapped(self.spec, "nodeSelector").items()}
         by_term = [
             {one.key: frozenset(one.values) for one in requirements(term, "matchExpressions") if one.operator == "In"}
             for term in self._terms
         ]
         for key in set.intersection(*(set(term) for term in by_term)) if by_term else ():
-            told.setdefault(key, frozenset().union(*(term[key] for term in by_term)))
-        return told
+            labels.setdefault(key, frozenset().union(*(term[key] for term in by_term)))
+        return labels
 
     @property
     def pinned(self) -> bool:

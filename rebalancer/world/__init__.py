@@ -6,10 +6,10 @@ directly. The same seed and the same commands give the same world.
 """
 
 from rebalancer.world.faults import Faults
-from rebalancer.world.karpenter import NodeClaim, NodePool
-from rebalancer.world.service import Look, Service
+from rebalancer.world.karpenter import WorldNodeClaim, WorldNodePool
+from rebalancer.world.service import Look, ServedModel
 from rebalancer.world.serving import Engine, Requests
-from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
+from rebalancer.world.things import Deployment, WorldHpa, WorldNode, WorldPod, WorldScaledObject
 from rebalancer.world.traffic import Dial, Traffic
 from rebalancer.world.world import World
 
@@ -18,15 +18,15 @@ __all__ = [
     "Dial",
     "Engine",
     "Faults",
-    "Hpa",
     "Look",
-    "Node",
-    "NodeClaim",
-    "NodePool",
-    "Pod",
     "Requests",
-    "ScaledObject",
-    "Service",
+    "ServedModel",
     "Traffic",
     "World",
+    "WorldHpa",
+    "WorldNode",
+    "WorldNodeClaim",
+    "WorldNodePool",
+    "WorldPod",
+    "WorldScaledObject",
 ]

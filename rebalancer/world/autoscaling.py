@@ -13,7 +13,7 @@ from functools import partial
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import Cluster
-from rebalancer.world.things import Hpa, ScaledObject
+from rebalancer.world.things import WorldHpa, WorldScaledObject
 
 SYNC_SECONDS = 15.0
 POLL_SECONDS = 30.0  # how often KEDA looks whether anybody asks, where it may go to 0 or to its idle count
@@ -28,26 +28,26 @@ Wanted = Callable[[WorkloadRef], int | None]
 class Autoscaling:
     """The controllers of the HPAs and ScaledObjects that were given to them. `hpas` is everybody's."""
 
-    def __init__(self, agenda: Agenda, cluster: Cluster, hpas: dict[tuple[str, str], Hpa], wanted: Wanted) -> None:
-        self.scaled_objects: dict[tuple[str, str], ScaledObject] = {}
+    def __init__(self, agenda: Agenda, cluster: Cluster, hpas: dict[tuple[str, str], WorldHpa], wanted: Wanted) -> None:
+        self.scaled_objects: dict[tuple[str, str], WorldScaledObject] = {}
         self._agenda = agenda
         self._cluster = cluster
         self._hpas = hpas
         self._wanted = wanted
         self._looks: dict[str, deque[int]] = {}
 
-    def follow(self, hpa: Hpa, first_after_seconds: float = SYNC_SECONDS) -> None:
+    def follow(self, hpa: WorldHpa, first_after_seconds: float = SYNC_SECONDS) -> None:
         """The controller looks at the HPA every 15 s from then on, as long as it is there."""
         self._looks[hpa.uid] = deque(maxlen=STABILISED_LOOKS)
         self._agenda.after(first_after_seconds, partial(self._sync, hpa))
 
-    def add(self, scaled: ScaledObject) -> None:
+    def add(self, scaled: WorldScaledObject) -> None:
         """KEDA makes the ScaledObject's HPA and looks after it."""
         self.scaled_objects[scaled.namespace, scaled.name] = scaled
         self._reconcile(scaled)
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
 
-    def remove(self, scaled: ScaledObject) -> None:
+    def remove(self, scaled: WorldScaledObject) -> None:
         """It is deleted, with the HPA that KEDA made for it; its target stays as it is."""
         del self.scaled_objects[scaled.namespace, scaled.name]
         self._cluster.touch(scaled, gone=True)
@@ -55,20 +55,20 @@ class Autoscaling:
             del self._hpas[scaled.namespace, scaled.hpa.name]
             self._cluster.touch(scaled.hpa, gone=True)
 
-    def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
+    def pause(self, scaled: WorldScaledObject, *, paused: bool) -> None:
         """Its annotation says so, or says so no more."""
         if scaled.paused != paused:
             scaled.paused = paused
             self.changed(scaled)
 
-    def changed(self, scaled: ScaledObject) -> None:
+    def changed(self, scaled: WorldScaledObject) -> None:
         """Its spec or its pause changed: KEDA sees to it soon."""
         self._cluster.touch(scaled)
         self._agenda.after(REACHES_HPA_SECONDS, partial(self._reconcile, scaled))
 
     # --- KEDA
 
-    def _reconcile(self, scaled: ScaledObject) -> None:
+    def _reconcile(self, scaled: WorldScaledObject) -> None:
         if self.scaled_objects.get((scaled.namespace, scaled.name)) is not scaled:
             return
         if scaled.paused:
@@ -82,7 +82,7 @@ class Autoscaling:
         high = DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum
         if scaled.hpa is None:
             uid, name = self._cluster.uid("hpa"), f"keda-hpa-{scaled.name}"
-            scaled.hpa = Hpa(scaled.namespace, name, uid, scaled.target, low, high, owner=scaled.name)
+            scaled.hpa = WorldHpa(scaled.namespace, name, uid, scaled.target, low, high, owner=scaled.name)
             self._hpas[scaled.namespace, name] = scaled.hpa
             self._cluster.touch(scaled)
             self._cluster.touch(scaled.hpa)
@@ -91,7 +91,7 @@ class Autoscaling:
             scaled.hpa.minimum, scaled.hpa.maximum = low, high
             self._cluster.touch(scaled.hpa)
 
-    def _poll(self, scaled: ScaledObject) -> None:
+    def _poll(self, scaled: WorldScaledObject) -> None:
         """Between nothing and something KEDA itself decides, where the object lets it."""
         if self.scaled_objects.get((scaled.namespace, scaled.name)) is not scaled:
             return
@@ -112,7 +112,7 @@ class Autoscaling:
 
     # --- the HPA controller
 
-    def _sync(self, hpa: Hpa) -> None:
+    def _sync(self, hpa: WorldHpa) -> None:
         if self._hpas.get((hpa.namespace, hpa.name)) is not hpa:
             return
         self._agenda.after(SYNC_SECONDS, partial(self._sync, hpa))

@@ -12,13 +12,13 @@ from rebalancer.world.agenda import Agenda
 from rebalancer.world.replicas import to_create, to_replace, victims
 from rebalancer.world.scheduler import place
 from rebalancer.world.slots import Slots
-from rebalancer.world.things import Deployment, Node, Pod
+from rebalancer.world.things import Deployment, WorldNode, WorldPod
 
 LOAD_JITTER = 0.1  # a load takes its time +- 10 %
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, no words
 
 
-class Change(NamedTuple):
+class ThingChange(NamedTuple):
     """A thing was made or altered, or is gone."""
 
     thing: object
@@ -46,11 +46,11 @@ class Cluster:
     ) -> None:
         self.slots = slots
         self.pod_gc = False
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, WorldNode] = {}
         self.deployments: dict[WorkloadRef, Deployment] = {}
-        self.pods: dict[tuple[str, str], Pod] = {}
-        self.pending: dict[str, Pod] = {}
-        self.changes: dict[int, Change] = {}
+        self.pods: dict[tuple[str, str], WorldPod] = {}
+        self.pending: dict[str, WorldPod] = {}
+        self.changes: dict[int, ThingChange] = {}
         self.revisions: dict[int, int] = {}
         self.starts = 0
         self.stops = 0
@@ -83,20 +83,20 @@ class Cluster:
 
     def touch(self, thing: object, *, gone: bool = False) -> None:
         """Note that `thing` is not what it was."""
-        self.changes[id(thing)] = Change(thing, gone)
+        self.changes[id(thing)] = ThingChange(thing, gone)
         self.revision += 1
         self.revisions[id(thing)] = self.revision
 
     # --- nodes
 
-    def add_node(self, node: Node) -> None:
+    def add_node(self, node: WorldNode) -> None:
         """A node is there and Ready."""
         self.nodes[node.name] = node
         self.touch(node)
         for launcher in self.slots.add(node) if self.slots is not None else ():
             self.touch(launcher)
 
-    def remove_node(self, node: Node) -> None:
+    def remove_node(self, node: WorldNode) -> None:
         """The machine is gone, and at once all that ran on it; the API may show it for longer."""
         self.nodes.pop(node.name, None)
         node.alive = node.listed = False
@@ -104,7 +104,7 @@ class Cluster:
         if not self.pod_gc:
             self.collect(node)
 
-    def collect(self, node: Node) -> None:
+    def collect(self, node: WorldNode) -> None:
         """End all pods of a node at once."""
         for pod in tuple(node.pods.values()):
             self.stops += pod.deleted_at is None
@@ -167,7 +167,7 @@ class Cluster:
 
     def _create(self, owner: Deployment) -> None:
         name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
-        pod = Pod(name=name, uid=self._pod_uid(owner), owner=owner, created_at=self._agenda.now)
+        pod = WorldPod(name=name, uid=self._pod_uid(owner), owner=owner, created_at=self._agenda.now)
         pod.gpus, pod.generation, pod.stuck = owner.gpus, owner.generation, owner.broken
         owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod
         self.touch(pod)
@@ -184,7 +184,7 @@ class Cluster:
             self.touch(pod)
             self.load(pod)
 
-    def load(self, pod: Pod) -> None:
+    def load(self, pod: WorldPod) -> None:
         """Its containers start; when they are up it is Ready."""
         seconds = pod.owner.load_seconds
         if self.slots is not None:
@@ -194,13 +194,13 @@ class Cluster:
         jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
         self._agenda.after(seconds * jitter, self._deed(self._loaded, pod))
 
-    def _loaded(self, pod: Pod) -> None:
+    def _loaded(self, pod: WorldPod) -> None:
         runs = pod.node is not None and pod.node.alive and not pod.stuck and not pod.failed
         if runs and not pod.loaded and pod.deleted_at is None and self.pods.get(pod.key) is pod:
             pod.loaded = True
             self.show(pod)
 
-    def show(self, pod: Pod) -> None:
+    def show(self, pod: WorldPod) -> None:
         """The API shows whether it is Ready, from now on; of a pod that has gone it shows nothing."""
         if self.pods.get(pod.key) is not pod:
             return
@@ -212,7 +212,7 @@ class Cluster:
         elif self.deployments.get(pod.owner.ref) is pod.owner:  # a deleted one shows nothing any more
             self.touch(pod.owner)
 
-    def delete(self, pod: Pod, grace_seconds: float | None = None) -> None:
+    def delete(self, pod: WorldPod, grace_seconds: float | None = None) -> None:
         """Ask the pod to end. Its GPUs are held until it has: that takes its stop time, at most the grace."""
         if pod.deleted_at is not None:
             return
@@ -227,12 +227,12 @@ class Cluster:
             self._agenda.after(min(grace, pod.owner.stop_seconds), self._deed(self.ended, pod))
         self.disturb(pod.owner)
 
-    def ended(self, pod: Pod) -> None:
+    def ended(self, pod: WorldPod) -> None:
         """The kubelet reports its end, if there is one to do so and nothing holds the object."""
         if pod.node is None or (pod.node.alive and not pod.clings):
             self._gone(pod)
 
-    def fail(self, pod: Pod) -> None:
+    def fail(self, pod: WorldPod) -> None:
         """It is over and stays as an object in phase Failed; its devices are free, its ReplicaSet makes another."""
         if pod.node is None or pod.deleted_at is not None or pod.failed:
             return
@@ -242,7 +242,7 @@ class Cluster:
         self.touch(pod)
         self.disturb(pod.owner)
 
-    def _gone(self, pod: Pod) -> None:
+    def _gone(self, pod: WorldPod) -> None:
         if self.pods.get(pod.key) is not pod:
             return
         del self.pods[pod.key]
@@ -257,7 +257,7 @@ class Cluster:
         self.touch(pod, gone=True)
         self.disturb(pod.owner)
 
-    def _deed(self, deed: Callable[[Pod], None], pod: Pod) -> Callable[[], None]:
+    def _deed(self, deed: Callable[[WorldPod], None], pod: WorldPod) -> Callable[[], None]:
         return lambda: deed(pod)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from rebalancer.domain.cluster import Taint
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import Cluster
-from rebalancer.world.things import Deployment, Node, Pod
+from rebalancer.world.things import Deployment, WorldNode, WorldPod
 
 NOT_READY_AFTER_SECONDS = 40.0  # node-monitor-grace-period
 EVICTED_AFTER_SECONDS = 300.0  # the NoExecute taint's default tolerationSeconds
@@ -28,7 +28,9 @@ class Faults:
     def __init__(self, agenda: Agenda, cluster: Cluster) -> None:
         self._agenda = agenda
         self._cluster = cluster
-        self._orphaned: dict[str, tuple[Node, float]] = {}  # uid of a missing node -> when its pods may be collected
+        self._orphaned: dict[
+            str, tuple[WorldNode, float]
+        ] = {}  # uid of a missing node -> when its pods may be collected
 
     def collect_late(self) -> None:
         """From now on pods outlive their Node object until PodGC finds them."""
@@ -37,7 +39,7 @@ class Faults:
 
     # --- nodes
 
-    def silence(self, node: Node) -> None:
+    def silence(self, node: WorldNode) -> None:
         """The machine dies, or its kubelet no longer answers and nobody reaches its pods."""
         node.alive = False
         since = node.uid, self._agenda.now
@@ -45,7 +47,7 @@ class Faults:
         self._cluster.revision += 1  # nothing to see in the API yet, but who serves has changed
         node.taken = since
 
-    def _unready(self, node: Node, since: tuple[str, float]) -> None:
+    def _unready(self, node: WorldNode, since: tuple[str, float]) -> None:
         if node.taken != since or not node.listed:
             return
         self._show(node, ready=False)
@@ -54,12 +56,12 @@ class Faults:
                 self._cluster.show(pod)
         self._agenda.after(EVICTED_AFTER_SECONDS, partial(self._evict, node, since))
 
-    def _evict(self, node: Node, since: tuple[str, float]) -> None:
+    def _evict(self, node: WorldNode, since: tuple[str, float]) -> None:
         if node.taken == since and node.listed:
             for pod in tuple(node.pods.values()):
                 self._cluster.delete(pod)
 
-    def heal(self, node: Node) -> None:
+    def heal(self, node: WorldNode) -> None:
         """The machine answers again: what was deleted meanwhile ends, what ran is Ready, what loaded loads anew."""
         if node.alive or not node.listed:
             return
@@ -69,7 +71,7 @@ class Faults:
         for pod in tuple(node.pods.values()):
             self._recover(pod)
 
-    def _recover(self, pod: Pod) -> None:
+    def _recover(self, pod: WorldPod) -> None:
         if pod.deleted_at is not None:
             self._cluster.ended(pod)
         elif pod.loaded:
@@ -77,17 +79,17 @@ class Faults:
         elif not pod.failed:
             self._cluster.load(pod)
 
-    def _show(self, node: Node, *, ready: bool) -> None:
+    def _show(self, node: WorldNode, *, ready: bool) -> None:
         if node.ready != ready:
             node.ready, node.ready_changed_at = ready, self._agenda.now
             self._changed(node)
 
-    def remove(self, node: Node) -> None:
+    def remove(self, node: WorldNode) -> None:
         """The Node object goes, and the machine with it; its pods are left."""
         if node.listed:
             self._cluster.remove_node(node)
 
-    def register_again(self, node: Node) -> None:
+    def register_again(self, node: WorldNode) -> None:
         """The kubelet of a removed node comes back under the same name: pods that nobody has collected run on."""
         if node.listed or node.name in self._cluster.nodes:
             return
@@ -112,47 +114,47 @@ class Faults:
 
     # --- devices
 
-    def show_devices(self, node: Node, gpus: int | None) -> None:
+    def show_devices(self, node: WorldNode, gpus: int | None) -> None:
         """The device plugin reports so many devices, None = all; what runs on the others runs on."""
         if node.shown != gpus:
             node.shown = gpus
             self._changed(node)
 
-    def lose_devices(self, node: Node, gpus: int) -> None:
+    def lose_devices(self, node: WorldNode, gpus: int) -> None:
         """The machine has so many devices less, under whatever holds them."""
         node.gpus = max(0, node.gpus - gpus)
         self._changed(node)
 
-    def cordon(self, node: Node, *, off: bool = False, by: str = "") -> None:
+    def cordon(self, node: WorldNode, *, off: bool = False, by: str = "") -> None:
         """Nobody new lands there, as whoever handles a termination sees to; or it is over. `by`: who did."""
         node.cordoned_by = "" if off else by
         others = tuple(taint for taint in node.taints if taint != CORDONED)
         node.taints = others if off else (*others, CORDONED)
         self._changed(node)
 
-    def _changed(self, node: Node) -> None:
+    def _changed(self, node: WorldNode) -> None:
         if node.listed:
             self._cluster.touch(node)
 
     # --- pods
 
-    def crash(self, pod: Pod) -> None:
+    def crash(self, pod: WorldPod) -> None:
         """Its containers end and start again: it is not Ready for the time of a load."""
         if pod.ready:
             pod.loaded = False
             self._cluster.show(pod)
             self._cluster.load(pod)
 
-    def fail(self, pod: Pod) -> None:
+    def fail(self, pod: WorldPod) -> None:
         """It is over, in phase Failed, and its ReplicaSet makes another."""
         self._cluster.fail(pod)
 
-    def stick(self, pod: Pod) -> None:
+    def stick(self, pod: WorldPod) -> None:
         """It ends serving and never comes back by itself."""
         pod.stuck, pod.loaded = True, False
         self._cluster.show(pod)
 
-    def free(self, pod: Pod) -> None:
+    def free(self, pod: WorldPod) -> None:
         """Whatever held it up is over: a load goes on, an end comes to its end."""
         pod.stuck, pod.clings = False, False
         if pod.node is not None:

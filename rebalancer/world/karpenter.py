@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from rebalancer.domain.cluster import Taint
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import Cluster
-from rebalancer.world.things import GPU, Node, Pod, may_land
+from rebalancer.world.things import GPU, WorldNode, WorldPod, may_land
 
 DISRUPTED = Taint(key="karpenter.sh/disrupted", value="", effect="NoSchedule")
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
@@ -27,7 +27,7 @@ class More(TypedDict, total=False):
 
 
 @dataclass(slots=True, eq=False)
-class NodePool:
+class WorldNodePool:
     """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs.
 
     `orders`: instead, what one order after the other comes to: those seconds, None where the cloud has no capacity.
@@ -56,7 +56,7 @@ class NodePool:
     paid_seconds: float = 0.0
     budgets: list[dict[str, Any]] | None = None
     annotations: dict[str, str] = field(default_factory=dict)
-    claims: "dict[str, NodeClaim]" = field(default_factory=dict)
+    claims: "dict[str, WorldNodeClaim]" = field(default_factory=dict)
 
     @property
     def used(self) -> int:
@@ -76,15 +76,15 @@ class NodePool:
 
 
 @dataclass(slots=True, eq=False)
-class NodeClaim:
+class WorldNodeClaim:
     """One node of a NodePool, from the order to the end. `failed`: why it cannot be had."""
 
     name: str
     uid: str
-    node_pool: NodePool
+    node_pool: WorldNodePool
     created_at: float
     provider_id: str
-    node: Node | None = None
+    node: WorldNode | None = None
     failed: str | None = None
     deleted_at: float | None = None
     empty_since: float | None = None
@@ -94,12 +94,12 @@ class Karpenter:
     """Looks at pending pods once a batch is complete, and at claims that have nothing left to drain."""
 
     def __init__(self, agenda: Agenda, cluster: Cluster) -> None:
-        self.node_pools: dict[str, NodePool] = {}
+        self.node_pools: dict[str, WorldNodePool] = {}
         self._agenda = agenda
         self._cluster = cluster
         self._batching = False
 
-    def add_node_pool(self, node_pool: NodePool, nodes: int = 0) -> None:
+    def add_node_pool(self, node_pool: WorldNodePool, nodes: int = 0) -> None:
         """A NodePool is there, with that many nodes already running."""
         self.node_pools[node_pool.name] = node_pool
         self._cluster.touch(node_pool)
@@ -127,7 +127,7 @@ class Karpenter:
                 elif claim.deleted_at is not None or self._idle(claim):
                     self._end(claim)
 
-    def _idle(self, claim: NodeClaim) -> bool:
+    def _idle(self, claim: WorldNodeClaim) -> bool:
         """Whether nothing has run on the claim's node for so long that it goes."""
         if claim.empty_since is None:
             claim.empty_since = self._agenda.now
@@ -136,7 +136,7 @@ class Karpenter:
             return False
         return self._agenda.now - claim.empty_since >= patience
 
-    def launch(self, name: str, ordinal: str) -> NodeClaim:
+    def launch(self, name: str, ordinal: str) -> WorldNodeClaim:
         """The cloud gives the NodePool a machine by itself, as it does where a number is wanted. Raises KeyError."""
         claim = self._claim(self.node_pools[name], ordinal)
         self._register(claim)
@@ -157,13 +157,13 @@ class Karpenter:
             if claim is not None:
                 room[claim.name] = room.get(claim.name, claim.node_pool.gpus_per_node) - pod.gpus
 
-    def _coming(self) -> Iterable[tuple[NodePool, NodeClaim]]:
+    def _coming(self) -> Iterable[tuple[WorldNodePool, WorldNodeClaim]]:
         for node_pool in self.node_pools.values():
             for claim in node_pool.claims.values():
                 if claim.node is None and claim.deleted_at is None:
                     yield node_pool, claim
 
-    def _launch(self, pod: Pod) -> NodeClaim | None:
+    def _launch(self, pod: WorldPod) -> WorldNodeClaim | None:
         for node_pool in self.node_pools.values():
             if self._agenda.now < node_pool.unavailable_until:
                 continue
@@ -172,7 +172,7 @@ class Karpenter:
                 return self._order(node_pool)
         return None
 
-    def _order(self, node_pool: NodePool) -> NodeClaim:
+    def _order(self, node_pool: WorldNodePool) -> WorldNodeClaim:
         claim = self._claim(node_pool)
         took = node_pool.launch_seconds if node_pool.orders is None else next(node_pool.orders, None)
         if took is None or (node_pool.offered is not None and len(node_pool.claims) > node_pool.offered):
@@ -181,7 +181,7 @@ class Karpenter:
             self._agenda.after(took, lambda: self._register(claim))
         return claim
 
-    def _refuse(self, claim: NodeClaim) -> None:
+    def _refuse(self, claim: WorldNodeClaim) -> None:
         """The cloud has none: the claim says so, then it goes, and the offering rests."""
         claim.failed = (
             f"InsufficientCapacityError: no {claim.node_pool.capacity_type} capacity in {claim.node_pool.zone}"
@@ -190,22 +190,22 @@ class Karpenter:
         self._cluster.touch(claim)
         self._agenda.after(NO_CAPACITY_AFTER_SECONDS, lambda: self._end(claim))
 
-    def _claim(self, node_pool: NodePool, ordinal: str | None = None) -> NodeClaim:
+    def _claim(self, node_pool: WorldNodePool, ordinal: str | None = None) -> WorldNodeClaim:
         uid = self._cluster.uid("claim")
         provider_id = f"aws:///{node_pool.zone}/i-{uid.replace('-', '')[:17]}"
         name = f"{node_pool.name}-{ordinal or self._cluster.suffix()}"
-        claim = NodeClaim(name, uid, node_pool, self._agenda.now, provider_id)
+        claim = WorldNodeClaim(name, uid, node_pool, self._agenda.now, provider_id)
         node_pool.claims[name] = claim
         self._cluster.touch(claim)
         self._cluster.touch(node_pool)
         return claim
 
-    def _register(self, claim: NodeClaim) -> None:
+    def _register(self, claim: WorldNodeClaim) -> None:
         if claim.deleted_at is not None:
             self._end(claim)
             return
         node_pool = claim.node_pool
-        claim.node = Node(
+        claim.node = WorldNode(
             name=claim.name,
             uid=self._cluster.uid("node"),
             gpus=node_pool.gpus_per_node,
@@ -225,7 +225,7 @@ class Karpenter:
 
     # --- nodes that go
 
-    def offer(self, node_pool: NodePool, nodes: int | None, notice_seconds: float) -> list[NodeClaim]:
+    def offer(self, node_pool: WorldNodePool, nodes: int | None, notice_seconds: float) -> list[WorldNodeClaim]:
         """The cloud gives that many nodes at a time from now on; the youngest beyond it are taken back."""
         node_pool.offered = nodes
         running = [claim for claim in node_pool.claims.values() if claim.node is not None and claim.deleted_at is None]
@@ -237,16 +237,16 @@ class Karpenter:
                 self._end(claim)
         return taken
 
-    def interrupt(self, claim: NodeClaim, deadline: float) -> None:
+    def interrupt(self, claim: WorldNodeClaim, deadline: float) -> None:
         """The cloud takes the machine at `deadline`; it is drained as soon as Karpenter has read the notice."""
         self._agenda.after(DRAIN_AFTER_SECONDS, lambda: self.drain(claim))
         self._agenda.at(deadline, lambda: self._end(claim))
 
-    def lose(self, claim: NodeClaim) -> None:
+    def lose(self, claim: WorldNodeClaim) -> None:
         """The machine is gone at once."""
         self._end(claim)
 
-    def drain(self, claim: NodeClaim) -> None:
+    def drain(self, claim: WorldNodeClaim) -> None:
         """Delete the claim: its node takes nobody any more, its pods are evicted, then it goes."""
         if claim.deleted_at is not None:
             return
@@ -258,7 +258,7 @@ class Karpenter:
             for pod in tuple(claim.node.pods.values()):
                 self._cluster.delete(pod)
 
-    def _end(self, claim: NodeClaim) -> None:
+    def _end(self, claim: WorldNodeClaim) -> None:
         """The machine is gone."""
         if claim.node_pool.claims.pop(claim.name, None) is None:
             return
@@ -270,6 +270,6 @@ class Karpenter:
         self._cluster.touch(claim.node_pool)
 
 
-def _suits(pod: Pod, node_pool: NodePool) -> bool:
+def _suits(pod: WorldPod, node_pool: WorldNodePool) -> bool:
     labels = {**node_pool.labels, NODE_POOL_LABEL: node_pool.name}
     return node_pool.resource == pod.owner.resource and may_land(pod.owner, labels, node_pool.taints)

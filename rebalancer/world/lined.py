@@ -6,8 +6,8 @@ from typing import Literal
 
 from rebalancer.domain.events import Counters, Gauges
 from rebalancer.world.service import Look
-from rebalancer.world.serving import Line, Requests
-from rebalancer.world.things import Pod
+from rebalancer.world.serving import Requests, WaitingLine
+from rebalancer.world.things import WorldPod
 from rebalancer.world.traffic import Traffic
 
 Per = Literal["model", "pod"]
@@ -18,7 +18,7 @@ NOBODY = 0.01  # requests: what is left of a fluid that flows away
 class Lined:
     """Feeds `traffic` to `line`; seen as one model, or as Ready pods that each do an equal share."""
 
-    def __init__(self, line: Line, traffic: Traffic, started_at: float, per: Per) -> None:
+    def __init__(self, line: WaitingLine, traffic: Traffic, started_at: float, per: Per) -> None:
         self.line = line
         self.traffic = traffic
         self._started_at = started_at
@@ -31,14 +31,14 @@ class Lined:
         inside = self.line.inside.count
         return ceil(inside / (METRIC_TARGET * self.line.engine.concurrency)) if inside >= NOBODY else 0
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:
         """One step of the line, with the pods that are Ready at its end."""
         served = self.line.flow(self.traffic.arrivals(since, until), len(pods), until - since)
         if self._per == "pod" and pods:
             share = served.times(1 / len(pods))
             self._by_pod = {pod.uid: self._by_pod.get(pod.uid, Requests()) + share for pod in pods}
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:
         """One look at the model, or one at each Ready pod."""
         line = self.line
         if self._per == "model":
@@ -50,7 +50,7 @@ class Lined:
         ]
 
 
-def _gauges(line: Line, shares: int) -> Gauges:
+def _gauges(line: WaitingLine, shares: int) -> Gauges:
     """What each of `shares` equal parts of the line shows; what nobody measures without replicas is absent."""
     latencies = line.latencies
     first, last = (None, None) if latencies is None else latencies

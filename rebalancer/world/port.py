@@ -29,8 +29,8 @@ from rebalancer.kube.resources import (
 )
 from rebalancer.kube.wire import RAW, T
 from rebalancer.world.faults import CORDONED
-from rebalancer.world.karpenter import NodePool
-from rebalancer.world.things import Deployment, Hpa, Node, ScaledObject
+from rebalancer.world.karpenter import WorldNodePool
+from rebalancer.world.things import Deployment, WorldHpa, WorldNode, WorldScaledObject
 from rebalancer.world.world import World
 
 
@@ -56,15 +56,15 @@ class WorldPort:
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
         """Autoscalers of a namespace, write stops (nobody presses that button). Raises NotFound for other kinds."""
-        found: list[Object] = []
+        objects: list[Object] = []
         if resource in {HPAS, SCALEDOBJECTS}:
-            things: Iterable[Hpa | ScaledObject] = (
+            things: Iterable[WorldHpa | WorldScaledObject] = (
                 self._world.hpas.values() if resource == HPAS else self._world.scaled_objects.values()
             )
-            found = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
+            objects = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
         elif resource != WRITESTOPS:
             raise NotFound(f"list {resource}: the simulated cluster has none")
-        return Listing([msgspec.convert(each, into) for each in found], str(self._world.now), [])
+        return Listing([msgspec.convert(each, into) for each in objects], str(self._world.now), [])
 
     async def create(self, resource: Resource, obj: Object) -> Object:  # noqa: ARG002  # of any kind
         """Take it and forget it."""
@@ -90,9 +90,9 @@ class WorldPort:
             self._at_revision(ref, thing, resource_version)
         obj = _merged(self._shown(thing), body)
         spec, annotations = obj["spec"], obj["metadata"]["annotations"]
-        if isinstance(thing, Hpa):
+        if isinstance(thing, WorldHpa):
             self._world.set_bounds(thing, spec["minReplicas"], spec["maxReplicas"], annotations)
-        elif isinstance(thing, ScaledObject):
+        elif isinstance(thing, WorldScaledObject):
             notes = {key: text for key, text in annotations.items() if key != PAUSED}
             self._world.set_bounds(thing, spec.get("minReplicaCount"), spec.get("maxReplicaCount"), notes)
         else:
@@ -127,24 +127,24 @@ class WorldPort:
             raise NotFound(ref.path)
         return self._world.deployments[key]
 
-    def _thing(self, ref: Ref) -> Hpa | ScaledObject | NodePool:
-        found: Hpa | ScaledObject | NodePool | None = None
+    def _thing(self, ref: Ref) -> WorldHpa | WorldScaledObject | WorldNodePool:
+        thing: WorldHpa | WorldScaledObject | WorldNodePool | None = None
         if ref.resource == HPAS:
-            found = self._world.hpas.get((ref.namespace or "", ref.name))
+            thing = self._world.hpas.get((ref.namespace or "", ref.name))
         elif ref.resource == SCALEDOBJECTS:
-            found = self._world.scaled_objects.get((ref.namespace or "", ref.name))
+            thing = self._world.scaled_objects.get((ref.namespace or "", ref.name))
         elif ref.resource == NODEPOOLS:
-            found = self._world.node_pools.get(ref.name)
-        if found is None:
+            thing = self._world.node_pools.get(ref.name)
+        if thing is None:
             raise NotFound(ref.path)
-        return found
+        return thing
 
     def _at_revision(self, ref: Ref, thing: object, resource_version: str) -> None:
         now = str(self._world.revision(thing))
         if now != resource_version:
             raise Conflict(f"{ref.path} is at {now}, not {resource_version}")
 
-    def _node_named(self, ref: Ref) -> Node:
+    def _node_named(self, ref: Ref) -> WorldNode:
         node = self._world.nodes.get(ref.name)
         if node is None or not node.listed:
             raise NotFound(ref.path)
@@ -176,16 +176,16 @@ class WorldPort:
             "spec": {"replicas": deployment.replicas},
         }
 
-    def _shown(self, thing: Hpa | ScaledObject | NodePool) -> Object:
+    def _shown(self, thing: WorldHpa | WorldScaledObject | WorldNodePool) -> Object:
         metadata = self._metadata(thing.name, thing.uid, thing)
         metadata["annotations"] = dict(thing.annotations)
-        if isinstance(thing, NodePool):
+        if isinstance(thing, WorldNodePool):
             return self._node_pool(thing, metadata)
         metadata["namespace"] = thing.namespace
         owned = {"kind": thing.target.kind, "name": thing.target.name}
-        if isinstance(thing, Hpa):
+        if isinstance(thing, WorldHpa):
             if thing.owner is not None:
-                metadata["ownerReferences"] = [{"kind": "ScaledObject", "name": thing.owner}]
+                metadata["ownerReferences"] = [{"kind": "WorldScaledObject", "name": thing.owner}]
             return {
                 "metadata": metadata,
                 "spec": {"scaleTargetRef": owned, "minReplicas": thing.minimum, "maxReplicas": thing.maximum},
@@ -198,12 +198,12 @@ class WorldPort:
             "spec": {"scaleTargetRef": owned, **{key: value for key, value in bounds.items() if value is not None}},
         }
 
-    def _node(self, node: Node) -> Object:
+    def _node(self, node: WorldNode) -> Object:
         marks = {CORDONED_BY: node.cordoned_by} if node.cordoned_by else {}
         spec = {"unschedulable": True} if CORDONED in node.taints else {}
         return {"metadata": {**self._metadata(node.name, node.uid, node), "annotations": marks}, "spec": spec}
 
-    def _node_pool(self, thing: NodePool, metadata: Object) -> Object:
+    def _node_pool(self, thing: WorldNodePool, metadata: Object) -> Object:
         spec: Object = {} if thing.limit is None else {"limits": {thing.resource: str(thing.limit)}}
         if thing.budgets is not None:
             spec["disruption"] = {"budgets": thing.budgets}

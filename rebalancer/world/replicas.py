@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-from rebalancer.world.things import Deployment, Pod
+from rebalancer.world.things import Deployment, WorldPod
 
 SURGE = UNAVAILABLE = 0.25  # of the replicas: a Deployment's defaults
 
 
-def victims(active: Iterable[Pod], count: int) -> list[Pod]:
+def victims(active: Iterable[WorldPod], count: int) -> list[WorldPod]:
     """The `count` pods that go, first to last.
 
     Without a node before with one, not Ready before Ready, lower deletion cost, more siblings on the node, Ready for
@@ -24,7 +24,7 @@ def victims(active: Iterable[Pod], count: int) -> list[Pod]:
     return sorted(pods, key=lambda pod: _order(pod, siblings))[:count]
 
 
-def _order(pod: Pod, siblings: Counter[str]) -> tuple[bool, bool, int, int, float, float, str]:
+def _order(pod: WorldPod, siblings: Counter[str]) -> tuple[bool, bool, int, int, float, float, str]:
     return (
         pod.node is not None,
         pod.ready,
@@ -36,14 +36,14 @@ def _order(pod: Pod, siblings: Counter[str]) -> tuple[bool, bool, int, int, floa
     )
 
 
-def to_create(owner: Deployment, active: Sequence[Pod]) -> int:
+def to_create(owner: Deployment, active: Sequence[WorldPod]) -> int:
     """Pods of the new template that a rollout makes now: no more together than the replicas and the surge."""
     new = sum(pod.generation == owner.generation for pod in active)
     most = owner.replicas + ceil(SURGE * owner.replicas)
     return max(0, min(owner.replicas - new, most - len(active)))
 
 
-def to_replace(owner: Deployment, active: Sequence[Pod]) -> list[Pod]:
+def to_replace(owner: Deployment, active: Sequence[WorldPod]) -> list[WorldPod]:
     """Pods that a rollout deletes now: whatever is beyond the surge, and old ones as far as enough others are Ready."""
     most = owner.replicas + ceil(SURGE * owner.replicas)
     old = [pod for pod in active if pod.generation < owner.generation]

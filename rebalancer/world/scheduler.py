@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
-from rebalancer.world.things import Node, Pod, may_land
+from rebalancer.world.things import WorldNode, WorldPod, may_land
 
 
-def place(pending: Iterable[Pod], nodes: Collection[Node]) -> list[tuple[Pod, Node]]:
+def place(pending: Iterable[WorldPod], nodes: Collection[WorldNode]) -> list[tuple[WorldPod, WorldNode]]:
     """Nodes for the pods that fit somewhere now; the others wait. Nothing is changed."""
     free = {node.name: node.free for node in nodes}
     placed = []
@@ -21,5 +21,5 @@ def place(pending: Iterable[Pod], nodes: Collection[Node]) -> list[tuple[Pod, No
     return placed
 
 
-def _fits(pod: Pod, node: Node) -> bool:
+def _fits(pod: WorldPod, node: WorldNode) -> bool:
     return node.ready and node.resource == pod.owner.resource and may_land(pod.owner, node.labels, node.taints)

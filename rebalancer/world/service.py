@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from rebalancer.domain.events import Counters, Gauges
-from rebalancer.world.things import Pod
+from rebalancer.world.things import WorldPod
 
 
 class Look(NamedTuple):
@@ -19,10 +19,10 @@ class Look(NamedTuple):
     counters: Counters | None
 
 
-class Service(Protocol):
+class ServedModel(Protocol):
     """One model's arrivals, its requests under way, and what became of them. It brings its own arrivals."""
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:
         """Live through [since, until), UTC epoch seconds; steps follow each other without a gap.
 
         `pods`: those that are Ready at `until`, each since its `ready_at`, which may lie within the step. A pod that
@@ -31,6 +31,6 @@ class Service(Protocol):
         """
         ...
 
-    def looks(self, pods: Sequence[Pod]) -> Sequence[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> Sequence[Look]:
         """What a scrape shows now, right after a `flow` with the same pods."""
         ...

@@ -45,7 +45,7 @@ class Engine:
         return max(0.001, self.first_token_seconds(some) + tokens * self.seconds_per_token)
 
 
-class Line:
+class WaitingLine:
     """One model's requests: waiting, running, and what became of the others.
 
     `late`: requests that came while the first token took longer than `slo_seconds`, or nobody served; without an SLO,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.world.things import Node, Pod
+from rebalancer.world.things import WorldNode, WorldPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Sleeping:
 
 
 @dataclass(slots=True, eq=False)
-class Launcher:
+class WorldLauncher:
     """The launcher of one GPU. `engines`: models whose engines it holds, the one that was awake last at the end."""
 
     namespace: str
     name: str
     uid: str
     created_at: float
-    requester: Pod | None = None
+    requester: WorldPod | None = None
     engines: list[str] = field(default_factory=list)
 
 
@@ -50,19 +50,19 @@ class Slots:
         self._sleeping = sleeping
         self._namespace = namespace
         self._random = random.Random(seed)
-        self._launchers: dict[str, list[Launcher]] = {}  # by node
-        self._of: dict[str, Launcher] = {}  # by the requester's UID
+        self._launchers: dict[str, list[WorldLauncher]] = {}  # by node
+        self._of: dict[str, WorldLauncher] = {}  # by the requester's UID
 
-    def add(self, node: Node) -> list[Launcher]:
+    def add(self, node: WorldNode) -> list[WorldLauncher]:
         """A node with empty launchers."""
         launchers = [
-            Launcher(self._namespace, f"launcher-{node.name}-{gpu}", f"{node.uid}/{gpu}", node.created_at)
+            WorldLauncher(self._namespace, f"launcher-{node.name}-{gpu}", f"{node.uid}/{gpu}", node.created_at)
             for gpu in range(node.gpus)
         ]
         self._launchers[node.name] = launchers
         return launchers
 
-    def bind(self, pod: Pod) -> tuple[Launcher, float]:
+    def bind(self, pod: WorldPod) -> tuple[WorldLauncher, float]:
         """The launcher of a free GPU of its node, and the seconds of the start. Raises ValueError for several GPUs."""
         if pod.gpus != 1 or pod.node is None:
             raise ValueError(f"{pod.name} asks for {pod.gpus} GPUs: only engines on one GPU sleep here")
@@ -79,7 +79,7 @@ class Slots:
         self.kinds[kind, model] += 1
         return launcher, seconds
 
-    def release(self, pod: Pod) -> Launcher | None:
+    def release(self, pod: WorldPod) -> WorldLauncher | None:
         """The pod is gone, its engine sleeps; None where it was bound to none."""
         launcher = self._of.pop(pod.uid, None)
         if launcher is not None:

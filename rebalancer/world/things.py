@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.domain.parents import Controller
+from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.workload_ref import WorkloadRef
 
 GPU = "nvidia.com/gpu"
@@ -31,14 +31,14 @@ class Deployment:
     load_seconds: float = 60.0
     stop_seconds: float = 10.0
     grace_seconds: int = 30
-    pods: dict[str, "Pod"] = field(default_factory=dict)
+    pods: dict[str, "WorldPod"] = field(default_factory=dict)
     generation: int = 0
     broken: bool = False
     proven: int = 0
     writer: str = ""
 
     @property
-    def active(self) -> "list[Pod]":
+    def active(self) -> "list[WorldPod]":
         """The pods that its ReplicaSets count: all that nobody has deleted and that have not failed."""
         return [pod for pod in self.pods.values() if pod.deleted_at is None and not pod.failed]
 
@@ -55,7 +55,7 @@ class Deployment:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class WorldNode:
     """A machine with `gpus` devices of one resource. `used`: held by pods until they are gone.
 
     `shown`: the devices that its device plugin reports, None = all of them. `alive`: whether the machine runs, which
@@ -73,7 +73,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     node_pool: str | None = None
     used: int = 0
-    pods: dict[str, "Pod"] = field(default_factory=dict)
+    pods: dict[str, "WorldPod"] = field(default_factory=dict)
     shown: int | None = None
     alive: bool = True
     ready: bool = True
@@ -94,7 +94,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Pod:
+class WorldPod:
     """One pod. Instants are None until they come; `ends_at` is what Kubernetes writes as deletionTimestamp.
 
     `loaded`: its containers are up, though the API may not show it as Ready. `stuck`: it will never be; `clings`: once
@@ -106,7 +106,7 @@ class Pod:
     uid: str
     owner: Deployment
     created_at: float
-    node: Node | None = None
+    node: WorldNode | None = None
     placed_at: float | None = None
     ready_at: float | None = None
     deleted_at: float | None = None
@@ -137,7 +137,7 @@ class Pod:
 
 
 @dataclass(slots=True, eq=False)
-class Hpa:
+class WorldHpa:
     """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that.
 
     `owner`: the ScaledObject for which KEDA made it. `writers`: the field managers that set minimum and maximum, "" =
@@ -153,11 +153,11 @@ class Hpa:
     annotations: dict[str, str] = field(default_factory=dict)
     owner: str | None = None
     writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
+    controller: ControllerRef | None = None
 
 
 @dataclass(slots=True, eq=False)
-class ScaledObject:
+class WorldScaledObject:
     """KEDA's ScaledObject; None bounds are KEDA's defaults. `hpa`: the one that KEDA made for it, none while paused."""
 
     namespace: str
@@ -170,7 +170,7 @@ class ScaledObject:
     paused: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
     writers: tuple[str, str] = ("", "")
-    hpa: Hpa | None = None
+    hpa: WorldHpa | None = None
 
 
 def may_land(owner: Deployment, labels: dict[str, str], taints: Iterable[Taint]) -> bool:

@@ -9,9 +9,9 @@ from rebalancer.domain import dual_pods as pods
 from rebalancer.domain.dual_pods import Requester
 from rebalancer.domain.quotas import ContainerAsk, PodAsk
 from rebalancer.world.faults import CORDONED
-from rebalancer.world.karpenter import NodeClaim, NodePool
-from rebalancer.world.slots import Launcher
-from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
+from rebalancer.world.karpenter import WorldNodeClaim, WorldNodePool
+from rebalancer.world.slots import WorldLauncher
+from rebalancer.world.things import Deployment, WorldHpa, WorldNode, WorldPod, WorldScaledObject
 
 
 class _Bounds(msgspec.Struct):
@@ -25,27 +25,27 @@ class _Bounds(msgspec.Struct):
 def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:  # noqa: PLR0911  # one per kind
     """(source, value) of a thing as it is now; `version` becomes its resource version. Raises TypeError."""
     match thing:
-        case Node():
+        case WorldNode():
             return "nodes", _node(thing, str(version))
-        case Launcher():
+        case WorldLauncher():
             return "pods", _launcher(thing, str(version))
-        case Pod():
+        case WorldPod():
             return "pods", _pod(thing, str(version))
         case Deployment():
             return "deployments", _deployment(thing, str(version))
-        case Hpa():
+        case WorldHpa():
             return "hpas", _hpa(thing, str(version))
-        case ScaledObject():
+        case WorldScaledObject():
             return "scaledobjects", _scaled_object(thing, str(version))
-        case NodePool():
+        case WorldNodePool():
             return "nodepools", _node_pool(thing, str(version))
-        case NodeClaim():
+        case WorldNodeClaim():
             return "nodeclaims", _node_claim(thing, str(version))
         case _:
             raise TypeError(f"{thing!r} is nothing that a cluster is made of")
 
 
-def _node(node: Node, version: str) -> domain.Node:
+def _node(node: WorldNode, version: str) -> domain.Node:
     return domain.Node(
         name=node.name,
         uid=node.uid,
@@ -62,7 +62,7 @@ def _node(node: Node, version: str) -> domain.Node:
     )
 
 
-def _pod(pod: Pod, version: str) -> domain.Pod:
+def _pod(pod: WorldPod, version: str) -> domain.Pod:
     return domain.Pod(
         namespace=pod.owner.ref.namespace,
         name=pod.name,
@@ -83,7 +83,7 @@ def _pod(pod: Pod, version: str) -> domain.Pod:
     )
 
 
-def _launcher(launcher: Launcher, version: str) -> domain.Pod:
+def _launcher(launcher: WorldLauncher, version: str) -> domain.Pod:
     bound = launcher.requester
     signature = ",".join(sorted(launcher.engines))
     dual = pods.Launcher(signature=signature)
@@ -124,7 +124,7 @@ def _originals(annotations: dict[str, str]) -> autoscalers.Originals | None:
     return None if own is None else autoscalers.Originals(own.min, own.max, own.by)
 
 
-def _hpa(hpa: Hpa, version: str) -> autoscalers.Hpa:
+def _hpa(hpa: WorldHpa, version: str) -> autoscalers.Hpa:
     return autoscalers.Hpa(
         namespace=hpa.namespace,
         name=hpa.name,
@@ -140,7 +140,7 @@ def _hpa(hpa: Hpa, version: str) -> autoscalers.Hpa:
     )
 
 
-def _scaled_object(scaled: ScaledObject, version: str) -> autoscalers.ScaledObject:
+def _scaled_object(scaled: WorldScaledObject, version: str) -> autoscalers.ScaledObject:
     return autoscalers.ScaledObject(
         namespace=scaled.namespace,
         name=scaled.name,
@@ -157,7 +157,7 @@ def _scaled_object(scaled: ScaledObject, version: str) -> autoscalers.ScaledObje
     )
 
 
-def _node_pool(pool: NodePool, version: str) -> domain.NodePool:
+def _node_pool(pool: WorldNodePool, version: str) -> domain.NodePool:
     saved = pool.annotations.get(ANNOTATION)
     return domain.NodePool(
         name=pool.name,
@@ -170,7 +170,7 @@ def _node_pool(pool: NodePool, version: str) -> domain.NodePool:
     )
 
 
-def _node_claim(claim: NodeClaim, version: str) -> domain.NodeClaim:
+def _node_claim(claim: WorldNodeClaim, version: str) -> domain.NodeClaim:
     return domain.NodeClaim(
         name=claim.name,
         uid=claim.uid,

@@ -8,18 +8,18 @@ from rebalancer.domain.events import CapacityNotice, MetricSample
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.autoscaling import Autoscaling
-from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
+from rebalancer.world.cluster import LOAD_JITTER, Cluster, ThingChange
 from rebalancer.world.faults import Faults
-from rebalancer.world.karpenter import Karpenter, More, NodeClaim, NodePool
+from rebalancer.world.karpenter import Karpenter, More, WorldNodeClaim, WorldNodePool
 from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
-from rebalancer.world.service import Service
-from rebalancer.world.serving import Engine, Line
+from rebalancer.world.service import ServedModel
+from rebalancer.world.serving import Engine, WaitingLine
 from rebalancer.world.slots import Slots
-from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
+from rebalancer.world.things import GPU, Deployment, WorldHpa, WorldNode, WorldPod, WorldScaledObject
 from rebalancer.world.traffic import Traffic
 
-Autoscaler = Hpa | ScaledObject
+Autoscaler = WorldHpa | WorldScaledObject
 
 
 class World:
@@ -47,9 +47,9 @@ class World:
         slots: Slots | None = None,
         uids_by_owner: bool = False,
     ) -> None:
-        self.models: dict[str, Service] = {}
+        self.models: dict[str, ServedModel] = {}
         self.lines: dict[str, Lined] = {}
-        self.hpas: dict[tuple[str, str], Hpa] = {}
+        self.hpas: dict[tuple[str, str], WorldHpa] = {}
         self._meters: dict[str, Meter] = {}
         self._agenda = Agenda(started_at)
         self._cluster = Cluster(self._agenda, seed, load_jitter, slots, uids_by_owner=uids_by_owner)
@@ -60,7 +60,7 @@ class World:
             self.faults.collect_late()
         self._samples: list[MetricSample] = []
         self._notices: list[CapacityNotice] = []
-        self._ready: dict[str, list[Pod]] = {}
+        self._ready: dict[str, list[WorldPod]] = {}
         self._ready_at = 0
         self._started_at = started_at
         self._step_seconds = step_seconds
@@ -78,12 +78,12 @@ class World:
         return self._agenda.now
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, WorldNode]:
         """Nodes by name."""
         return self._cluster.nodes
 
     @property
-    def pods(self) -> Mapping[tuple[str, str], Pod]:
+    def pods(self) -> Mapping[tuple[str, str], WorldPod]:
         """Pods by namespace and name, until they are gone."""
         return self._cluster.pods
 
@@ -93,28 +93,28 @@ class World:
         return self._cluster.deployments
 
     @property
-    def node_pools(self) -> Mapping[str, NodePool]:
+    def node_pools(self) -> Mapping[str, WorldNodePool]:
         """Karpenter's NodePools by name."""
         return self._karpenter.node_pools
 
     @property
-    def node_claims(self) -> Mapping[str, NodeClaim]:
+    def node_claims(self) -> Mapping[str, WorldNodeClaim]:
         """Karpenter's NodeClaims by name; a claim's node has its name."""
         return {name: claim for pool in self.node_pools.values() for name, claim in pool.claims.items()}
 
-    def ready_pods(self, model: str) -> Sequence[Pod]:
+    def ready_pods(self, model: str) -> Sequence[WorldPod]:
         """The pods that serve the model, over all of its Deployments; the same list until something changes."""
         if self._ready_at != self._cluster.revision:
             self._ready.clear()
             self._ready_at = self._cluster.revision
-        found = self._ready.get(model)
-        if found is None:
+        pods = self._ready.get(model)
+        if pods is None:
             owners = [owner for owner in self.deployments.values() if owner.model == model]
-            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
-        return found
+            pods = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
+        return pods
 
     @property
-    def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:
+    def scaled_objects(self) -> Mapping[tuple[str, str], WorldScaledObject]:
         """KEDA's ScaledObjects by namespace and name."""
         return self.autoscaling.scaled_objects
 
@@ -144,10 +144,10 @@ class World:
 
     # --- what it is made of
 
-    def add_node(self, name: str, gpus: int, labels: Mapping[str, str], resource: str = GPU) -> Node:
+    def add_node(self, name: str, gpus: int, labels: Mapping[str, str], resource: str = GPU) -> WorldNode:
         """A node that nobody launches or takes away."""
         uid = self._cluster.uid("node")
-        self._cluster.add_node(node := Node(name, uid, gpus, dict(labels), self.now, f"world:///{uid}", resource))
+        self._cluster.add_node(node := WorldNode(name, uid, gpus, dict(labels), self.now, f"world:///{uid}", resource))
         self._settle()
         return node
 
@@ -160,20 +160,20 @@ class World:
         limit: int | None = None,
         nodes: int = 0,
         **more: Unpack[More],
-    ) -> NodePool:
+    ) -> WorldNodePool:
         """A NodePool with that many nodes running."""
         uid = self._cluster.uid("nodepool")
-        node_pool = NodePool(name, uid, gpus_per_node, dict(labels), launch_seconds, self.now, limit, **more)
+        node_pool = WorldNodePool(name, uid, gpus_per_node, dict(labels), launch_seconds, self.now, limit, **more)
         self._karpenter.add_node_pool(node_pool, nodes)
         self._settle()
         return node_pool
 
     def add_model(self, model: str, engine: Engine, traffic: Traffic, slo_seconds: float | None = None) -> None:
         """A model that users ask for; its Deployments serve it, as a fluid line that knows its SLO's latency."""
-        self.lines[model] = lined = Lined(Line(engine, slo_seconds), traffic, self.now, self._per)
+        self.lines[model] = lined = Lined(WaitingLine(engine, slo_seconds), traffic, self.now, self._per)
         self.add_service(model, lined)
 
-    def add_service(self, model: str, service: Service) -> None:
+    def add_service(self, model: str, service: ServedModel) -> None:
         """A model that its Deployments serve in its own way."""
         self.models[model] = service
         self._meters[model] = Meter(model)
@@ -209,24 +209,24 @@ class World:
         self._settle()
         return deployment
 
-    def add_hpa(self, name: str, target: WorkloadRef, minimum: int, maximum: int) -> Hpa:
+    def add_hpa(self, name: str, target: WorkloadRef, minimum: int, maximum: int) -> WorldHpa:
         """An HPA on a Deployment; whoever decides for it calls `scale`."""
-        hpa = Hpa(target.namespace, name, self._cluster.uid("hpa"), target, minimum, maximum)
+        hpa = WorldHpa(target.namespace, name, self._cluster.uid("hpa"), target, minimum, maximum)
         self.hpas[hpa.namespace, name] = hpa
         self._cluster.touch(hpa)
         return hpa
 
     def add_scaled_object(
         self, name: str, target: WorkloadRef, minimum: int | None, maximum: int | None, idle: int | None = None
-    ) -> ScaledObject:
+    ) -> WorldScaledObject:
         """A ScaledObject on a Deployment: KEDA makes its HPA, which decides by what the model's line has to do."""
         uid = self._cluster.uid("scaledobject")
-        scaled = ScaledObject(target.namespace, name, uid, target, minimum, maximum, idle)
+        scaled = WorldScaledObject(target.namespace, name, uid, target, minimum, maximum, idle)
         self._cluster.touch(scaled)
         self.autoscaling.add(scaled)
         return scaled
 
-    def follow(self, hpa: Hpa) -> None:
+    def follow(self, hpa: WorldHpa) -> None:
         """The HPA controller decides for this HPA from now on."""
         self.autoscaling.follow(hpa)
 
@@ -266,12 +266,12 @@ class World:
         self._settle()
 
     def set_node_pool(
-        self, node_pool: NodePool, limit: int | None, budgets: list[dict[str, Any]] | None, notes: Mapping[str, str]
+        self, pool: WorldNodePool, limit: int | None, budgets: list[dict[str, Any]] | None, notes: Mapping[str, str]
     ) -> None:
         """The NodePool's limit in GPUs, its disruption budgets and its annotations."""
-        node_pool.budgets, node_pool.annotations = budgets, dict(notes)
-        self._cluster.touch(node_pool)
-        self.set_limit(node_pool.name, limit)
+        pool.budgets, pool.annotations = budgets, dict(notes)
+        self._cluster.touch(pool)
+        self.set_limit(pool.name, limit)
 
     def set_bounds(  # an autoscaler's own fields, and who writes them
         self, thing: Autoscaler, minimum: int | None, maximum: int | None, notes: Mapping[str, str], writer: str = ""
@@ -280,14 +280,14 @@ class World:
         before, (low, high) = (thing.minimum, thing.maximum), thing.writers
         thing.writers = (writer if minimum != before[0] else low, writer if maximum != before[1] else high)
         thing.annotations = dict(notes)
-        if isinstance(thing, ScaledObject):
+        if isinstance(thing, WorldScaledObject):
             thing.minimum, thing.maximum = minimum, maximum
             self.autoscaling.changed(thing)
         else:
             thing.minimum, thing.maximum = minimum or 1, maximum or 1
             self._cluster.touch(thing)
 
-    def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
+    def pause(self, scaled: WorldScaledObject, *, paused: bool) -> None:
         """Somebody pauses the ScaledObject, or lets it go on: KEDA takes its HPA away, or makes a new one."""
         self.autoscaling.pause(scaled, paused=paused)
 
@@ -380,7 +380,7 @@ class World:
 
     # --- what came of it
 
-    def take_changes(self) -> list[Change]:
+    def take_changes(self) -> list[ThingChange]:
         """What was made, altered or went since the last call; each thing once, as it is now."""
         changes = list(self._cluster.changes.values())
         self._cluster.changes.clear()

@@ -17,7 +17,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.client import KubeClient
 from rebalancer.sandbox.api import AuditEntry, EmbeddedKubernetes, Obj, Store
-from rebalancer.sandbox.api.resources import DEPLOYMENTS, SCALEDOBJECTS, Resource
+from rebalancer.sandbox.api.resources import DEPLOYMENTS, SCALEDOBJECTS, ServedResource
 from tests.builders import NAMESPACE, NOW
 
 GPU = "nvidia.com/gpu"
@@ -181,7 +181,7 @@ class Rig:
         spec = self.object(SCALEDOBJECTS, name)["spec"]
         return spec["minReplicaCount"], spec["maxReplicaCount"]
 
-    def object(self, resource: Resource, name: str) -> Obj:
+    def object(self, resource: ServedResource, name: str) -> Obj:
         obj = self.store.get(resource, name, NAMESPACE if resource.namespaced else "")
         assert obj is not None
         return obj

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.checks import Ground, check, decreases
 from rebalancer.act.driver import Refused
-from rebalancer.act.ledger import Ledger
+from rebalancer.act.ledger import WriteLedger
 from rebalancer.domain.autoscalers import Originals
 from tests.act.rig import SteppingClock, change
 from tests.builders import (
@@ -45,7 +45,7 @@ def test_whatever_is_let_through_keeps_floors_and_budgets(
         facts = replace(facts, models=models)
     least = {name: target.replicas for name, target in targets.items()}  # if only the decreases happened
     most = dict(least)  # if only the raises did
-    ground, ledger = Ground(policy, ()), Ledger()
+    ground, ledger = Ground(policy, ()), WriteLedger()
     for name, to in asks:
         one = change(targets[name], to, model="a" if name == "a" else "b")
         try:
@@ -72,7 +72,7 @@ def test_whatever_is_let_through_keeps_two_roles_in_their_ratio(asks: list[tuple
     facts = a_snapshot(policy, replicas={"prefill": 3, "decode": 3})
     targets = {model.id: model.targets[0] for model in facts.models}
     may_have = {"prefill": {3}, "decode": {3}}
-    ground, ledger = Ground(policy, ()), Ledger()
+    ground, ledger = Ground(policy, ()), WriteLedger()
     for name, to in asks:
         one = change(targets[name], to, model=name)
         try:
@@ -90,8 +90,8 @@ def test_a_write_that_would_leave_the_ratio_is_refused_with_both_numbers() -> No
     policy = a_policy(a_model("prefill", ratio={"to": "decode", "min": 0.5, "max": 2.0}), a_model("decode"))
     facts = a_snapshot(policy, replicas={"prefill": 2, "decode": 1})
     with pytest.raises(Refused, match="prefill would have 3 replicas, and its replicas are"):
-        check(change(facts.models[1].targets[0], 3, model="prefill"), facts, Ground(policy, ()), Ledger())
-    check(change(facts.models[0].targets[0], 3, model="decode"), facts, Ground(policy, ()), Ledger())
+        check(change(facts.models[1].targets[0], 3, model="prefill"), facts, Ground(policy, ()), WriteLedger())
+    check(change(facts.models[0].targets[0], 3, model="decode"), facts, Ground(policy, ()), WriteLedger())
 
 
 def test_a_change_is_a_decrease_by_its_numbers() -> None:

@@ -5,7 +5,7 @@ import msgspec
 from rebalancer.act.hand_back import hand_back
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.sandbox.api import Obj
-from rebalancer.sandbox.api.resources import HPAS, NODEPOOLS, PODS, SCALEDOBJECTS, Resource
+from rebalancer.sandbox.api.resources import HPAS, NODEPOOLS, PODS, SCALEDOBJECTS, ServedResource
 from tests.act.rig import GPU, OURS, Rig, change, hpa, node_pool, node_pool_change, pod, scaled_object
 from tests.builders import NAMESPACE, a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 
@@ -16,7 +16,7 @@ THEIRS = {"annotations": {"rebalancer.io/originals": '{"min":2,"max":9,"by":"sea
 KEDA = [{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "b", "uid": "uid-so-b"}]
 
 
-def stored(rig: Rig, resource: Resource, name: str) -> bytes:
+def stored(rig: Rig, resource: ServedResource, name: str) -> bytes:
     """An object's spec and annotations, as JSON."""
     obj = rig.object(resource, name)
     return msgspec.json.encode([obj["spec"], obj["metadata"].get("annotations") or {}], order="sorted")

@@ -2,13 +2,13 @@
 
 from contextlib import suppress
 
-from rebalancer.act.ledger import KEEP_SECONDS, Ledger
+from rebalancer.act.ledger import KEEP_SECONDS, WriteLedger
 from rebalancer.kube.errors import Conflict, Temporary
 from tests.act.rig import Rig, SteppingClock, change
 
 
 async def test_a_write_counts_for_as_long_as_it_is_under_way_and_ten_seconds_more(rig: Rig) -> None:
-    ledger, clock, target = Ledger(), SteppingClock(), rig.target("b")
+    ledger, clock, target = WriteLedger(), SteppingClock(), rig.target("b")
     lower = target.replicas - 1
     with ledger.booked(change(target, lower), clock):
         await clock.sleep(2 * KEEP_SECONDS)
@@ -24,7 +24,7 @@ async def test_a_write_counts_for_as_long_as_it_is_under_way_and_ten_seconds_mor
 
 
 async def test_a_conflict_leaves_open_whether_an_earlier_copy_of_the_same_call_has_passed(rig: Rig) -> None:
-    ledger, clock, target = Ledger(), SteppingClock(), rig.target("b")
+    ledger, clock, target = WriteLedger(), SteppingClock(), rig.target("b")
     lower = target.replicas - 1
     with suppress(Conflict), ledger.booked(change(target, lower), clock):
         raise Conflict("deployments/b: the object has been modified")
@@ -32,7 +32,7 @@ async def test_a_conflict_leaves_open_whether_an_earlier_copy_of_the_same_call_h
 
 
 async def test_what_was_surely_not_written_counts_no_more(rig: Rig) -> None:
-    ledger, clock, target = Ledger(), SteppingClock(), rig.target("b")
+    ledger, clock, target = WriteLedger(), SteppingClock(), rig.target("b")
     with suppress(Temporary), ledger.booked(change(target, target.replicas - 1), clock):
         raise Temporary("not connected")
     assert ledger.least(target).replicas == target.replicas

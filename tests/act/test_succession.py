@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
-from rebalancer.act.ledger import Ledger
+from rebalancer.act.ledger import WriteLedger
 from rebalancer.act.node_pool_parts import HOLD
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.succession import LEFT, inherit, settled, untold
@@ -59,7 +59,7 @@ async def test_what_is_known_is_not_asked_again(rig: Rig) -> None:
 
 
 async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(rig: Rig) -> None:
-    target, ledger = rig.target("b"), Ledger()
+    target, ledger = rig.target("b"), WriteLedger()
     lower, higher = target.replicas - 1, target.replicas + 2
 
     inherit(ledger, (left(intent_of(change(target, lower), 6, NOW)),), lambda: rig.facts)
@@ -71,7 +71,7 @@ async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(ri
 
 
 async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behind(rig: Rig) -> None:
-    target, ledger = rig.target("b"), Ledger()
+    target, ledger = rig.target("b"), WriteLedger()
     lower = target.replicas - 1
     rig.store.put(deployment("b", lower))
     outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), lambda: rig.facts, rig.policy)

@@ -16,7 +16,7 @@ from rebalancer.app import Service
 from rebalancer.obs.metrics.alerts import ALERTS
 from rebalancer.obs.metrics.catalogue import BY_NAME, METRICS
 from rebalancer.obs.metrics.metric import Label
-from rebalancer.obs.metrics.panel import Query, Row
+from rebalancer.obs.metrics.panel import DashboardRow, Query
 from rebalancer.obs.metrics.panels import ROWS
 from rebalancer.obs.metrics.workload_panels import WORKLOAD_ROWS
 from rebalancer.sandbox.demo_cluster import DemoCluster
@@ -93,7 +93,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
         assert asked <= set(BY_NAME), query.expr
 
 
-def queries(rows: Iterable[Row] = ROWS) -> list[Query]:
+def queries(rows: Iterable[DashboardRow] = ROWS) -> list[Query]:
     return [query for row in rows for panel in row.panels for query in panel.queries]
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.succession import untold
-from rebalancer.app.past import Start, Writes, begin_from, read_start, reading
+from rebalancer.app.past import OwnWrites, Start, begin_from, read_start, reading
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
@@ -78,15 +78,15 @@ def a_cycle(number: int, at: float) -> bytes:
 # --- what is known, wherever it is written down
 
 
-def writes_at(*instants: float) -> Writes:
-    return Writes(instants=list(instants), last_cycle=41 + len(instants))
+def writes_at(*instants: float) -> OwnWrites:
+    return OwnWrites(instants=list(instants), last_cycle=41 + len(instants))
 
 
 def every_ten_seconds(since: float, until: float) -> tuple[float, ...]:
     return tuple(since + 10.0 * n for n in range(round((until - since) / 10) + 1))
 
 
-def begun(writes: Writes, restored: Restored | None = None) -> Start:
+def begun(writes: OwnWrites, restored: Restored | None = None) -> Start:
     return begin_from(restored or Restored(memory=REMEMBERED, cycle=41, at=AT), writes, POLICY, NOW)
 
 
@@ -117,14 +117,14 @@ def test_where_decisions_are_missing_no_number_comes_back_and_windows_count_as_u
 def test_patience_begins_anew_where_cycles_came_after_the_checkpoint_and_goes_on_where_none_did() -> None:
     behind = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW))).memory.models["b"]
     assert (behind.demand, behind.lower_since, behind.begun_anew) == (None, None, True)
-    ordered = Writes(instants=[AT - 5.0], last_cycle=41)
+    ordered = OwnWrites(instants=[AT - 5.0], last_cycle=41)
     assert begun(ordered).memory == REMEMBERED
 
 
 def test_a_start_whose_clock_was_set_back_holds_nothing_for_longer_than_it_would_have() -> None:
     """Half an hour: what was written down lies in the future, and counts as written down now."""
     ahead = Restored(memory=stepped(REMEMBERED, NOW + 1800.0 - AT), cycle=41, at=NOW + 1800.0)
-    writes = Writes(instants=[NOW + 1795.0], last_cycle=41)
+    writes = OwnWrites(instants=[NOW + 1795.0], last_cycle=41)
     writes.take(journal.OutcomeLine(outcome_of(a_release(43, NOW + 1810.0))))
     start = begun(writes, ahead)
     assert start.memory.models["b"].losses == (Loss(NOW - 20.0, 1, "step"),)
@@ -135,7 +135,7 @@ def test_a_start_whose_clock_was_set_back_leaves_who_fought_us_and_nodes_that_ar
     kept_at = NOW + 1800.0
     fight = ForeignPast(B, (ForeignChange(kept_at - 30.0, "helm"), ForeignChange(kept_at - 10.0, "helm")))
     missing = NoticePast("n9", absent=AbsentPast(kept_at - 40.0, gone=False))
-    start = begun(Writes(), Restored(REMEMBERED, 41, kept_at, foreign=(fight,), notices=(missing,)))
+    start = begun(OwnWrites(), Restored(REMEMBERED, 41, kept_at, foreign=(fight,), notices=(missing,)))
     state = ClusterState(POLICY, NOW)
     start.into(state, NOW)
     assert [one.at for past in state.foreign_past() for one in past.changes] == [NOW - 30.0, NOW - 10.0]
@@ -159,7 +159,7 @@ def test_of_an_autoscaler_both_bounds_are_ours() -> None:
 
 
 def test_a_first_start_knows_that_nothing_was_before() -> None:
-    start = begun(Writes(), Restored())
+    start = begun(OwnWrites(), Restored())
     assert (start.memory, start.first_cycle, start.problems) == (Memory(), 1, ())
 
 
@@ -173,7 +173,7 @@ def test_a_lost_checkpoint_leaves_the_windows_of_what_is_decided_and_journalled(
 
 
 def test_an_outcome_known_twice_is_one_and_settles_an_intent_from_elsewhere() -> None:
-    writes = Writes()
+    writes = OwnWrites()
     for line in (
         journal.IntentLine(a_release(42)),
         journal.OutcomeLine(outcome_of(a_release(42))),
@@ -271,11 +271,11 @@ async def test_what_was_written_while_kafka_was_away_is_known_after_a_restart(
     start = await read_start(reading(broker), POLICY, now, files)
     assert {one.intent.id: one.status for one in start.outcomes} == {"42-b-a100": WRITTEN, "42-a-a100": UNKNOWN}
     assert start.first_cycle == 43
-    assert {one.intent.id for one in untold(start.outcomes, start.told)} == {"42-b-a100", "42-a-a100"}
+    assert {one.intent.id for one in untold(start.outcomes, start.published)} == {"42-b-a100", "42-a-a100"}
     (settled,) = (one for one in start.outcomes if one.intent.id == "42-b-a100")
     assert await outbox.send("decisions", b"outcome", journal.encode(journal.OutcomeLine(settled)))
     start = await read_start(reading(broker), POLICY, now, files)
-    assert [one.intent.id for one in untold(start.outcomes, start.told)] == ["42-a-a100"], "the other one was told"
+    assert [one.intent.id for one in untold(start.outcomes, start.published)] == ["42-a-a100"], "the other one was told"
 
 
 async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(broker: Broker, outbox: Outbox) -> None:

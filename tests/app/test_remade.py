@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.app.past import Start, Writes, begin_from
+from rebalancer.app.past import OwnWrites, Start, begin_from
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.snapshot import ForeignChange
@@ -46,7 +46,7 @@ class Journalled:
 
     def begun(self, lines: Iterable[journal.Line], checkpoint: int = 0, set_by_seconds: float = 0.0) -> Start:
         """A start from the checkpoint after that cycle (0: none) and these lines, by a clock that was set meanwhile."""
-        writes = Writes()
+        writes = OwnWrites()
         for line in lines:
             writes.take(line)
             writes.instants += [line.delta.at] if isinstance(line, journal.CycleLine) else []

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.sim.product import default_policy, play_product
-from rebalancer.sim.product.run import Metrics
+from rebalancer.sim.product.run import RunMetrics
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.cases import cases
 from rebalancer.sim.traces.folder import traces_folder
@@ -95,7 +95,7 @@ def late(name: str, every: int) -> float:
     """Share of the late requests of a case of the suite, decided by samples that come so often and a second late."""
     case = next(case for case in cases() if f"{case.budget}/{case.day}" == name)
     scenario = case.build(traces_folder(None, os.environ))
-    metrics = Metrics(scrape_seconds=float(every))
+    metrics = RunMetrics(scrape_seconds=float(every))
     return score(play_product(scenario, default_policy(scenario), metrics=metrics)).violation
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.contest import Side, contest
-from rebalancer.sim.contest.recorded import Terms, scenario_of
+from rebalancer.sim.contest.recorded import ContestTerms, scenario_of
 from rebalancer.sim.data.generate import Recipe, _rows, _surges, _tide
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.suite.names import contender
 
 SEED, SECONDS = 5, 3 * 3600
@@ -100,19 +100,19 @@ def policy_of(user: User) -> Policy:
     return Policy.model_validate(whole)
 
 
-def demand_of(name: str) -> Demand:
+def demand_of(name: str) -> DemandStreams:
     """What comes, by second."""
     streams = []
     for model, traffic in USERS[name].models.items():
         rows = np.array(list(_rows(traffic.recipe, Random(f"{SEED}/{name}/{model}"), SECONDS)), float)
         streams.append(Stream(model, *rows.T))
-    return Demand(name, tuple(streams))
+    return DemandStreams(name, tuple(streams))
 
 
 def play(name: str, who: str) -> str:
     """A line: late of all, and of each model."""
     policy = policy_of(USERS[name])
-    scenario = scenario_of(policy, Terms(demand_of(name)))
+    scenario = scenario_of(policy, ContestTerms(demand_of(name)))
     slots = {model.name: model.slots for model in scenario.models}
     result, _ = contest(name, [Side(contender(who), scenario, policy, None, slots)], lambda *_: None)
     (run,) = result.runs

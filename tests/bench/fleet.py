@@ -17,7 +17,7 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import ModelView, Snapshot
 from rebalancer.planning import Memo, plan
 from rebalancer.state.outlook.learning import learn
-from rebalancer.state.outlook.outlook import Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import ModelTerms, Terms, outlooks
 from rebalancer.state.outlook.past import F64, Past, per_second
 from rebalancer.state.outlook.value import Serving, Standing
 from tests.bench.scale import GPUS_PER_NODE, PER_REPLICA, SIGNALS
@@ -115,7 +115,7 @@ class Works:
         standing = Standing(np.array(held), np.full((len(held), 0), np.inf), 0.0 * many)
         serving = Serving(2.0 * many, 0.5 * many, 30.0 * many, np.inf * many, 0.0 * many, many < 0.0, many < 0.0)
         learned = learn(past, TERMS.cold_seconds, TERMS.horizon_seconds)
-        found = outlooks(past, learned, standing, Service(serving, ones, 100 * ones, many), TERMS)
+        found = outlooks(past, learned, standing, ModelTerms(serving, ones, 100 * ones, many), TERMS)
         return [outlook for outlook in found if outlook is not None]
 
     def _of(self, batch: int, later: int) -> Past:

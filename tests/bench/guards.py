@@ -26,7 +26,7 @@ from rebalancer.domain.policy import (
 )
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.score import score
-from rebalancer.sim.suite.cases import Case, cases
+from rebalancer.sim.suite.cases import SuiteCase, cases
 from rebalancer.sim.suite.tuning import read_tuned
 from rebalancer.sim.traces.folder import traces_folder
 
@@ -50,7 +50,7 @@ WITHOUT: dict[str, Part] = {
 class Run:
     """One case under one set of guards: `guard` off, `ALL` on or `NONE`."""
 
-    case: Case
+    case: SuiteCase
     guard: str
 
     def policy(self, policy: Policy) -> Policy:
@@ -72,7 +72,7 @@ def played(runs: Sequence[Run], processes: int) -> Iterator[tuple[Run, float]]:
         yield from zip(runs, pool.imap(violation, runs), strict=True)
 
 
-def best_peer(case: Case) -> float | None:
+def best_peer(case: SuiteCase) -> float | None:
     """Of the tuned ones that know no future, on the days they were tuned on."""
     found = [
         tuned.violation
@@ -82,7 +82,7 @@ def best_peer(case: Case) -> float | None:
     return min(found, default=None)
 
 
-def table(cases_played: Sequence[Case], found: dict[Run, float]) -> Table:
+def table(cases_played: Sequence[SuiteCase], found: dict[Run, float]) -> Table:
     """A column per case: late requests in percent with all guards, and how many points fewer without one."""
     out = Table("guard off", *(f"{case.budget}/{case.day}" for case in cases_played), title="late, % (points less)")
     for guard in (ALL, *WITHOUT, NONE):

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.limits.foresight import Foresight, Utility
+from rebalancer.sim.limits.foresight import PerfectForesight, Utility
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.scenario import BY_MINUTE, Scenario
 from rebalancer.sim.score import score
-from rebalancer.sim.suite.cases import Case, cases
+from rebalancer.sim.suite.cases import SuiteCase, cases
 from rebalancer.sim.traces.folder import traces_folder
 from tests.bench.guards import ALL, DEFAULT, NONE, Run
 
@@ -52,12 +52,12 @@ class Loss(NamedTuple):
 class Part(NamedTuple):
     """One run of a case: by `who` (foresight, or the service under ALL or NONE of its guards)."""
 
-    case: Case
+    case: SuiteCase
     who: str
     at_once: bool
 
 
-def parts_of(case: Case) -> list[Part]:
+def parts_of(case: SuiteCase) -> list[Part]:
     """The runs whose results make a `Loss`, in its order."""
     return [
         Part(case, FORESIGHT, at_once=True),
@@ -83,11 +83,11 @@ def late(part: Part) -> float:
         scenario = at_once(scenario)
     if part.who == FORESIGHT:
         utility = Utility() if scenario.name in BY_MINUTE else None
-        return score(play(scenario, Foresight(utility), FORESIGHT)).violation
+        return score(play(scenario, PerfectForesight(utility), FORESIGHT)).violation
     return score(play_product(scenario, Run(part.case, part.who).policy(default_policy(scenario)))).violation
 
 
-def table(found: dict[Case, Loss]) -> Table:
+def table(found: dict[SuiteCase, Loss]) -> Table:
     """A row per case, in per cent of requests."""
     names = [*next(iter(found.values())).parts, "together"]
     out = Table("case", *names, title="late, %")

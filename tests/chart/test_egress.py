@@ -8,7 +8,7 @@ import ipaddress
 import os
 import signal
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -78,7 +78,8 @@ def of_the_chart(api: Address, kafka: Address, prometheus: Address, hosts: Seque
             for name, address in (("kafka", kafka), ("prometheus", prometheus))
         },
     }
-    dns, *others = render(given).one("NetworkPolicy")["spec"]["egress"]
+    egress: list[Json] = render(given).one("NetworkPolicy")["spec"]["egress"]
+    dns, *others = egress
     assert {port["port"] for port in dns["ports"]} == {53}
     return others
 
@@ -112,9 +113,9 @@ async def _asked(port: int, path: str) -> str:
         return await response.text() if response.status == 200 else ""
 
 
-async def _figures(probe_port: int) -> Counter[str]:
+async def _figures(probe_port: int) -> defaultdict[str, float]:
     """Its metrics, those of all labels together."""
-    figures = Counter[str]()
+    figures: defaultdict[str, float] = defaultdict(float)
     for line in (await _asked(probe_port, "/metrics")).splitlines():
         if not line.startswith("#"):
             series, _, value = line.rpartition(" ")

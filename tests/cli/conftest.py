@@ -9,7 +9,7 @@ from blockbuster import BlockBuster
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api.resources import OVERRIDES
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
-from rebalancer.sandbox.api.store import Change, Store
+from rebalancer.sandbox.api.store import Revision, Store
 from tests.cli.night import Night, served
 
 
@@ -59,7 +59,7 @@ class Heeding:
         self._store = store
         store.subscribe(self._answer)
 
-    def _answer(self, change: Change) -> None:
+    def _answer(self, change: Revision) -> None:
         if change.resource is OVERRIDES and change.kind == "ADDED" and self.phase:
             metadata = change.obj["metadata"]
             status = {"status": {"phase": self.phase, "message": self.message}}

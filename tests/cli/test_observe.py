@@ -8,7 +8,7 @@ from rebalancer.app.backfill import Backfilled
 from rebalancer.cli.commands.observe import TerminalOnlooker
 from rebalancer.cli.entry import run
 from rebalancer.cli.render.window import render_window
-from rebalancer.cli.terminal.progress import Progress
+from rebalancer.cli.terminal.progress import ProgressLine
 from rebalancer.ingest.past.use import WindowUse
 from rebalancer.settings.service import ServiceSettings
 from tests.cli.running import process
@@ -92,7 +92,7 @@ def test_a_prometheus_that_knows_less_than_the_window_is_said_and_one_that_knows
 
 
 def test_where_nobody_looks_progress_is_a_line_for_each_quarter(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress("Reading")
+    progress = ProgressLine("Reading")
     for done in range(21):
         progress.at(done, 20)
     assert capsys.readouterr().err.splitlines() == [f"Reading: {done} of 20" for done in (0, 5, 10, 15, 20)]

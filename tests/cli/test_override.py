@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rebalancer.api.ports.requests import OverrideRequest, Subject
 from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
-from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
@@ -163,7 +163,7 @@ async def test_a_service_that_does_not_let_us_in_is_no_obstacle_to_what_kubernet
 
 async def test_what_kubernetes_forbids_is_said_and_not_done(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
     def no(target: Target, old: Obj | None, new: Obj) -> None:
-        raise ApiError(403, "overrides.rebalancer.io is forbidden: oncall cannot create")
+        raise StatusError(403, "overrides.rebalancer.io is forbidden: oncall cannot create")
 
     kubernetes.verbs.admit = no
     assert await rebalancer(*CAP, "--yes") == 1

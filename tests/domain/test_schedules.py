@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.domain.policy import Model
-from rebalancer.domain.schedules import AHEAD_DAYS, Standing, next_turn, standing_at, window_on
+from rebalancer.domain.schedules import AHEAD_DAYS, ScheduledBounds, next_turn, standing_at, window_on
 from rebalancer.domain.timetable import WEEK, Schedule
 from tests.builders import a_model
 
@@ -133,7 +133,7 @@ class TestOverlap:
 
     def test_a_floor_under_the_policys_changes_nothing(self) -> None:
         model = a_scheduled_model(a_schedule(minReplicas=1))
-        assert standing_at(model, utc("2027-01-15T07:00:00"), 0.0) == Standing(2, 20)
+        assert standing_at(model, utc("2027-01-15T07:00:00"), 0.0) == ScheduledBounds(2, 20)
 
     def test_a_cap_under_the_policys_floor_stops_at_it(self) -> None:
         model = a_scheduled_model(a_schedule(minReplicas=None, maxReplicas=1))
@@ -161,7 +161,7 @@ class TestLead:
         assert bounds(model, "2027-01-14T23:10:00", lead=9e9)[0] == 6
 
 
-def named(standing: Standing) -> tuple[str | None, str | None]:
+def named(standing: ScheduledBounds) -> tuple[str | None, str | None]:
     floor, cap = (by.schedule.name if by is not None else None for by in (standing.floor_by, standing.cap_by))
     return floor, cap
 

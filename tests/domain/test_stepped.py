@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.memory import (
-    Ask,
+    AskedSince,
     Decided,
     GrantFailure,
     Jump,
@@ -44,7 +44,7 @@ MODEL = ModelMemory(
     falls=(NOW - 10, NOW - 9),
     jump=Jump(NOW - 11, 30.0, 20.0, NOW - 12),
     deferred_since=NOW - 13,
-    owed=Owed(2, (Ask(NOW - 14, 3),), NOW - 15),
+    owed=Owed(2, (AskedSince(NOW - 14, 3),), NOW - 15),
     begun_anew=True,
     gave_at=NOW - 25,
     spare_since=NOW - 26,

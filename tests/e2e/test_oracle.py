@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from rebalancer.sandbox import demo_checks, oracle
-from rebalancer.sandbox.oracle import Evidence, Finding, Look, Marks
-from rebalancer.sandbox.witness import Facts, Place, PodLife
+from rebalancer.sandbox.oracle import CheckResult, Evidence, Look, Marks
+from rebalancer.sandbox.witness import Facts, PodLife, TargetPlace
 from tests.e2e.stages import SERVICE, Cluster, two_models_and_spot
 
 
-def verdict(cluster: Cluster) -> dict[str, Finding]:
+def verdict(cluster: Cluster) -> dict[str, CheckResult]:
     return {finding.what: finding for finding in oracle.always(cluster.evidence)}
 
 
@@ -18,15 +18,15 @@ async def test_a_release_then_a_grant_into_the_freed_gpus_is_fine(cluster: Clust
     await cluster.scale("b", 1)
     cluster.step(5)
     await cluster.scale("a", 3)
-    assert [finding.said.held for finding in oracle.always(cluster.evidence)] == [True, True]
-    assert verdict(cluster)["floors held"].said.words == "2 writes, 0 below a floor"
+    assert [finding.answer.held for finding in oracle.always(cluster.evidence)] == [True, True]
+    assert verdict(cluster)["floors held"].answer.words == "2 writes, 0 below a floor"
 
 
 async def test_a_write_below_the_floor_is_seen(cluster: Cluster) -> None:
     await cluster.scale("b", 0)
     finding = verdict(cluster)["floors held"]
-    assert not finding.said.held
-    assert finding.said.words.endswith("b 2 -> 0")
+    assert not finding.answer.held
+    assert finding.answer.words.endswith("b 2 -> 0")
 
 
 async def test_a_grant_into_gpus_that_a_pod_still_holds_is_seen(cluster: Cluster) -> None:
@@ -34,8 +34,8 @@ async def test_a_grant_into_gpus_that_a_pod_still_holds_is_seen(cluster: Cluster
     cluster.step(3.9)
     await cluster.scale("a", 3)
     finding = verdict(cluster)["grants into free GPUs"]
-    assert not finding.said.held
-    assert finding.said.words.endswith("a 2 -> 3 found no room")
+    assert not finding.answer.held
+    assert finding.answer.words.endswith("a 2 -> 3 found no room")
 
 
 async def test_gpus_granted_twice_before_a_pod_shows_are_seen(cluster: Cluster) -> None:
@@ -43,28 +43,28 @@ async def test_gpus_granted_twice_before_a_pod_shows_are_seen(cluster: Cluster) 
     cluster.step(5)
     await cluster.scale("a", 3)
     await cluster.scale("b", 2)
-    assert not verdict(cluster)["grants into free GPUs"].said.held
+    assert not verdict(cluster)["grants into free GPUs"].answer.held
 
 
 async def test_nodes_to_come_may_be_granted_up_to_the_pools_limit_and_not_beyond(cluster: Cluster) -> None:
     await cluster.scale("c", 4)
     finding = verdict(cluster)["grants into free GPUs"]
-    assert finding.said.held
-    assert "1 more into nodes to come" in finding.said.words
+    assert finding.answer.held
+    assert "1 more into nodes to come" in finding.answer.words
     await cluster.scale("c", 5)
-    assert not verdict(cluster)["grants into free GPUs"].said.held
+    assert not verdict(cluster)["grants into free GPUs"].answer.held
 
 
 async def test_replicas_on_a_node_that_is_being_taken_do_not_hold_a_floor(cluster: Cluster) -> None:
     taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
     await cluster.request("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": [taint]}}, user="karpenter")
     await cluster.scale("a", 1)
-    assert not verdict(cluster)["floors held"].said.held
+    assert not verdict(cluster)["floors held"].answer.held
 
 
 async def test_what_others_write_is_not_judged(cluster: Cluster) -> None:
     await cluster.scale("b", 0, user="somebody")
-    assert verdict(cluster)["floors held"].said.words == "0 writes, 0 below a floor"
+    assert verdict(cluster)["floors held"].answer.words == "0 writes, 0 below a floor"
     assert len(cluster.witness.facts.writes) == 1
 
 
@@ -84,15 +84,15 @@ async def test_a_pods_life_is_seen_from_birth_to_end(cluster: Cluster) -> None:
 
 # --- the story's checks, on facts made by hand
 
-A, B, C = Place("a", "a100", 2, 1), Place("b", "a100", 2, 1), Place("c", "spot", 1, 0)
+A, B, C = TargetPlace("a", "a100", 2, 1), TargetPlace("b", "a100", 2, 1), TargetPlace("c", "spot", 1, 0)
 
 
-def a_life(place: Place, born: float, ready: float | None = None, **instants: object) -> PodLife:
+def a_life(place: TargetPlace, born: float, ready: float | None = None, **instants: object) -> PodLife:
     fields = {"node": "n1", "bound_at": born, "ready_at": ready} | instants
     return PodLife(f"{place.model}-{born}", place, born, **fields)  # type: ignore[arg-type]  # a pod's instants
 
 
-def told(look: Look, lives: Sequence[PodLife], **marks: object) -> oracle.Said | None:
+def told(look: Look, lives: Sequence[PodLife], **marks: object) -> oracle.CheckAnswer | None:
     facts = Facts(pods={str(number): life for number, life in enumerate(lives)})
     evidence = Evidence(facts, (), two_models_and_spot(), SERVICE, Marks(**marks))  # type: ignore[arg-type]  # marks
     return look(evidence)

@@ -9,14 +9,14 @@ from rebalancer.domain.cluster import Pod as SeenPod
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, value_of
 from rebalancer.sandbox.manifests import manifest
-from rebalancer.world import Pod, World
+from rebalancer.world import World, WorldPod
 from rebalancer.world.values import value
 from tests.e2e.stages import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, PODS, Cluster, a_world
 
 A = WorkloadRef("serving", "Deployment", "a")
 
 
-def pods_of(world: World, model: str) -> list[Pod]:
+def pods_of(world: World, model: str) -> list[WorldPod]:
     return [pod for pod in world.pods.values() if pod.owner.model == model]
 
 

@@ -12,7 +12,7 @@ from rebalancer.app import Service
 from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
-from rebalancer.sandbox.api.faults import Fault, Faults
+from rebalancer.sandbox.api.faults import ApiFaults, Fault
 from rebalancer.sandbox.broker import EmbeddedBroker
 from rebalancer.settings.service import ServiceSettings
 from tests.app.conftest import until
@@ -28,7 +28,7 @@ end this whole process when building 5,000 pods keeps the loop for longer than t
 """
 
 
-class Counting(Faults):
+class Counting(ApiFaults):
     """Faults that count what they are asked about: every request."""
 
     def __init__(self) -> None:

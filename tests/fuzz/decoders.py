@@ -19,7 +19,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.decode import decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
-from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Shape, Unusable, shape_of, value_of
+from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Unusable, WireShape, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Resource
@@ -79,7 +79,7 @@ def _override(data: bytes) -> object:
 # --- objects of Kubernetes, and what is decided upon them
 
 
-def _objects() -> Iterator[tuple[str, Shape, dict[str, Any]]]:
+def _objects() -> Iterator[tuple[str, WireShape, dict[str, Any]]]:
     plain = {
         "nodes": manifests.node(),
         "pods": manifests.pod(),
@@ -105,7 +105,7 @@ def _objects() -> Iterator[tuple[str, Shape, dict[str, Any]]]:
     yield "statefulsets", STATEFUL_SETS, manifests.deployment() | {"kind": "StatefulSet"}
 
 
-def _watched(source: str, shape: Shape, manifest: dict[str, Any]) -> Decoder:
+def _watched(source: str, shape: WireShape, manifest: dict[str, Any]) -> Decoder:
     """A watch line through the wire, the value, the state, and a plan upon it; and the same object in a list."""
     named = json.loads(json.dumps(manifest).replace("llama", "b"))
     line = json.dumps({"type": "MODIFIED", "object": named}).encode()

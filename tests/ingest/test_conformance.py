@@ -20,7 +20,7 @@ from rebalancer.domain.cluster import Workload
 from rebalancer.domain.target_kinds import TargetKind, kind_named
 from rebalancer.domain.words import counted, gpus
 from rebalancer.ingest.kinds import BUILT_IN, NoScale, scale_paths
-from rebalancer.ingest.objects import SHAPES, Shape, shape_of, value_of
+from rebalancer.ingest.objects import SHAPES, WireShape, shape_of, value_of
 from rebalancer.kube.resources import served_as
 from rebalancer.state.views import target_view
 from tests.beside import folder
@@ -128,7 +128,7 @@ def verdict(obj: dict[str, Any]) -> str:
     return f"adopted by /scale, {kind.victims} goes, {size}{other}"
 
 
-def look(kind: TargetKind) -> Shape | None:
+def look(kind: TargetKind) -> WireShape | None:
     for resource, shape in BUILT_IN.items():
         if (resource.api_version, resource.kind) == (kind.api_version, kind.kind):
             return shape
@@ -139,7 +139,7 @@ def look(kind: TargetKind) -> Shape | None:
     return shape_of(served_as(f"{kind.api_version}/{names['plural']}", kind.kind), scale_paths(found, kind))
 
 
-def wire_of(shape: Shape, obj: dict[str, Any]) -> Any:  # noqa: ANN401  a wire shape
+def wire_of(shape: WireShape, obj: dict[str, Any]) -> Any:  # noqa: ANN401  a wire shape
     return msgspec.convert(obj, shape.wire)
 
 

@@ -19,7 +19,7 @@ from rebalancer.domain.cluster import (
     SavedNodePool,
     Taint,
 )
-from rebalancer.domain.parents import Controller
+from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
@@ -125,7 +125,7 @@ def test_an_hpa_of_our_own_saving_and_one_that_keda_made() -> None:
         desired=4,
         owner_scaled_object="llama",
         originals=Originals(None, 9),
-        controller=Controller("keda.sh", "ScaledObject", "llama"),
+        controller=ControllerRef("keda.sh", "ScaledObject", "llama"),
     )
 
 

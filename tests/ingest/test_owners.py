@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import ClusterObject, Workload
 from rebalancer.domain.owners import OwnerClaim, claims, refusing, written
-from rebalancer.domain.parents import APPLIERS, LEAVES, MAY, PARENTS, REVERTS, Applied, Controller, applier_of
+from rebalancer.domain.parents import APPLIERS, LEAVES, MAY, PARENTS, REVERTS, Applied, ControllerRef, applier_of
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, TargetView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
@@ -331,7 +331,7 @@ def test_who_controls_an_object_is_its_controller_and_no_other_owner() -> None:
     more = {"ownerReferences": owners, "annotations": {CLASS: "external"}}
     found = [read(each | {"metadata": each["metadata"] | more}) for each in (deployment(), hpa(), scaled_object())]
     assert all(isinstance(each, Workload | Hpa | ScaledObject) for each in found)
-    expected = Controller("serving.kserve.io", "InferenceService", "a", "external")
+    expected = ControllerRef("serving.kserve.io", "InferenceService", "a", "external")
     assert [each.controller for each in found if isinstance(each, Workload | Hpa | ScaledObject)] == [expected] * 3
 
 

@@ -17,7 +17,7 @@ from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.target_kinds import TargetKind, kind_named
 from rebalancer.ingest.kinds import NoScale
-from rebalancer.ingest.objects import SHAPES, Shape, Unusable, value_of
+from rebalancer.ingest.objects import SHAPES, Unusable, WireShape, value_of
 from rebalancer.planning import plan
 from tests.builders import NOW, a_model, a_policy, a_pool
 from tests.house.repository import ROOT
@@ -138,7 +138,7 @@ def outcome(stack: Named) -> str:
     return "; ".join(f"{name}: {' / '.join(said)}" for name, said in explained(stack, kind, shape).items())
 
 
-def explained(stack: Named, kind: TargetKind, shape: Shape) -> dict[str, list[str]]:
+def explained(stack: Named, kind: TargetKind, shape: WireShape) -> dict[str, list[str]]:
     """The lines of `explain` that say by what the model is moved, who else has a claim and what is refused."""
     target = value(stack.target, shape)
     resource = next(iter(getattr(target, "gpus", None) or ()), "nvidia.com/gpu")
@@ -162,7 +162,7 @@ def explained(stack: Named, kind: TargetKind, shape: Shape) -> dict[str, list[st
     return found
 
 
-def value(obj: Json, shape: Shape) -> ClusterObject:
+def value(obj: Json, shape: WireShape) -> ClusterObject:
     source = AUTOSCALERS.get(obj["kind"], "targets")
     read = value_of(source, msgspec.convert(obj, shape.wire), shape)
     assert not isinstance(read, Unusable), read

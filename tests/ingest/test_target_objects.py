@@ -11,7 +11,7 @@ from rebalancer.domain.cluster import ClusterObject, Pod, Workload
 from rebalancer.domain.target_kinds import BY_NAME, TargetKind
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.kinds import NoScale, scale_paths
-from rebalancer.ingest.objects import STATEFUL_SETS, Shape, Unusable, shape_of, value_of
+from rebalancer.ingest.objects import STATEFUL_SETS, Unusable, WireShape, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.resources import Resource, served_as
 from tests.beside import folder
@@ -23,11 +23,11 @@ LWS = served_as("leaderworkerset.x-k8s.io/v1/leaderworkersets", "LeaderWorkerSet
 GPU = "nvidia.com/gpu"
 
 
-def seen(shape: Shape, obj: dict[str, Any]) -> ClusterObject | Unusable:
+def seen(shape: WireShape, obj: dict[str, Any]) -> ClusterObject | Unusable:
     return value_of("targets", msgspec.json.decode(json.dumps(obj), type=shape.wire), shape)
 
 
-def target(shape: Shape, obj: dict[str, Any]) -> Workload:
+def target(shape: WireShape, obj: dict[str, Any]) -> Workload:
     found = seen(shape, obj)
     assert isinstance(found, Workload), found
     return found

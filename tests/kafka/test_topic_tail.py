@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from rebalancer.kafka.broker import Broker
-from rebalancer.kafka.topic_past import Past, PastUnreadable
+from rebalancer.kafka.topic_past import PastUnreadable, TopicPast
 from rebalancer.kafka.topic_tail import TopicTail
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
@@ -38,7 +38,7 @@ async def _send(producer: AIOKafkaProducer, *values: bytes, key: bytes = b"k", a
         await producer.send_and_wait(TOPIC, value, key=key, timestamp_ms=stamp)
 
 
-def _values(records: list[Past]) -> list[bytes]:
+def _values(records: list[TopicPast]) -> list[bytes]:
     return [record.value for record in records]
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from rebalancer.kube.reflector import Reflector, Trouble
 from rebalancer.kube.resources import PODS, Object, Resource
 from tests.kube.server import EPOCH, Asked, LoopClock
@@ -52,7 +52,7 @@ class View:
 @asynccontextmanager
 async def following(client: KubeClient, sink: Any, seed: int = 1, **options: Any) -> AsyncIterator[None]:  # noqa: ANN401 - fields of Reflector
     """A reflector of pods at work; it must not have ended by itself."""
-    options = {"pace": Pace(resync_seconds=None)} | options
+    options = {"pace": WatchPace(resync_seconds=None)} | options
     reflector = Reflector(client, PODS, sink, LoopClock(), random.Random(seed), **options)
     task = asyncio.create_task(reflector.run())
     try:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.kube.pace import Pace, Pacer
+from rebalancer.kube.pace import Pacer, WatchPace
 
 
 class HandClock:
@@ -27,7 +27,7 @@ class HandClock:
 
 
 def a_pacer(clock: HandClock, seed: int = 0) -> Pacer:
-    return Pacer(Pace(), clock, random.Random(seed))
+    return Pacer(WatchPace(), clock, random.Random(seed))
 
 
 @given(st.integers(), st.lists(st.sampled_from(["failed", "succeeded", "asked", "took long"])))

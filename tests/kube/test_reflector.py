@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from tests.kube.followers import View, following, least_gap, names, settle
 from tests.kube.server import (
     ApiServer,
@@ -269,7 +269,7 @@ async def test_a_passing_fault_is_told_and_survived(
 async def test_a_faulty_list_never_empties_the_view(server: ApiServer, client: KubeClient, fault: Fault) -> None:
     server.pods.put("a")
     view = View()
-    async with following(client, view, pace=Pace(resync_seconds=60)):
+    async with following(client, view, pace=WatchPace(resync_seconds=60)):
         await settle()
         server.on_list.extend([fault] * 5)
         await settle(90)

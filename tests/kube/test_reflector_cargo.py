@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from rebalancer.kube.resources import Object, Resource
 from tests.kube.followers import View, following, names, settle
 from tests.kube.server import (
@@ -30,7 +30,7 @@ async def test_issue_192_an_event_of_5_mib_is_told_whole(server: ApiServer, clie
 
 async def test_an_event_lost_without_a_trace_is_found_by_the_resync(server: ApiServer, client: KubeClient) -> None:
     view = View()
-    async with following(client, view, pace=Pace(resync_seconds=300)):
+    async with following(client, view, pace=WatchPace(resync_seconds=300)):
         await settle()
         server.pods.put("a")
         server.pods.history.clear()  # nobody will ever send it

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from tests.kube.followers import View, following, least_gap
 from tests.kube.server import (
     ApiServer,
@@ -87,7 +87,7 @@ async def test_the_view_ends_as_the_truth_and_requests_stay_rare(steps: list[tup
     view = View()
     async with ApiServer() as server, a_client(server.access) as client:
         server.page_size = 2
-        async with following(client, view, seed, pace=Pace(resync_seconds=None)):
+        async with following(client, view, seed, pace=WatchPace(resync_seconds=None)):
             start = asyncio.get_running_loop().time()
             for step in steps:
                 await do(server, step)

@@ -6,7 +6,7 @@ write is the adversary's choice, too: whatever planning decides, floor and budge
 
 | here | the code it stands for |
 | --- | --- |
-| `Candidate`, `Claim`, `Lease` | themselves: `leader.candidate` is pure, so it is not modelled but used |
+| `Candidate`, `LeaseClaim`, `Lease` | themselves: `leader.candidate` is pure, so it is not modelled but used |
 | `_elect`, `_claimed` | `leader.elector.Elector._step` and `lease.LeaseObject.write` |
 | `_inherit` | `act.succession.settled` and `inherit`, before which `app.leadership` lets nothing pass |
 | `_choose` | `act.gate.Gate._through_target`: the look, `act.checks`, the booking in `act.ledger` |
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rebalancer.leader.candidate import Candidate, Claim, Lease
+from rebalancer.leader.candidate import Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import LeaseTiming
 
 TIMING: Final = LeaseTiming(lease_seconds=3.0, renew_seconds=2.0, retry_seconds=0.5, look_seconds=0.25)
@@ -100,7 +100,7 @@ class Replica(NamedTuple):
     view: tuple[Target, ...]
     entries: tuple[Entry | None, ...]
     calls: frozenset[Call] = frozenset()
-    claim: Claim | None = None
+    claim: LeaseClaim | None = None
     claimed_at: int = 0
     doubts: bool = True
     inherited: bool = False
@@ -131,7 +131,7 @@ def first_world(troubles: int, wishes: int) -> World:
     targets = tuple(Target(replicas, 0) for replicas in STARTING)
     leads, stands_by = (_process(name, targets) for name in ("a1", "b1"))
     candidate = leads.candidate.saw(Lease("0", "", 0, TIMING.lease_seconds), 0)
-    claim = Claim("0", "a1", 1, TIMING.lease_seconds)
+    claim = LeaseClaim("0", "a1", 1, TIMING.lease_seconds)
     leads = leads._replace(candidate=candidate.wrote(claim, "1", 0), doubts=False, inherited=True, stepped=True)
     lease = Lease("1", claim.holder, claim.epoch, claim.lease_seconds)
     return World(0, lease, targets, (leads, stands_by), frozenset(), frozenset(), troubles, wishes)
@@ -195,7 +195,7 @@ def _elect(world: World, place: int, replica: Replica, rules: Rules) -> Iterator
         yield "looks at the Lease", _with(world, place, after)
 
 
-def _claimed(world: World, place: int, replica: Replica, claim: Claim) -> Iterator[Step]:
+def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim) -> Iterator[Step]:
     """Its write to the Lease arrives: answered, answered to nobody, or not at all."""
     stored = _stored(world, claim)
     unanswered = replica._replace(claim=None, doubts=True)
@@ -214,7 +214,7 @@ def _claimed(world: World, place: int, replica: Replica, claim: Claim) -> Iterat
         yield "does not reach the Lease", _with(world, place, unanswered)._replace(troubles=fewer)
 
 
-def _stored(world: World, claim: Claim) -> Lease | None:
+def _stored(world: World, claim: LeaseClaim) -> Lease | None:
     if world.lease is None or claim.version != world.lease.version:
         return None
     return Lease(str(int(world.lease.version) + 1), claim.holder, claim.epoch, claim.lease_seconds)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rebalancer.leader.candidate import UNKNOWN, Candidate, Claim, Lease
+from rebalancer.leader.candidate import UNKNOWN, Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import TIMING, LeaseTiming
 
 FOREVER = math.inf
@@ -28,7 +28,7 @@ def leading(at: float = 100.0) -> Candidate:
 
 def test_a_lease_that_nobody_holds_is_taken_with_the_next_epoch() -> None:
     claim = standing_by().saw(Lease("7", "", 41, 8.0), 50.0).claim(50.0, now=0.0)
-    assert claim == Claim("7", "b", 42, 8.0)
+    assert claim == LeaseClaim("7", "b", 42, 8.0)
 
 
 def test_an_epoch_is_at_least_the_instant_so_that_a_lost_lease_does_not_bring_old_ones_back() -> None:
@@ -59,18 +59,18 @@ def test_a_lease_that_was_made_endless_by_hand_is_taken_after_a_minute() -> None
 
 def test_one_that_is_not_there_is_made_for_nobody_and_waited_out_since_a_leader_may_have_lost_it() -> None:
     candidate = standing_by().saw(None, 50.0)
-    assert candidate.claim(50.0, now=0.0) == Claim(None, UNKNOWN, 0, 8.0)
+    assert candidate.claim(50.0, now=0.0) == LeaseClaim(None, UNKNOWN, 0, 8.0)
     candidate = candidate.saw(Lease("1", UNKNOWN, 0, 8.0), 50.1)
     assert candidate.claim(58.0, now=0.0) is None
-    assert candidate.claim(58.2, now=0.0) == Claim("1", "b", 1, 8.0)
+    assert candidate.claim(58.2, now=0.0) == LeaseClaim("1", "b", 1, 8.0)
 
 
 def test_a_leader_whose_lease_was_deleted_goes_on_in_its_own_term() -> None:
     leader = leading(100.0).saw(None, 101.0)
-    assert leader.claim(101.0, now=0.0) == Claim(None, UNKNOWN, 4, 8.0)
+    assert leader.claim(101.0, now=0.0) == LeaseClaim(None, UNKNOWN, 4, 8.0)
     leader = leader.saw(Lease("9", UNKNOWN, 0, 8.0), 101.1)
     assert leader.may_act(101.1)
-    assert leader.claim(101.1, now=0.0) == Claim("9", "a", 4, 8.0)
+    assert leader.claim(101.1, now=0.0) == LeaseClaim("9", "a", 4, 8.0)
 
 
 def test_the_right_to_act_ends_seven_seconds_after_the_beginning_of_the_last_renewal_that_succeeded() -> None:
@@ -95,14 +95,14 @@ def test_a_lapsed_leader_renews_no_more() -> None:
 def test_a_released_lease_is_free_at_once_and_its_leader_acts_no_more() -> None:
     leader = leading(100.0)
     claim = leader.release()
-    assert claim == Claim("2", "", 4, 8.0)
+    assert claim == LeaseClaim("2", "", 4, 8.0)
     assert not leader.wrote(claim, "3", 101.0).may_act(101.0)
     assert standing_by().saw(Lease("3", "", 4, 8.0), 101.1).claim(101.1, now=0.0) is not None
 
 
 def test_a_take_whose_reply_was_lost_is_taken_again_in_a_new_term() -> None:
     claim = standing_by().saw(Lease("8", "b", 6, 8.0), 50.0).claim(50.0, now=0.0)
-    assert claim == Claim("8", "b", 7, 8.0)
+    assert claim == LeaseClaim("8", "b", 7, 8.0)
 
 
 @pytest.mark.parametrize("fields", [{"renew_seconds": 8.0}, {"retry_seconds": 3.5}, {"look_seconds": 0.0}])
@@ -118,7 +118,7 @@ class Server:
     lease: Lease | None = None
     version: int = 0
 
-    def put(self, claim: Claim) -> str | None:
+    def put(self, claim: LeaseClaim) -> str | None:
         """The new version, None for a conflict."""
         if claim.version != (self.lease.version if self.lease is not None else None):
             return None
@@ -199,14 +199,14 @@ class Play:
             if replica.candidate.epoch is None:
                 replica.due = now + replica.candidate.timing.look_seconds / replica.rate
 
-    def _write(self, now: float, number: int, began: float, claim: Claim) -> None:
+    def _write(self, now: float, number: int, began: float, claim: LeaseClaim) -> None:
         version = self.server.put(claim)
         if version is not None and claim.holder != UNKNOWN and claim.epoch not in self.terms:
             self.terms.append(claim.epoch)
         if not self.lost():
             self.at(now + self.delay(), number, "stored", began, (claim, version))
 
-    def _stored(self, now: float, number: int, began: float, value: tuple[Claim, str | None]) -> None:
+    def _stored(self, now: float, number: int, began: float, value: tuple[LeaseClaim, str | None]) -> None:
         replica = self.replicas[number]
         claim, version = value
         if self._answered(now, replica, began) and version is not None and claim.version is not None:

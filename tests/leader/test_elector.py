@@ -11,7 +11,7 @@ from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Conflict, Temporary
 from rebalancer.kube.resources import LEASES, Ref
-from rebalancer.leader.candidate import Claim, Lease
+from rebalancer.leader.candidate import Lease, LeaseClaim
 from rebalancer.leader.elector import Elector
 from rebalancer.leader.lease import EPOCH, LeaseObject, decoded
 from rebalancer.sandbox.api import EmbeddedKubernetes
@@ -53,7 +53,7 @@ class Seat:
         await self._arrive()
         return self._shared.lease
 
-    async def write(self, claim: Claim) -> str:
+    async def write(self, claim: LeaseClaim) -> str:
         await self._arrive()
         shared = self._shared
         if claim.version != (shared.lease.version if shared.lease is not None else None):
@@ -219,13 +219,13 @@ async def test_on_an_api_server_a_lease_is_made_taken_and_refused_at_an_old_vers
     async with KubeClient(access, LoopClock(), random.Random(1)) as kube:
         lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
         assert await lease.read() is None
-        made = await lease.write(Claim(None, "unknown", 3, 8.0))
+        made = await lease.write(LeaseClaim(None, "unknown", 3, 8.0))
         assert await lease.read() == Lease(made, "unknown", 3, 8.0)
-        taken = await lease.write(Claim(made, "rb-0_1", 4, 8.0))
+        taken = await lease.write(LeaseClaim(made, "rb-0_1", 4, 8.0))
         assert await lease.read() == Lease(taken, "rb-0_1", 4, 8.0)
         with pytest.raises(Conflict):
-            await lease.write(Claim(made, "rb-1_2", 5, 8.0))
+            await lease.write(LeaseClaim(made, "rb-1_2", 5, 8.0))
         obj = await kube.get(Ref(LEASES, "rebalancer", "rebalancer"))
         assert obj["metadata"]["annotations"] == {EPOCH: "4"}
         with pytest.raises(Conflict):
-            await lease.write(Claim(None, "unknown", 9, 8.0))
+            await lease.write(LeaseClaim(None, "unknown", 9, 8.0))

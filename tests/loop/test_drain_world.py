@@ -23,7 +23,7 @@ from rebalancer.sim.product.notes import Unwritten
 from rebalancer.state import ClusterState
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
-from rebalancer.world.things import Pod
+from rebalancer.world.things import WorldPod
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool
 
 B = WorkloadRef(NAMESPACE, "Deployment", "b")
@@ -115,7 +115,7 @@ class Bench:
         told = CapacityNotice("s", f"e-{node}", at, "spot-interruption", at + seconds, node=node, cancelled=cancelled)
         self.world.announce(told)
 
-    def on(self, *nodes: str) -> list[Pod]:
+    def on(self, *nodes: str) -> list[WorldPod]:
         return [pod for pod in self.world.pods.values() if pod.node is not None and pod.node.name in nodes]
 
     @property

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from msgspec.structs import replace
 
-from rebalancer.app.past import Writes, begin_from
+from rebalancer.app.past import OwnWrites, begin_from
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,
@@ -75,7 +75,7 @@ class Twin(VirtualPorts):
         self.heard: list[MetricSample | CapacityNotice] = []  # since a period before the checkpoint
         self.entries: list[checkpoint.Entry] = []
         self.kept_at = world.now
-        self.writes, self.journal = Writes(), Writes()
+        self.writes, self.journal = OwnWrites(), OwnWrites()
         self.seen = journal.EMPTY
         self.inputs: tuple[Snapshot, Memory] = (journal.EMPTY, Memory())
         self.offset = 0
@@ -157,7 +157,7 @@ class Twin(VirtualPorts):
                 judge_whole(snapshot, plan, mine)
             self.judged += 1
 
-    def _is_killed(self, writes: Writes, *, untold: bool = False) -> None:
+    def _is_killed(self, writes: OwnWrites, *, untold: bool = False) -> None:
         """Right after a plan was written: what it did is in the decisions and in the journal alone.
 
         `untold`: before the line of the decision itself, which is written after its writes.

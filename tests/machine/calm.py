@@ -7,7 +7,7 @@ acting (a webhook, silent metrics, a wrong clock) is. So is what it left behind 
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.policy import Policy
-from rebalancer.world import Hpa, ScaledObject, World
+from rebalancer.world import World, WorldHpa, WorldScaledObject
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION
 
@@ -43,7 +43,10 @@ class Calm:
 
     def _judge_pinned(self, policy: Policy, *, hindered: bool) -> None:
         named = {(model.namespace, one.name) for model in policy.models for one in model.targets}
-        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        autoscalers: list[WorldHpa | WorldScaledObject] = [
+            *self._world.hpas.values(),
+            *self._world.scaled_objects.values(),
+        ]
         left = [one for one in autoscalers if f'"{INSTALLATION}"' in one.annotations.get(ANNOTATION, "")]
         left = [one for one in left if (one.target.namespace, one.target.name) not in named]
         now = self._world.now

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-from rebalancer.world import Pod
+from rebalancer.world import WorldPod
 from tests.machine.verdicts import Debt
 
 HANGS_AFTER_STARTS = 2.0  # nobody can know it sooner
@@ -44,7 +44,7 @@ class Debts:
         self._known_at: dict[tuple[str, int], float] = {}  # by template: since when it is known to hang
         self._owner: dict[_Gpu, Debt] = {}  # whose debt it pays
 
-    def seen(self, pods: Iterable[Pod]) -> None:
+    def seen(self, pods: Iterable[WorldPod]) -> None:
         """Who serves now, and who loads for ever."""
         for pod in pods:
             if pod.ready_at is not None and pod.serves:
@@ -55,7 +55,7 @@ class Debts:
                 self._known_at[template] = min(known_at, self._known_at.get(template, inf))
                 self._pays_since(pod, pod.placed_at, self._known_at[template])
 
-    def _pays_since(self, pod: Pod, since: float, known_at: float = inf) -> None:
+    def _pays_since(self, pod: WorldPod, since: float, known_at: float = inf) -> None:
         gpus = tuple(_Gpu(pod.uid, number) for number in range(pod.gpus))
         pool = pod.owner.node_selector["pool"]
         self._payers.setdefault(pod.uid, _Payer(pod.owner.model, pool, since, gpus, known_at))

@@ -12,7 +12,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, Hpa, ScaledObject, World
+from rebalancer.world import Deployment, World, WorldHpa, WorldScaledObject
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION
 from tests.machine.worlds import STEP_SECONDS
@@ -86,7 +86,10 @@ class Fights:
 
     def _numbers(self, owner: Deployment) -> tuple[str, Numbers, tuple[str, ...]] | None:
         """The object's UID, the numbers that we write there and who wrote each, "" for us; None: we write none."""
-        autoscalers: list[Hpa | ScaledObject] = [*self._world.scaled_objects.values(), *self._world.hpas.values()]
+        autoscalers: list[WorldHpa | WorldScaledObject] = [
+            *self._world.scaled_objects.values(),
+            *self._world.hpas.values(),
+        ]
         mine = next((one for one in autoscalers if one.target == owner.ref), None)
         if mine is None:
             return owner.uid, (owner.replicas,), (owner.writer,)

@@ -9,7 +9,7 @@ from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Call, Object, Ref, Verb
 from rebalancer.obs.effects import effect
-from rebalancer.world import Deployment, Hpa, Pod, ScaledObject, World
+from rebalancer.world import Deployment, World, WorldHpa, WorldPod, WorldScaledObject
 from rebalancer.world.port import WorldPort
 from rebalancer.world.replicas import victims
 from tests.machine.oracle import Oracle
@@ -57,7 +57,7 @@ class JudgedPort(WorldPort):
         with _effect("patch", ref):
             with self._answered("stored"):
                 stored = await super().patch(ref, body, resource_version=resource_version)
-            if isinstance(thing, Hpa | ScaledObject) and before is not None:
+            if isinstance(thing, WorldHpa | WorldScaledObject) and before is not None:
                 owner = self._judged.deployments.get(thing.target)
                 if owner is not None and owner.replicas > 0:
                     self._clamps(owner, before, _bounds(thing))
@@ -77,7 +77,9 @@ class JudgedPort(WorldPort):
         given = min(max(now, before[0]), before[1])  # what it makes of the old ones: fewer than that is no raise
         self._tell(owner, max(now, given), max(then, after[1]), taken, given_away)
 
-    def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
+    def _tell(
+        self, owner: Deployment, before: int, after: int, taken: list[WorldPod], given_away: list[WorldPod]
+    ) -> None:
         if self._oracle.handing_back:
             self._oracle.asked.pop(owner.ref, None)
             self._oracle.ours.pop(owner.ref, None)
@@ -96,6 +98,6 @@ def _effect(verb: Verb, ref: Ref, subresource: str = "") -> AbstractContextManag
 
 
 def _bounds(thing: object) -> Bounds:
-    assert isinstance(thing, Hpa | ScaledObject)
+    assert isinstance(thing, WorldHpa | WorldScaledObject)
     low = thing.minimum if thing.minimum is not None else 0
     return low, 100 if thing.maximum is None else thing.maximum

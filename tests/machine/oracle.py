@@ -13,7 +13,7 @@ from math import ceil, inf
 
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
+from rebalancer.world import Deployment, World, WorldHpa, WorldNode, WorldPod, WorldScaledObject
 from tests.machine.debts import Debts
 from tests.machine.verdicts import Debt, Seen, Verdict
 from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
@@ -73,7 +73,7 @@ class Oracle:
         self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         self._settle(self._looked_at)
 
-    def _see(self, pod: Pod, now: float) -> Seen:
+    def _see(self, pod: WorldPod, now: float) -> Seen:
         """A pod is where the Node of that name is, as the API has it.
 
         Whether the machine that comes back under a name is the one on which a pod ran, or another one, cannot be known
@@ -104,14 +104,14 @@ class Oracle:
             overdue=node.name not in self._mistimed and now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
         )
 
-    def _goes(self, node: Node, now: float) -> bool | None:
+    def _goes(self, node: WorldNode, now: float) -> bool | None:
         deadline = self.deadlines.get(node.name)
         if deadline is None:
             return False
         loads = (pod.owner.load_seconds for pod in node.pods.values())
         return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
 
-    def _counts(self, node: Node, now: float) -> bool:
+    def _counts(self, node: WorldNode, now: float) -> bool:
         """Whether its GPUs are any: there, and not silent for minutes."""
         silent = not node.ready and now - (node.ready_changed_at or 0.0) >= NOT_READY_SECONDS
         return node.listed and not silent and self._goes(node, now) is not True
@@ -151,10 +151,10 @@ class Oracle:
         """The model as the policy in force has it."""
         return next((model for model in self.policy.models if model.id == name), None)
 
-    def _pods(self, model: str) -> list[Pod]:
+    def _pods(self, model: str) -> list[WorldPod]:
         return [pod for pod in self._world.pods.values() if pod.owner.model == model]
 
-    def taken(self, owner: Deployment, pods: list[Pod], given_away: list[Pod]) -> None:
+    def taken(self, owner: Deployment, pods: list[WorldPod], given_away: list[WorldPod]) -> None:
         """A write ends these pods, or lets an autoscaler end `given_away`."""
         model = self.model(owner.model)
         if model is None:
@@ -173,7 +173,7 @@ class Oracle:
         """Replicas of each model that serve and may stay, less what the service has taken."""
         return Counter({model.id: self._serving(model.id, [])[0] for model in self.policy.models})
 
-    def _serving(self, model: str, gone: list[Pod]) -> tuple[int, int]:
+    def _serving(self, model: str, gone: list[WorldPod]) -> tuple[int, int]:
         """Replicas that serve and may stay before these go, and how many of these are such for certain.
 
         As they were shown, less what the service itself took since: a rollout that ends an old pod for a new one
@@ -188,12 +188,12 @@ class Oracle:
         taken = sum(uid in going and self._seen[uid].goes is False for uid in there)
         return len(there), taken
 
-    def _judge_floor(self, model: Model, gone: list[Pod]) -> None:
+    def _judge_floor(self, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
         if taken and before - taken < model.min_replicas:
             self.fail("a", f"{model.id} serves with {before} and loses {taken}; its floor is {model.min_replicas}")
 
-    def _judge_need(self, owner: Deployment, model: Model, gone: list[Pod]) -> None:
+    def _judge_need(self, owner: Deployment, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
         need = min(self.need(model.id), model.max_replicas)
         lost = min(need, before) - (before - taken)
@@ -307,7 +307,10 @@ class Oracle:
 
     def _by_others(self, owner: Deployment) -> bool:
         """Whether somebody else wrote its number last, or that of its autoscaler."""
-        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        autoscalers: list[WorldHpa | WorldScaledObject] = [
+            *self._world.hpas.values(),
+            *self._world.scaled_objects.values(),
+        ]
         return bool(owner.writer) or any(any(one.writers) for one in autoscalers if one.target == owner.ref)
 
     # --- at rest
@@ -388,6 +391,6 @@ def _need(in_service: float) -> int:
     return ceil(in_service / CONCURRENCY - 0.05)
 
 
-def _held(node: Node) -> int:
+def _held(node: WorldNode) -> int:
     """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
     return sum(pod.gpus for pod in node.pods.values() if not pod.failed)

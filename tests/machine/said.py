@@ -14,7 +14,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Sync
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, Hpa, ScaledObject, World
+from rebalancer.world import Deployment, World, WorldHpa, WorldScaledObject
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION
 from tests.machine.verdicts import Seen
@@ -54,7 +54,7 @@ class Said:
             self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
             self._none[pool] = self._none.get(pool, True) and node.allocatable == 0
         self._templates = {ref.name: one.gpus for ref, one in self._world.deployments.items() if not one.rolling}
-        scaled: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        scaled: list[WorldHpa | WorldScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
         held = (one for one in scaled if ANNOTATION in one.annotations)
         self._elsewhere = {one.target.name for one in held if f'"{INSTALLATION}"' not in one.annotations[ANNOTATION]}
         for ref, owner in self._world.deployments.items():
@@ -76,7 +76,10 @@ class Said:
     def _numbers_of(self, owner: Deployment) -> Numbers:
         """The numbers of its objects that are somebody else's."""
         found: list[tuple[int | None, ...]] = [(owner.replicas,)] if owner.writer else []
-        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        autoscalers: list[WorldHpa | WorldScaledObject] = [
+            *self._world.hpas.values(),
+            *self._world.scaled_objects.values(),
+        ]
         found += [(one.minimum, one.maximum) for one in autoscalers if one.target == owner.ref and any(one.writers)]
         return tuple(found)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
-from rebalancer.app.past import Writes, begin_from
+from rebalancer.app.past import OwnWrites, begin_from
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,
@@ -125,10 +125,10 @@ class Topics:
             self.outcomes.append(outcome)
             self._sent.append(not self.away)
 
-    def writes(self, *, disk_lost: bool, large: bool) -> Writes:
+    def writes(self, *, disk_lost: bool, large: bool) -> OwnWrites:
         """What a start finds: all of it, or only what Kafka has; of `large` cycles that is no line."""
         cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
-        writes = Writes(
+        writes = OwnWrites(
             intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
             outcomes={
                 one.intent.id: one for one, sent in zip(self.outcomes, self._sent, strict=True) if sent or not disk_lost

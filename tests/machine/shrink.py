@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rebalancer.world import Hpa, ScaledObject
+from rebalancer.world import WorldHpa, WorldScaledObject
 from tests.machine.histories import History, Played, Watch, play
 from tests.machine.stage import Stage
 from tests.machine.worlds import START
@@ -73,7 +73,10 @@ def picture(stage: Stage) -> list[str]:
             f"@{pod.node.name if pod.node else '-'}"
             for pod in owner.pods.values()
         )
-        autoscalers: list[Hpa | ScaledObject] = [*stage.world.hpas.values(), *stage.world.scaled_objects.values()]
+        autoscalers: list[WorldHpa | WorldScaledObject] = [
+            *stage.world.hpas.values(),
+            *stage.world.scaled_objects.values(),
+        ]
         bounds = " ".join(
             f"{type(one).__name__} {one.minimum}..{one.maximum}" for one in autoscalers if one.target == owner.ref
         )

@@ -8,7 +8,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
-from rebalancer.world import Node
+from rebalancer.world import WorldNode
 from tests.machine.calm import Calm
 from tests.machine.fights import Fights
 from tests.machine.judged import JudgedPort
@@ -78,15 +78,15 @@ class Stage:
         """Its users ask for more or less."""
         self._dials[model].turn(rate_per_second, self.world.now, over_seconds)
 
-    def going(self, node: Node) -> bool:
+    def going(self, node: WorldNode) -> bool:
         """Whether the node's end is announced."""
         return node.name in self.oracle.deadlines
 
-    def noticed(self, node: Node, deadline: float) -> None:
+    def noticed(self, node: WorldNode, deadline: float) -> None:
         """The node's end is announced."""
         self.oracle.deadlines[node.name] = min(deadline, self.oracle.deadlines.get(node.name, deadline))
 
-    def spared(self, node: Node) -> None:
+    def spared(self, node: WorldNode) -> None:
         """It stays."""
         self.oracle.deadlines.pop(node.name, None)
 

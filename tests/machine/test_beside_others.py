@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rebalancer.domain.parents import Controller
+from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.plan import Decision, Refusal
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.errors import Forbidden
 from rebalancer.kube.resources import PODS, Object, Ref
-from rebalancer.world import Hpa, ScaledObject, World
+from rebalancer.world import World, WorldHpa, WorldScaledObject
 from rebalancer.world.port import WorldPort
 from tests.machine.service import Service
 from tests.machine.worlds import NAMESPACE, ModelSpec, PoolSpec, WorldSpec, built, policy_of, rate_of
@@ -121,11 +121,11 @@ class Bench:
         return self.world.deployments[A].replicas
 
     @property
-    def hpa(self) -> Hpa:
+    def hpa(self) -> WorldHpa:
         return next(one for one in self.world.hpas.values() if one.target == A)
 
     @property
-    def scaled(self) -> ScaledObject:
+    def scaled(self) -> WorldScaledObject:
         return next(one for one in self.world.scaled_objects.values() if one.target == A)
 
 
@@ -181,7 +181,7 @@ async def test_gitops_every_five_seconds_gets_its_way_and_is_named(owner: str) -
 class TestParentThatRevertsItsHpa:
     """As KServe does it: whatever differs is written back at once."""
 
-    def reverting(self, controller: Controller | None) -> Bench:
+    def reverting(self, controller: ControllerRef | None) -> Bench:
         bench = Bench("hpa")
         bench.hpa.controller = controller
         bench.world.set_bounds(bench.hpa, 1, 2, {}, "manager")
@@ -195,15 +195,15 @@ class TestParentThatRevertsItsHpa:
         return bench
 
     async def test_where_its_kind_is_known_nothing_is_ever_written(self) -> None:
-        bench = self.reverting(Controller("serving.kserve.io", "InferenceService", "a"))
+        bench = self.reverting(ControllerRef("serving.kserve.io", "InferenceService", "a"))
         assert await bench.then_quiet() == []
         assert bench.port.asked == []
         (refusal,) = bench.refusals
         assert refusal.guard == "owner"
         assert "autoscalerClass: external" in refusal.why
 
-    @pytest.mark.parametrize("controller", [None, Controller("example.com", "Thing", "a")])
-    async def test_where_nobody_knows_it_two_reverts_are_enough(self, controller: Controller | None) -> None:
+    @pytest.mark.parametrize("controller", [None, ControllerRef("example.com", "Thing", "a")])
+    async def test_where_nobody_knows_it_two_reverts_are_enough(self, controller: ControllerRef | None) -> None:
         bench = self.reverting(controller)
         assert await bench.then_quiet() == []
         assert len(bench.port.stored) <= 3

@@ -34,7 +34,7 @@ def twins() -> Iterator[Mutant]:
     yield Mutant("apart", "one bad template fails the cycle", _one_bad_template_fails_the_cycle)
     yield Mutant("restart", "begins without memory", _resumes(lambda _memory: Memory()))
     yield Mutant("restart", "holds nothing back", _resumes(lambda memory: memory))
-    yield Mutant("restart", "reads no writes", lambda patch: patch.setattr(past.Writes, "since", lambda *_: ()))
+    yield Mutant("restart", "reads no writes", lambda patch: patch.setattr(past.OwnWrites, "since", lambda *_: ()))
     yield Mutant("restart", "forgets notices", _forgets("restore_notices"))
     yield Mutant("restart", "forgets who fought", _forgets("restore_foreign"))
 

@@ -13,7 +13,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import bounds, drains, moves
-from rebalancer.planning.allocation import donors, ledger, loans, roles
+from rebalancer.planning.allocation import allocate, donors, ledger, loans, roles
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
@@ -63,6 +63,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
+    yield _instead(allocate, "astray", "astray", "trusts the scheduler", lambda *_: {})
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends no fight", math.inf)
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends it at once", 0.0)
     yield _instead(foreign, "_stood_up_at", "standup", "forgets nothing", lambda *_: None)

@@ -15,7 +15,7 @@ from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.ingest.signed import Signatures
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.records import TopicPartition
-from rebalancer.leader.candidate import Claim, Lease
+from rebalancer.leader.candidate import Lease, LeaseClaim
 from rebalancer.leader.elector import Elector
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
@@ -45,7 +45,7 @@ class LeaseBehind:
         self._port.reach()
         return self._lease
 
-    async def write(self, claim: Claim) -> str:
+    async def write(self, claim: LeaseClaim) -> str:
         self._port.reach()
         self._versions += 1
         self._lease = Lease(str(self._versions), claim.holder, claim.epoch, claim.lease_seconds)

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import Sync
 from rebalancer.planning.guards.release import Purpose
 from tests.builders import NOW
@@ -30,6 +31,18 @@ class TestStart:
         story = a_needed_model()
         story.snapshot = replace(story.snapshot, sync=Sync(stale=("pods",), synced_at=NOW - 600.0))
         assert declined(story, "start") == EVERYBODY - {Purpose.DRAIN, Purpose.OVERRIDE}
+
+    def test_who_gains_from_what_a_model_needs_asks_whether_more_than_its_first_samples_were_seen(self) -> None:
+        story = a_needed_model()
+        story.foresee("a", {count: 10.0 - count for count in range(1, 9)}, level=8.0)
+        first = Work(short=8.0, last_60s=8.0, slow=8.0, source="arrivals")
+        story.load("a", {"concurrency": 32.0}, first, outlook=story.snapshot.loads[0].outlook)
+        assert declined(story, "start") == {Purpose.SHIFT}
+        story.load("b", {"concurrency": 32.0}, first)
+        assert declined(story, "start") == set(), "all are strangers"
+        known = replace(first, long=8.0)
+        story.load("a", {"concurrency": 32.0}, known, outlook=story.snapshot.loads[0].outlook)
+        assert declined(story, "start") == set()
 
 
 class TestBlind:

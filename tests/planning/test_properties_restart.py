@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 from msgspec.structs import replace
 
-from rebalancer.app.past import Start, Writes, begin_from
+from rebalancer.app.past import OwnWrites, Start, begin_from
 from rebalancer.domain.arithmetic import converging, doomed_nodes
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory
@@ -129,14 +129,14 @@ class KilledWorld(LivingWorld):
         """What the next process begins with, had this one died before the cycle of `snapshot`."""
         cycle, at, memory = self.kept[-1 if case.checkpoint == "newest" else 0]
         restored = Restored() if case.checkpoint == "none" else Restored(memory=memory, cycle=cycle, at=at)
-        writes = Writes(last_cycle=snapshot.cycle - 1)
+        writes = OwnWrites(last_cycle=snapshot.cycle - 1)
         if case.decisions != "away":
             self._tell(writes, snapshot.cycle, case.decisions)
         if case.journal != "away":
             self._tell(writes, snapshot.cycle - (OLDER if case.journal == "older" else 0), "whole")
         return begin_from(restored, writes, self.story.policy, snapshot.at)
 
-    def _tell(self, writes: Writes, until: int, what: str) -> None:
+    def _tell(self, writes: OwnWrites, until: int, what: str) -> None:
         """What was written down before cycle `until`."""
         writes.instants += [at for cycle, at, _ in self.kept if cycle < until]
         for number in sorted(self.told):

@@ -134,7 +134,7 @@ def test_the_others_go_on_under_the_number_that_is_left() -> None:
     assert story.replicas("b") == 5
     story.settle()
     story.plan()
-    assert {Replaced.of(entry).asked for entry in story.memory.models["b"].replaced} == {5}
+    assert {Replaced.of(entry).replicas for entry in story.memory.models["b"].replaced} == {5}
     story.evict("a100-1")
     assert moves(story.plan()) == {"b": (5, 3)}
 
@@ -151,4 +151,4 @@ def test_an_old_spelling_is_dropped() -> None:
 @pytest.mark.parametrize("spelled", ["a100/uid-b/6/uid-b-1", "a100/uid-b-1", "a100", "a100/uid-b/six/uid-b-1"])
 def test_whatever_is_spelled_can_be_read(spelled: str) -> None:
     one = Replaced.of(spelled)
-    assert (one.pool, one.asked) == ("a100", 6 if spelled == str(one) else -1)
+    assert (one.pool, one.replicas) == ("a100", 6 if spelled == str(one) else -1)

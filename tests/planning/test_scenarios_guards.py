@@ -20,6 +20,7 @@ from tests.builders import (
 )
 from tests.planning import cluster
 from tests.planning.doubts import an_outage
+from tests.planning.judged import lost
 from tests.planning.story import (
     Story,
     change_of,
@@ -286,13 +287,36 @@ class TestShift:
         story.settle()
         assert moves(story.turn()) == {"b": (0, 1)}
 
-    def test_for_what_is_no_floor_no_more_go_than_the_share(self) -> None:
+    def test_for_other_models_too_but_in_as_many_windows_as_one_by_one(self) -> None:
+        # Half of the 6 that a has above its floor of 2 is 3, and b needs 4 on one node: in 20 s no more than those.
+        b = a_model("b", 0, gpus_per_replica=4, priority=1000)
+        policy = a_policy(a_model("a", 2, priority=1, entitlement=0), b, pools=(a_pool(gpus=8),))
+        readings = {"a": {"concurrency": 32.0}, "b": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 8}, readings, {"a": 8.0}))
+        story.turn()  # who borrows waits 10 s
+        assert moves(story.turn()) == {"a": (8, 4)}
+        assert moves(story.turn(1.0))["b"] == (0, 1)
+
+    def test_what_went_one_by_one_counts_against_those_that_go_together(self) -> None:
         story = self.large_and_small(floor=0, owned=0)
-        assert all(moves(plan) == {} for plan in story.turns(3))
+        assert moves(story.plan()) == {"a": (4, 2)}
+        again = self.a_pair_that_waits(lost_seconds_ago=15.0)
+        assert moves(again.plan()) == {}
         assert (
-            refusal_of(story.plans[-1], "shift", "a").why
-            == "it has given away 1 of at most 1 replica in 10 s, and it needs 7 now"
+            refusal_of(again.plans[-1], "shift", "a").why
+            == "it has given away 2 of at most 2 replicas in 20 s, and it needs 7 now"
         )
+        assert moves(self.a_pair_that_waits(lost_seconds_ago=25.0).plan()) == {"a": (4, 2)}
+
+    def a_pair_that_waits(self, lost_seconds_ago: float) -> Story:
+        """The same pair, of which a gave one away so long ago."""
+        b = a_model("b", 0, gpus_per_replica=2, priority=1000)
+        policy = a_policy(a_model("a", 2, priority=1, entitlement=0), b, pools=(a_pool(gpus=4),))
+        readings = {"a": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 4}, readings, {"a": 4.0}))
+        story.turn()
+        lost(story, "a", 1, "shift", lost_seconds_ago)
+        return story
 
     def test_surplus_is_not_limited(self) -> None:
         assert moves(a_donor_and_a_needy(need=0.1).turn()) == {"a": (7, 1)}
@@ -304,15 +328,20 @@ class TestShift:
         assert [loss.counts for loss in story.memory.models["a"].losses] == ["shift"]
 
     def test_all_victims_of_one_replica_go_or_none(self) -> None:
-        # b needs 4 GPUs on one node; a may give 3 at a time: half a shift would free GPUs for nobody.
-        models = (a_model("a", 1, priority=1), a_model("b", 0, gpus_per_replica=4, entitlement=0, priority=1000))
-        policy = a_policy(*models, pools=(a_pool(gpus=7),))
-        readings = {"a": {"concurrency": 28.0}, "b": {"concurrency": 4.0}}
-        story = Story(policy, a_snapshot(policy, {"a": 7}, readings, {"a": 7.0}))
+        # b needs 4 GPUs on one node; a gives 3 of its 7 and c, of which nothing is known yet, none.
+        models = (
+            a_model("a", 4, priority=1),
+            a_model("b", 0, gpus_per_replica=4, entitlement=0, priority=1000),
+            a_model("c", 0, priority=1),
+        )
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        readings = {"a": {"concurrency": 28.0}, "b": {"concurrency": 4.0}, "c": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 7, "c": 1}, readings, {"a": 7.0, "c": 1.0}))
+        story.load("c", {"concurrency": 4.0}, 1.0, intervals_live=0)
         story.turn()
         plan = story.plan()
         assert moves(plan) == {}
-        assert ("shift", "a") in refused(plan)
+        assert refused(plan) == {("start", "c")}
 
     def test_none_goes_before_one_that_loads_and_is_kept(self) -> None:
         # The budget shrank by the GPU that a's last replica loads on; after an outage nothing goes for that. What goes

@@ -13,7 +13,7 @@ from rebalancer.domain.readings import Work
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.timetable import Schedule
 from rebalancer.settings.couples import bounds_of_ratios, known_roles
-from rebalancer.settings.draft import Part
+from rebalancer.settings.draft import DraftPart
 from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning import cluster
 from tests.planning.outlooks import SHAPES, Shape, look
@@ -136,7 +136,7 @@ def _coupled(policy: Policy, one: Model, two: Model, floors: tuple[int, int], ra
 
 def ratio_problems(policy: Policy) -> list[str]:
     """What the settings say of the ratios of a policy."""
-    draft = Part((), parsed(policy))
+    draft = DraftPart((), parsed(policy))
     return [finding.what for check in (known_roles, bounds_of_ratios) for finding in check(draft)]
 
 

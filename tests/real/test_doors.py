@@ -18,7 +18,7 @@ import pytest
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.ports.requests import OverrideRequest
 from rebalancer.app.declined import declined
-from rebalancer.app.drafts import Draft, Misshapen, check_shape
+from rebalancer.app.drafts import Misshapen, OverrideDraft, check_shape
 from rebalancer.ingest.signed import signed_record
 from rebalancer.kube.errors import Invalid
 from tests.bench.children import Child, child
@@ -164,7 +164,7 @@ async def test_what_the_api_server_refuses_is_refused_over_http_with_its_field(
 ) -> None:
     """One rule book: what nobody may write by kubectl, nobody may ask for."""
     ask = from_wire(json.dumps(spec | {"reason": WHY}), OverrideRequest)
-    draft = Draft(
+    draft = OverrideDraft(
         "ov-1",
         namespace,
         "testbed",

@@ -9,24 +9,24 @@ from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay, work_of_one
 from rebalancer.report.lateness import late_with, needed, played
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from tests.builders import NOW, a_load, a_model, a_policy, a_snapshot
 
 SECONDS = 1800
 
 
-def a_served(work: float = 3.0, **overrides: float) -> Model:
+def a_served(work: float = 3.0, **overrides: float) -> ScenarioModel:
     wave = np.full(SECONDS, work)
     wave[600:900] *= 2.0
     fields: dict[str, object] = {"name": "a", "work": wave, "requests": 2.0 * wave, "first": 4, "floor": 4, "most": 4}
-    return Model(**(fields | overrides))  # type: ignore[arg-type]  # the fields of a scenario's model
+    return ScenarioModel(**(fields | overrides))  # type: ignore[arg-type]  # the fields of a scenario's model
 
 
 class _Stays:
     every_seconds = 60
 
     def decide(self, seen: Seen) -> list[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 @pytest.mark.parametrize("promised", [{"slo_wait_seconds": 2.0}, {"slo_wait_seconds": 60.0, "deferred": True}])

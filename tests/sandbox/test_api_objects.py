@@ -2,7 +2,7 @@
 
 from kubernetes_asyncio import client
 
-from rebalancer.sandbox.api import ApiError, EmbeddedKubernetes, Obj, Store, Target
+from rebalancer.sandbox.api import EmbeddedKubernetes, Obj, StatusError, Store, Target
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, OVERRIDES, PODS
 from tests.sandbox.generated import Generated
 from tests.sandbox.hand_clock import HandClock
@@ -234,7 +234,7 @@ async def test_an_eviction_of_a_pod_that_is_another_now_is_a_conflict(core: Gene
 async def test_admission_can_refuse_a_write(apps: Generated, store: Store, kubernetes: EmbeddedKubernetes) -> None:
     def admit(target: Target, old: Obj | None, new: Obj) -> None:
         if old is not None and target.resource == DEPLOYMENTS and new["spec"]["replicas"] < old["spec"]["replicas"]:
-            raise ApiError(403, "nobody shrinks anything here")
+            raise StatusError(403, "nobody shrinks anything here")
 
     store.put(deployment("llama", 3))
     kubernetes.verbs.admit = admit

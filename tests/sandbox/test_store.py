@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sandbox.api import Change, Store
+from rebalancer.sandbox.api import Revision, Store
 from rebalancer.sandbox.api.objects import merged
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODES, PODS
 from tests.sandbox.hand_clock import HandClock
@@ -68,7 +68,7 @@ def test_an_object_in_the_wrong_scope_is_refused(store: Store, namespace: str, k
 def test_subscribers_see_every_change_in_order_also_their_own(store: Store) -> None:
     seen: list[tuple[str, int]] = []
 
-    def puppet(change: Change) -> None:
+    def puppet(change: Revision) -> None:
         """Bring the status after the spec, as a controller does."""
         if change.resource == DEPLOYMENTS and change.kind != "DELETED":
             store.patch(DEPLOYMENTS, "llama", {"status": {"replicas": change.obj["spec"]["replicas"]}}, "chat")
@@ -86,7 +86,7 @@ def test_subscribers_see_every_change_in_order_also_their_own(store: Store) -> N
 
 
 def test_a_change_shows_what_was_before(store: Store) -> None:
-    changes: list[Change] = []
+    changes: list[Revision] = []
     store.put(deployment("llama", 3))
     store.subscribe(changes.append)
     store.patch(DEPLOYMENTS, "llama", {"spec": {"replicas": 4}}, "chat")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.allowed import FORMS
-from rebalancer.settings.draft import Part, pools_by_name, primary_pool
+from rebalancer.settings.draft import DraftPart, pools_by_name, primary_pool
 from rebalancer.settings.problems import Problem, check_text
 from tests.settings.a_policy_text import GOOD, line_of, spoilt
 
@@ -282,8 +282,8 @@ def test_a_misspelled_kind_is_told_which_was_meant() -> None:
 
 
 def test_the_primary_pool_is_the_first_primary_one_among_the_targets() -> None:
-    draft = Part((), {"pools": ({"name": "s", "kind": "elastic"}, {"name": "p", "kind": "primary"})})
-    model = Part(("models", 0), {"targets": ({"pool": "s"}, {"pool": "p"})})
+    draft = DraftPart((), {"pools": ({"name": "s", "kind": "elastic"}, {"name": "p", "kind": "primary"})})
+    model = DraftPart(("models", 0), {"targets": ({"pool": "s"}, {"pool": "p"})})
     assert primary_pool(model, pools_by_name(draft)) == "p"
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.engines import LLAMA2_7B
 from rebalancer.state.cost import BLOCK_SECONDS, Cost, beginning
 from tests.sim.offered.judge import ENGINES
@@ -65,7 +65,7 @@ def test_bursts_beside_idle_seconds_are_no_load_between_the_two() -> None:
 
 @pytest.mark.parametrize("engine", [*ENGINES.values(), LLAMA2_7B["a40"]])
 @pytest.mark.parametrize("prompt", [1200, 6000, 13_500])
-def test_a_line_begins_where_those_of_engines_do(engine: Engine, prompt: int) -> None:
+def test_a_line_begins_where_those_of_engines_do(engine: BatchingEngine, prompt: int) -> None:
     """With answers of 200 tokens: what one costs that is written alone, and beside as many as there is room for."""
     held = prompt + 100
     full = int(min(engine.most_running, engine.kv_tokens / held))
@@ -88,7 +88,7 @@ def test_an_engine_that_has_become_slower_is_known_within_a_day() -> None:
 
 def test_a_restart_goes_on_with_what_was_learnt() -> None:
     used = hours(1, 0.2, 0.8)
-    kept = told(Cost(), used[: len(used) // 2], 0.2).kept
+    kept = told(Cost(), used[: len(used) // 2], 0.2).sums
     assert kept.blocks == pytest.approx(1800 / BLOCK_SECONDS, rel=0.05)
     assert Cost(kept).of_token() == pytest.approx(FULL, rel=0.1)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.survey.first_policy.places import Place, lasting
+from rebalancer.survey.first_policy.places import NodePlace, lasting
 from rebalancer.survey.first_policy.things import things_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload, workloads_of
 from rebalancer.survey.objects import Survey
@@ -20,8 +20,8 @@ def workload(spec: Json) -> GpuWorkload:
     return found
 
 
-def place(labels: dict[str, str], *taints: Taint, resource: str = GPU) -> Place:
-    return Place("n1", labels, lasting(taints), {resource: 8})
+def place(labels: dict[str, str], *taints: Taint, resource: str = GPU) -> NodePlace:
+    return NodePlace("n1", labels, lasting(taints), {resource: 8})
 
 
 def wants(*expressions: Json) -> Json:

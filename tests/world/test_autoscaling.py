@@ -1,7 +1,7 @@
 """KEDA and the HPA controller in their own time."""
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Dial, ScaledObject, World
+from rebalancer.world import Dial, World, WorldScaledObject
 from rebalancer.world.autoscaling import POLL_SECONDS, SYNC_SECONDS
 from tests.world.worlds import START, a_deployment, a_served_model, a_world
 
@@ -10,7 +10,7 @@ REF = WorkloadRef("serving", "Deployment", "a")
 
 def scaled(
     minimum: int | None = 1, maximum: int | None = 6, idle: int | None = None, rate: float = 2.0
-) -> tuple[World, ScaledObject, Dial]:
+) -> tuple[World, WorldScaledObject, Dial]:
     """Two replicas, of which a line of 8.2 requests wants 2."""
     world = a_world()
     dial = a_served_model(world, rate_per_second=rate)

@@ -3,14 +3,14 @@
 import pytest
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Pod
+from rebalancer.world import WorldPod
 from rebalancer.world.cluster import LOAD_JITTER
 from tests.world.worlds import OWNED, START, a_deployment, a_world, used
 
 A = WorkloadRef("serving", "Deployment", "a")
 
 
-def ready_pods(pods: dict[str, Pod]) -> int:
+def ready_pods(pods: dict[str, WorldPod]) -> int:
     return sum(pod.ready for pod in pods.values())
 
 
@@ -108,12 +108,12 @@ def test_a_change_is_told_once_and_as_it_is_now() -> None:
     world = a_world(nodes=1)
     deployment = a_deployment(world, replicas=1)
     told = world.take_changes()
-    assert {type(change.thing).__name__ for change in told} == {"Node", "Deployment", "Pod"}
+    assert {type(change.thing).__name__ for change in told} == {"Node", "Deployment", "WorldPod"}
     assert world.take_changes() == []
     world.advance(START + 60)
     world.scale(A, 0)
     world.advance(START + 120)
-    (pod,) = [change for change in world.take_changes() if isinstance(change.thing, Pod)]
+    (pod,) = [change for change in world.take_changes() if isinstance(change.thing, WorldPod)]
     assert pod.gone
     assert deployment.pods == {}
 

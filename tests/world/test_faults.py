@@ -3,8 +3,8 @@
 import pytest
 
 from rebalancer.domain.cluster import Node, Pod, Workload
-from rebalancer.world import Node as Machine
 from rebalancer.world import World
+from rebalancer.world import WorldNode as Machine
 from rebalancer.world.faults import EVICTED_AFTER_SECONDS, NOT_READY_AFTER_SECONDS
 from rebalancer.world.values import value
 from tests.world.worlds import START, a_deployment, a_served_model, a_world

@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, Node, Pod
+from rebalancer.world import Deployment, WorldNode, WorldPod
 from rebalancer.world.replicas import victims
 
 OWNER = Deployment(WorkloadRef("serving", "Deployment", "a"), "uid-a", "a", 8, 1, 0.0)
-NODES = [Node(f"n{number}", f"uid-n{number}", 8, {}, 0.0) for number in range(1, 9)]
+NODES = [WorldNode(f"n{number}", f"uid-n{number}", 8, {}, 0.0) for number in range(1, 9)]
 
 
 def a_pod(
     name: str, node: int | None = 1, ready_at: float | None = 50.0, born: float = 10.0, cost: int | None = None
-) -> Pod:
+) -> WorldPod:
     place = None if node is None else NODES[node - 1]
-    return Pod(name, f"uid-{name}", OWNER, born, node=place, ready_at=ready_at, deletion_cost=cost)
+    return WorldPod(name, f"uid-{name}", OWNER, born, node=place, ready_at=ready_at, deletion_cost=cost)
 
 
 ORDERED = [

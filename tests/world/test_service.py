@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from rebalancer.domain.events import Counters, Gauges
-from rebalancer.world import Look, Pod
+from rebalancer.world import Look, WorldPod
 from tests.world.worlds import START, a_deployment, a_world
 
 
@@ -15,10 +15,10 @@ class Told:
     def __init__(self) -> None:
         self.steps: list[tuple[float, float, int]] = []
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:
         self.steps.append((since - START, until - START, len(pods)))
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:
         return [Look(pod.uid, Gauges(running=float(len(self.steps))), Counters(START)) for pod in pods]
 
 

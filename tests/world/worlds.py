@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, Dial, Engine, NodePool, Requests, World
+from rebalancer.world import Deployment, Dial, Engine, Requests, World, WorldNodePool
 
 START = 1_800_000_000.0
 OWNED = {"pool": "owned"}
@@ -45,7 +45,7 @@ def a_deployment(  # what a test may want to say of it
     )
 
 
-def a_node_pool(world: World, limit: int | None = 4, nodes: int = 0) -> NodePool:
+def a_node_pool(world: World, limit: int | None = 4, nodes: int = 0) -> WorldNodePool:
     """NodePool `spot` with nodes of 2 GPUs."""
     return world.add_node_pool("spot", 2, SPOT, LAUNCH_SECONDS, limit, nodes)
 

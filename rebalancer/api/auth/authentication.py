@@ -14,7 +14,7 @@ from rebalancer.api.auth.authority import PRINCIPAL, Authority, Principal, forbi
 from rebalancer.api.auth.rate_limits import Buckets, Streams
 from rebalancer.api.auth.sessions import Sessions
 from rebalancer.api.http.responses import ApiError
-from rebalancer.api.http.route import Permission
+from rebalancer.api.http.route import RoutePermission
 from rebalancer.obs.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
@@ -87,7 +87,7 @@ AUTHENTICATION: Final = web.AppKey("authentication", Authentication)
 
 async def authorise(request: web.Request, verb: str, resource: str, namespace: str = "") -> None:
     """Raise ApiError 403 unless the caller may, in the namespace or (empty) in the whole cluster; 503 if unknown."""
-    principal, permission = request[PRINCIPAL], Permission(verb, resource)
+    principal, permission = request[PRINCIPAL], RoutePermission(verb, resource)
     if not await request.app[AUTHENTICATION].authority.may(principal, permission, namespace):
         raise forbidden(principal, permission, namespace)
 

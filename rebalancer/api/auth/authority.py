@@ -6,7 +6,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from rebalancer.api.http.responses import ApiError
-from rebalancer.api.http.route import Permission
+from rebalancer.api.http.route import RoutePermission
 
 GROUP: Final = "rebalancer.io"
 LOCAL: Final = "local"
@@ -38,7 +38,7 @@ class Authority(Protocol):
         """The token's bearer; None when the token is not good here."""
         ...
 
-    async def may(self, principal: Principal, permission: Permission, namespace: str = "") -> bool:
+    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:
         """Whether the principal may; `namespace` empty: in the whole cluster."""
         ...
 
@@ -56,12 +56,12 @@ class Trusting:
         """The one user there is."""
         return Principal(LOCAL)
 
-    async def may(self, principal: Principal, permission: Permission, namespace: str = "") -> bool:  # noqa: ARG002  same
+    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:  # noqa: ARG002  same
         """Yes."""
         return True
 
 
-def forbidden(principal: Principal, permission: Permission, namespace: str = "") -> ApiError:
+def forbidden(principal: Principal, permission: RoutePermission, namespace: str = "") -> ApiError:
     """The answer to somebody who may not."""
     what = f"{permission.verb} {permission.resource}.{GROUP}"
     where = f" in namespace {namespace}" if namespace else ""

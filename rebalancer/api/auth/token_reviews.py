@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from rebalancer.api.auth.authority import GROUP, Principal
 from rebalancer.api.auth.ttl_cache import TtlCache
 from rebalancer.api.http.responses import ApiError
-from rebalancer.api.http.route import Permission
+from rebalancer.api.http.route import RoutePermission
 from rebalancer.kube.errors import Forbidden, KubeError
 from rebalancer.kube.resources import ACCESSREVIEWS, TOKENREVIEWS, Object, Resource
 from rebalancer.obs.clock import Clock
@@ -54,7 +54,7 @@ class Reviews:
             return None
         return await self._bearers.get(self._hash(token), lambda: self._bearer(token))
 
-    async def may(self, principal: Principal, permission: Permission, namespace: str = "") -> bool:
+    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:
         """Whether RBAC, or whoever else authorises there, allows it."""
         key = (principal, permission.verb, permission.resource, namespace)
         return await self._rights.get(key, lambda: self._right(principal, permission, namespace))
@@ -73,7 +73,7 @@ class Reviews:
         groups = tuple(user.get("groups", ()))
         return Principal(user.get("username", ""), groups, user.get("uid", ""), extra), TOKEN_SECONDS
 
-    async def _right(self, principal: Principal, permission: Permission, namespace: str) -> tuple[bool, float]:
+    async def _right(self, principal: Principal, permission: RoutePermission, namespace: str) -> tuple[bool, float]:
         wanted = {"group": GROUP, "resource": permission.resource, "verb": permission.verb, "namespace": namespace}
         status = await self._review(
             ACCESSREVIEWS,

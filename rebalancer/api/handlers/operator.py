@@ -13,8 +13,8 @@ from rebalancer.api.auth.authentication import authorise
 from rebalancer.api.auth.authority import PRINCIPAL
 from rebalancer.api.handlers.app_keys import OPERATOR
 from rebalancer.api.http.responses import ApiError, ErrorBody, answer, read_body
-from rebalancer.api.http.route import READ, Permission, Route
-from rebalancer.api.ports.operator import Accepted, Declined, Overrides, Requester, Writes
+from rebalancer.api.http.route import READ, Route, RoutePermission
+from rebalancer.api.ports.operator import Accepted, Declined, Overrides, RequestOrigin, Writes
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -78,12 +78,12 @@ async def preview_resume(request: web.Request) -> web.Response:
     return await answer(await _done(request.app[OPERATOR].resume_preview(request[PRINCIPAL].user)))
 
 
-def _requester(request: web.Request) -> Requester:
+def _requester(request: web.Request) -> RequestOrigin:
     """The caller; a request without a key is like no other."""
     key = request.headers.get(KEY_HEADER) or secrets.token_hex(16)
     if len(key) > MOST_KEY_CHARACTERS or not key.isprintable():
         raise ApiError(400, "the key is too long or not printable", f"at most {MOST_KEY_CHARACTERS}", KEY_HEADER)
-    return Requester(request[PRINCIPAL].user, key)
+    return RequestOrigin(request[PRINCIPAL].user, key)
 
 
 class _Stale(ApiError):
@@ -151,7 +151,7 @@ ROUTES: tuple[Route, ...] = (
         "The red button: nothing is written from within 2 s on, until somebody resumes.",
         Writes,
         StopRequest,
-        permission=Permission("create", "writestops"),
+        permission=RoutePermission("create", "writestops"),
         errors=(404, 409, 422),
     ),
     Route(
@@ -161,7 +161,7 @@ ROUTES: tuple[Route, ...] = (
         "Take every write stop away.",
         Writes,
         ResumeRequest,
-        permission=Permission("delete", "writestops"),
+        permission=RoutePermission("delete", "writestops"),
         errors=(404, 409, 422),
     ),
     Route("GET", "/v1/writes/preview", preview_resume, "The first plan that would be written on resume.", Preview),

@@ -130,12 +130,12 @@ async def explain(request: web.Request) -> web.Response:
 async def explain_node(request: web.Request) -> web.Response:
     """What becomes of a node under notice."""
     name, data = request.match_info["node"], request.app[RENDERER].source.read()
-    found = await asyncio.to_thread(explained_node, data, _decided(data.status), name)
-    if found is None:
+    explanation = await asyncio.to_thread(explained_node, data, _decided(data.status), name)
+    if explanation is None:
         known = sorted({*(each.node for each in data.snapshot.notices), *(each.node for each in data.accounts)})
         why = f"no notice about node {printable(name)[:64]!r} stands, and none ended in the last hour"
         raise ApiError(404, why, known_names("nodes under notice", name, known), "path.node")
-    return await packed(request, found)
+    return await packed(request, explanation)
 
 
 def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:

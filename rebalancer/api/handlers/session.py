@@ -12,13 +12,13 @@ from rebalancer.api.auth.sessions import TOKEN_CHARACTERS as SESSION_CHARACTERS
 from rebalancer.api.auth.token_reviews import TOKEN_CHARACTERS
 from rebalancer.api.handlers.app_keys import STATUS_PORT
 from rebalancer.api.http.responses import ApiError, answer, read_body
-from rebalancer.api.http.route import READ, Permission, Route
+from rebalancer.api.http.route import READ, Route, RoutePermission
 from rebalancer.domain.instant import Instant
 
-OVERRIDE = Permission("create", "overrides")
-END = Permission("delete", "overrides")
-STOP = Permission("create", "writestops")
-RESUME = Permission("delete", "writestops")
+OVERRIDE = RoutePermission("create", "overrides")
+END = RoutePermission("delete", "overrides")
+STOP = RoutePermission("create", "writestops")
+RESUME = RoutePermission("delete", "writestops")
 NAMESPACES = 64  # what is asked of the API server at one login
 
 
@@ -91,17 +91,17 @@ async def logout(request: web.Request) -> web.Response:
 async def _may(request: web.Request, principal: Principal) -> May:
     authentication, models = request.app[AUTHENTICATION], request.app[STATUS_PORT].snapshot().models
     namespaces = {target.namespace for model in models for target in model.targets} | {authentication.namespace} - {""}
-    asked = tuple(sorted(namespaces)[:NAMESPACES])
+    looked_at = tuple(sorted(namespaces)[:NAMESPACES])
     may = authentication.authority.may
     read, stop, resume, *here = await asyncio.gather(
         may(principal, READ),
         may(principal, STOP),
         may(principal, RESUME),
-        *(may(principal, permission, namespace) for permission in (OVERRIDE, END) for namespace in asked),
+        *(may(principal, permission, namespace) for permission in (OVERRIDE, END) for namespace in looked_at),
     )
-    override = tuple(name for name, allowed in zip(asked, here[: len(asked)], strict=True) if allowed)
-    end = tuple(name for name, allowed in zip(asked, here[len(asked) :], strict=True) if allowed)
-    return May(read, override, stop, resume, end, asked)
+    override = tuple(name for name, allowed in zip(looked_at, here[: len(looked_at)], strict=True) if allowed)
+    end = tuple(name for name, allowed in zip(looked_at, here[len(looked_at) :], strict=True) if allowed)
+    return May(read, override, stop, resume, end, looked_at)
 
 
 ROUTES = (

@@ -165,8 +165,8 @@ def _spelled(value: Any) -> Any:  # noqa: ANN401  any value of an answer
     if not isinstance(value, Struct):
         return value
     tag, fields = _spelling(type(value))
-    told = ((key, spell, getattr(value, name)) for name, key, spell in fields)
-    return {**tag, **{key: spell(each) for key, spell, each in told if each is not msgspec.UNSET}}
+    members = ((key, spell, getattr(value, name)) for name, key, spell in fields)
+    return {**tag, **{key: spell(each) for key, spell, each in members if each is not msgspec.UNSET}}
 
 
 @cache

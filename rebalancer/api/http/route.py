@@ -11,7 +11,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class RoutePermission:
     """What the caller must be allowed, as a SubjectAccessReview asks it (API group rebalancer.io).
 
     `resource` is `decisions` for reads (no such object exists: only RBAC knows the word), `overrides` (namespaced) or
@@ -22,7 +22,7 @@ class Permission:
     resource: str
 
 
-READ = Permission("get", "decisions")
+READ = RoutePermission("get", "decisions")
 
 
 class NoQuery(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Route:
     summary: str
     answers: Any = None
     accepts: Any = None
-    permission: Permission | None = READ
+    permission: RoutePermission | None = READ
     query: type[Struct] = NoQuery
     status: int = 200
     errors: tuple[int, ...] = ()

@@ -11,13 +11,13 @@ MOST = 200  # findings on one page; a fleet with more in them has one cause, and
 
 def checked(data: PageData, looked: TrapLook) -> Checks:
     """The worst first; of what is well it counts how much there is."""
-    found = [*of_status(data.status), *of_snapshot(data.snapshot), *looked.findings]
-    found.sort(key=lambda each: (STATES.index(each.state), each.about, each.trap))
-    bad = [each for each in found if each.state in {FAIL, WARN}]
+    findings = [*of_status(data.status), *of_snapshot(data.snapshot), *looked.findings]
+    findings.sort(key=lambda each: (STATES.index(each.state), each.about, each.trap))
+    bad = [each for each in findings if each.state in {FAIL, WARN}]
     return Checks(
         at=data.status.at,
         findings=tuple(printed(each) for each in bad[:MOST]),
         looked_at=looked.at,
         unread=looked.unread,
-        well=sum(each.state == OK for each in found),
+        well=sum(each.state == OK for each in findings),
     )

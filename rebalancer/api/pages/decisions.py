@@ -91,7 +91,7 @@ def decision_page(recorded: RecordedCycle, before: RecordedCycle | None = None, 
 
 def _beside(plan: Plan, inputs: Snapshot) -> Iterator[ModelBeside]:
     """What changes first, the most replicas first; the rest by name."""
-    asked = {
+    by_model = {
         view.id: sum(target.replicas or 0 for target in view.targets)
         for view in inputs.models
         if any(target.replicas is not None for target in view.targets)
@@ -100,7 +100,7 @@ def _beside(plan: Plan, inputs: Snapshot) -> Iterator[ModelBeside]:
     for change in plan.changes:
         moved[change.model] += change.replicas_to - change.replicas_from
     for each in sorted(plan.models, key=lambda one: (-abs(moved[one.model]), one.model)):
-        held = asked.get(each.model)
+        held = by_model.get(each.model)
         after = None if held is None else held + moved[each.model]
         yield ModelBeside(printable(each.model), held, after, each.demand, printable(each.why))
 

@@ -184,8 +184,8 @@ def _amounts(values: Figures) -> Amounts:
 
 def _marks(rows: Iterable[DecisionRow], since: float, model: str) -> tuple[TimelineEvent, ...]:
     """Shifts that ended or wait, notices, and what people decided; of `model` alone, and all notices."""
-    found = [each for row in rows for each in row.timeline if each.at >= since and _is_mark(each, model)]
-    return printed(tuple(found[-MOST_MARKS:]))
+    marks = [each for row in rows for each in row.timeline if each.at >= since and _is_mark(each, model)]
+    return printed(tuple(marks[-MOST_MARKS:]))
 
 
 def _is_mark(each: TimelineEvent, model: str) -> bool:

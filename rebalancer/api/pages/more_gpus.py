@@ -256,8 +256,8 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
 
 def _each(late: Sequence[tuple[int, float]]) -> str:
     """`140 as it is, 60 with 2 GPUs more, 12 with 4`."""
-    said: list[str] = []
+    parts: list[str] = []
     for gpus, number in late:
         many = "none" if figure(number) == "0" else figure(number)
-        said.append(f"{many} as it is" if not gpus else f"{many} with {gpus}{' GPUs more' if len(said) == 1 else ''}")
-    return ", ".join(said)
+        parts.append(f"{many} as it is" if not gpus else f"{many} with {gpus}{' GPUs more' if len(parts) == 1 else ''}")
+    return ", ".join(parts)

@@ -22,12 +22,12 @@ def of_node(node: str) -> WayOut:
     return WayOut("follow it", f"rebalancer explain --node {quote(printable(node))}")
 
 
-def of_model(said: str, kind: str, model: str, value: int | None = None) -> WayOut:
+def of_model(text: str, kind: str, model: str, value: int | None = None) -> WayOut:
     """An override of kind `kind` on a model that is named."""
     if kind == "standUp":
-        return WayOut(said, f"rebalancer stand-up {model} --reason WHY", kind, model)
+        return WayOut(text, f"rebalancer stand-up {model} --reason WHY", kind, model)
     number = "" if value is None else f" {value}"
-    return WayOut(said, f"rebalancer override add {kind} {model}{number} --for 30m --reason WHY", kind, model, value)
+    return WayOut(text, f"rebalancer override add {kind} {model}{number} --for 30m --reason WHY", kind, model, value)
 
 
 def held_by(row: Unmet) -> WayOut:

@@ -39,10 +39,10 @@ class Day:
         if most:
             largest: Figures = np.fmax.reduce(values, axis=1)
             return largest
-        found = values[:, 0]
+        latest = values[:, 0]
         for column in values.T[1:]:
-            found = np.where(np.isnan(column), found, column)
-        return found
+            latest = np.where(np.isnan(column), latest, column)
+        return latest
 
 
 NO_DAY = Day(np.full(STEPS, -1, dtype=np.int64), {}, {})

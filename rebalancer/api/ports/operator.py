@@ -43,7 +43,7 @@ class Writes(Struct, frozen=True):
     stops: tuple[WriteStop, ...] = ()
 
 
-class Requester(Struct, frozen=True):
+class RequestOrigin(Struct, frozen=True):
     """Who asks, as authentication says. `key`: the request's Idempotency-Key, the same for each of its repeats."""
 
     actor: str
@@ -83,11 +83,11 @@ class OperatorPort(Protocol):
         """All overrides."""
         ...
 
-    async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:
+    async def preview(self, request: OverrideRequest, requester: RequestOrigin) -> Preview:
         """What the override would do now; nothing is written."""
         ...
 
-    async def create(self, request: OverrideRequest, requester: Requester) -> Accepted:
+    async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:
         """Make the Override object, or find the one that this key made before."""
         ...
 
@@ -99,7 +99,7 @@ class OperatorPort(Protocol):
         """Whether writes are stopped, by whom and since when."""
         ...
 
-    async def stop(self, request: StopRequest, requester: Requester) -> Writes:
+    async def stop(self, request: StopRequest, requester: RequestOrigin) -> Writes:
         """Stop all writes; works before the cluster is known and while Kafka is away."""
         ...
 

@@ -30,8 +30,8 @@ async def readyz(request: web.Request) -> web.Response:
     """What is not ready, and since when."""
     port = request.app[PROBE_PORT]
     unready = port.unready()
-    told = Readiness(not unready, unready, port.policy_refused(), port.leader())
-    return await answer(told, 503 if unready else 200)
+    readiness = Readiness(not unready, unready, port.policy_refused(), port.leader())
+    return await answer(readiness, 503 if unready else 200)
 
 
 async def metrics(request: web.Request) -> web.Response:

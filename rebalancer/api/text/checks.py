@@ -33,7 +33,7 @@ def of_status(status: Status) -> Iterator[Finding]:
     yield _if(stopped is None, WARN, "writes", why, "rebalancer writes resume")
     yield _if(status.write_mode == "act", WARN, "writes", "shadow: nothing is written", "writeMode: act, when trusted")
     pinned = list(said_pinned(status))
-    yield from (Finding(WARN, "pinned", said.what, said.todo) for said in pinned)
+    yield from (Finding(WARN, "pinned", each.what, each.todo) for each in pinned)
     if not pinned:
         yield Finding(OK, "pinned", "")
     models = status.plan.models if status.plan else ()
@@ -64,9 +64,9 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
         if rules := [f"{target.name} {rule}" for target in model.targets for rule in target.placement.unseen]:
-            said = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
+            problem = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
             fix = "node labels instead of pod affinity, where a grant stays Pending for it"
-            yield Finding(WARN, f"model/{model.id}", said, fix)
+            yield Finding(WARN, f"model/{model.id}", problem, fix)
         for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
             yield Finding(WARN, f"model/{model.id}", claim.why, claim.way_out)
         for sleeps in filter(None, map(unreachable, model.targets)):
@@ -82,5 +82,5 @@ def _late(lag_seconds: float, start_seconds: float | None) -> str:
     return f"its samples come {span(lag_seconds)} late: {cost}{beyond}"
 
 
-def _if(well: bool, state: str, about: str, said: str, fix: str) -> Finding:  # noqa: FBT001  reads as an if
-    return Finding(OK, about, "") if well else Finding(state, about, said, fix)
+def _if(well: bool, state: str, about: str, problem: str, fix: str) -> Finding:  # noqa: FBT001  reads as an if
+    return Finding(OK, about, "") if well else Finding(state, about, problem, fix)

@@ -73,16 +73,16 @@ def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None, plan_at
 
 def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     """The steps in planning's order; what the model has stands after its demand."""
-    told = False
+    demand_shown = False
     for step in decision.steps:
         label = LABELS.get(step.stage, step.stage)
         if step.stage == "demand":
             yield _row("demand", f"{known(decision.demand)}: {step.said}")
             yield _row("has", _has(decision, view, snapshot))
-            told = True
+            demand_shown = True
         elif label:
             yield _row(label, step.said)
-    if not told:
+    if not demand_shown:
         yield _row("demand", known(decision.demand))
         yield _row("has", _has(decision, view, snapshot))
 
@@ -130,7 +130,7 @@ def _nodes(view: ModelView, plan: Plan) -> Iterator[str]:
     pools = {target.pool for target in view.targets}
     for pool in plan.pools:
         if pool.pool in pools:
-            yield from (f"of pool {pool.pool}: {said}" for said in pool.nodes)
+            yield from (f"of pool {pool.pool}: {sentence}" for sentence in pool.nodes)
 
 
 def _preemption(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
@@ -190,8 +190,9 @@ def _starts(view: ModelView, now: float) -> Iterator[str]:
     elif view.starts:
         yield f"planned with the policy's loadSeconds until {ENOUGH} were seen (woken engines do not count)"
     for wake in view.failed_wakes:
-        since, told = when(wake.since, now), when(wake.told_at, now)
-        yield f"the engine of {wake.pod} in {wake.launcher} wakes since {since}, counted as a cold start at {told}"
+        since, counted_at = when(wake.since, now), when(wake.told_at, now)
+        engine = f"the engine of {wake.pod} in {wake.launcher}"
+        yield f"{engine} wakes since {since}, counted as a cold start at {counted_at}"
 
 
 def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:

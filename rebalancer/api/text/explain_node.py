@@ -18,12 +18,12 @@ def render_node(
     now: float,
 ) -> Iterator[str]:
     """One notice after the other, the oldest first; then what this plan does to the node."""
-    told = False
+    known = False
     for account in accounts:
-        told = told or account.over_at is None
+        known = known or account.over_at is None
         yield from map(printable, _account(account, now))
     if notice is not None:
-        if not told:
+        if not known:
             yield f"{node}: no replica stands there"
         yield printable(
             f"{'notice':<{WIDTH}} {goes(notice, now)}: {notice.kind} by {notice.source}, {notice.confidence}"

@@ -14,7 +14,7 @@ MOST = 20  # triggers shown; what is beyond is counted
 
 def triggers(before: RecordedCycle, now: RecordedCycle) -> tuple[str, ...]:
     """Sentences, what people and clouds did first; empty: nothing was new, and the cycle was only due."""
-    said = [
+    news = [
         *_policy(before, now),
         *_people(before.snapshot, now.snapshot),
         *_notices(before.snapshot, now.snapshot),
@@ -23,8 +23,8 @@ def triggers(before: RecordedCycle, now: RecordedCycle) -> tuple[str, ...]:
         *_replicas(before.snapshot, now.snapshot),
         *_room(before.plan, now.plan),
     ]
-    more = [f"and {len(said) - MOST} more"] if len(said) > MOST else []
-    return tuple(printable(each) for each in (*said[:MOST], *more))
+    more = [f"and {len(news) - MOST} more"] if len(news) > MOST else []
+    return tuple(printable(each) for each in (*news[:MOST], *more))
 
 
 def _policy(before: RecordedCycle, now: RecordedCycle) -> Iterator[str]:

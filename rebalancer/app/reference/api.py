@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rebalancer.api.http.query_params import parameters
-from rebalancer.api.http.route import Permission, Route
+from rebalancer.api.http.route import Route, RoutePermission
 from rebalancer.api.serving.routes import ROUTES, openapi_text
 from rebalancer.app.reference.table import code, table
 
@@ -42,7 +42,7 @@ def _who(route: Route) -> str:
     return "any caller with a token" if route.permission is None else _may(route.permission)
 
 
-def _may(permission: Permission) -> str:
+def _may(permission: RoutePermission) -> str:
     return f"{permission.verb} {permission.resource}"
 
 

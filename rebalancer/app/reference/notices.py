@@ -60,7 +60,7 @@ def _clouds() -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
     yield "GCP, system events in the audit log", "methodName", _rows(gcp.TABLE)
 
 
-def _rows(rows: Mapping[str, eventbridge.Row | azure.Row | gcp.Row]) -> list[tuple[str, str, str]]:
+def _rows(rows: Mapping[str, eventbridge.EventBridgeRow | azure.AzureRow | gcp.GcpRow]) -> list[tuple[str, str, str]]:
     return [(code(name), code(row.kind or "none"), row.says) for name, row in rows.items()]
 
 

@@ -94,4 +94,4 @@ def _row(source: MetricSource) -> tuple[str, ...]:
 
 def _unread() -> Iterator[str]:
     yield "\n## Known, and not read\n\n"
-    yield table(("metric", "what there is to say"), ((code(metric), said) for metric, said in UNREAD.items()))
+    yield table(("metric", "what there is to say"), ((code(metric), reason) for metric, reason in UNREAD.items()))

@@ -197,5 +197,5 @@ def _rejections() -> Mapping[str, str]:
 
 def _part(title: str, about: str, words: Mapping[str, str]) -> str:
     return f"\n## {title}\n\n{about}\n\n" + table(
-        ("word", "meaning"), ((code(word), said) for word, said in words.items())
+        ("word", "meaning"), ((code(word), meaning) for word, meaning in words.items())
     )

@@ -38,16 +38,20 @@ def check(
     from rebalancer.cli.render import render_problems
 
     contents = {name: _content(name) for name in files}
-    found = {name: _problems(name, content) for name, content in contents.items()}
+    problems_of = {name: _problems(name, content) for name, content in contents.items()}
     if cluster:
         where = Where(None, kubeconfig, context)
-        good = [(name, content) for name, content in contents.items() if isinstance(content, bytes) and not found[name]]
-        found |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
+        good = [
+            (name, content)
+            for name, content in contents.items()
+            if isinstance(content, bytes) and not problems_of[name]
+        ]
+        problems_of |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
     body = msgspec.json.encode(
-        [{"file": name, "ok": not problems, "problems": problems} for name, problems in found.items()]
+        [{"file": name, "ok": not problems, "problems": problems} for name, problems in problems_of.items()]
     )
-    show(output, body, lambda: "\n".join(render_problems(name, problems) for name, problems in found.items()))
-    return FAILED if any(found.values()) else DONE
+    show(output, body, lambda: "\n".join(render_problems(name, problems) for name, problems in problems_of.items()))
+    return FAILED if any(problems_of.values()) else DONE
 
 
 @app.command()

@@ -52,7 +52,7 @@ def command(
     rows = None if trace is None else _rows(trace)
     try:
         from rebalancer.app import Service
-        from rebalancer.sandbox.demo import Broke, Options, Taken, run_demo
+        from rebalancer.sandbox.demo import AddressTaken, Broke, Options, run_demo
     except ModuleNotFoundError as missing:
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
 
@@ -61,7 +61,7 @@ def command(
     options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
     try:
         happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
-    except Taken as taken:
+    except AddressTaken as taken:
         raise Failed(str(taken)) from taken
     except Broke as broke:
         raise Failed(f"{broke}; see {options.folder / 'service.log'}") from broke

@@ -53,9 +53,9 @@ def command(
     where = Where(server, kubeconfig, context, service_namespace)
     if node is not None:
         (body,) = read(where, f"/v1/nodes/{quote(node, safe='')}")
-        found = decoded(body, NodeExplanation)
-        show(output, body, lambda: "\n".join(found.explanation))
-        left = any(replica.gone_at is None for account in found.accounts for replica in account.replicas)
+        node_explanation = decoded(body, NodeExplanation)
+        show(output, body, lambda: "\n".join(node_explanation.explanation))
+        left = any(replica.gone_at is None for account in node_explanation.accounts for replica in account.replicas)
         return DIFFERS if exit_code and left else DONE
     (body,) = read(where, f"/v1/explain/{quote(model or '', safe='')}{_query(at, where)}")
     explanation = decoded(body, Explanation)

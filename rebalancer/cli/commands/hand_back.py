@@ -72,11 +72,11 @@ def command(
     return FAILED if any(line.startswith("failed") for line in lines) else DONE
 
 
-def _deployment(option: str, said: str) -> tuple[str, str] | None:
-    namespace, _, name = said.partition("/")
-    if said and not (namespace and name):
-        raise Failed(f"{option} {said}: give the service's Deployment as NAMESPACE/NAME", USAGE)
-    return (namespace, name) if said else None
+def _deployment(option: str, named: str) -> tuple[str, str] | None:
+    namespace, _, name = named.partition("/")
+    if named and not (namespace and name):
+        raise Failed(f"{option} {named}: give the service's Deployment as NAMESPACE/NAME", USAGE)
+    return (namespace, name) if named else None
 
 
 async def _hand_back(kubeconfig: Path | None, context: str | None, ask: _Ask) -> tuple[str, ...]:

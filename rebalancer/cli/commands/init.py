@@ -10,7 +10,7 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
 from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 
 if TYPE_CHECKING:
-    from rebalancer.survey.first_policy.draft import Draft
+    from rebalancer.survey.first_policy.draft import PolicyDraft
     from rebalancer.survey.first_policy.recent import Use
     from rebalancer.survey.objects import Survey
 
@@ -88,7 +88,7 @@ async def _live(where: Where, namespaces: Sequence[str]) -> "Survey":
         return await survey_live(cluster.kube, namespaces=namespaces)
 
 
-def _recent(url: str, draft: "Draft") -> "Mapping[str, Use]":
+def _recent(url: str, draft: "PolicyDraft") -> "Mapping[str, Use]":
     """Last week's use of the draft's targets, by workload. Raises Failed."""
     from rebalancer.domain.workload_ref import WorkloadRef
     from rebalancer.ingest.prometheus import LateError, Server, answers
@@ -104,8 +104,8 @@ def _recent(url: str, draft: "Draft") -> "Mapping[str, Use]":
         for target in model.targets
     ]
     try:
-        found = answers(Server(url), questions(refs), RealClock(), PROMETHEUS_SECONDS)
-        return {workload: use for result in found for workload, use in use_of(result).items()}
+        results = answers(Server(url), questions(refs), RealClock(), PROMETHEUS_SECONDS)
+        return {workload: use for result in results for workload, use in use_of(result).items()}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it

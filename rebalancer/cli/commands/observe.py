@@ -76,11 +76,11 @@ class TerminalOnlooker:
     """Implements `app.onlooker.Onlooker` for whoever typed the command."""
 
     def __init__(self, settings: "ServiceSettings") -> None:
-        from rebalancer.cli.terminal.progress import Progress
+        from rebalancer.cli.terminal.progress import ProgressLine
 
         self._settings = settings
         self._waited_for: set[str] = set()
-        self._progress = Progress("Reading Prometheus' past")
+        self._progress = ProgressLine("Reading Prometheus' past")
 
     def serves(self, api_port: int) -> None:
         """The address first: everything else can be looked up there."""

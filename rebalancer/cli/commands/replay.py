@@ -72,11 +72,11 @@ def _same(files: tuple[Path, ...], output: ReviewOutput) -> int:
     from rebalancer.obs.journal_reading import JournalRead, turns
 
     tally = JournalRead()
-    found = again(turns(files, tally), tally)
-    if found.cycles == 0:
-        raise Failed(_damaged(found.damaged) or NOTHING)
-    show(output.plain, msgspec.json.encode(found), lambda: _said(found))
-    return FAILED if found.differences or len(found.damaged) > tally.cut_off else DONE
+    result = again(turns(files, tally), tally)
+    if result.cycles == 0:
+        raise Failed(_damaged(result.damaged) or NOTHING)
+    show(output.plain, msgspec.json.encode(result), lambda: _said(result))
+    return FAILED if result.differences or len(result.damaged) > tally.cut_off else DONE
 
 
 def _files(places: list[Path]) -> tuple[Path, ...]:
@@ -120,17 +120,17 @@ def _damaged(damaged: "list[str] | tuple[str, ...]") -> str:
     return f"no cycle could be read: {damaged[0]}" if damaged else ""
 
 
-def _said(found: "Replay") -> str:
-    same = found.cycles - len(found.differences)
-    lines = [f"{found.cycles} cycles replayed, {same} byte-equal, {len(found.differences)} differ"]
-    lines.append(f"{found.changes} changes, {found.refusals} refusals")
-    if found.skipped:
-        lines.append(f"{found.skipped} cycles without a keyframe before them were skipped")
-    if found.other_code:
-        lines.append(f"recorded by other code ({found.other_code}): differences may be that code's")
-    lines += [f"damaged: {each}" for each in found.damaged[:SHOWN]]
-    lines += [f"line {each.line} cycle {each.cycle}: {each.what} differs" for each in found.differences[:SHOWN]]
-    for each in found.differences[:1]:
+def _said(result: "Replay") -> str:
+    same = result.cycles - len(result.differences)
+    lines = [f"{result.cycles} cycles replayed, {same} byte-equal, {len(result.differences)} differ"]
+    lines.append(f"{result.changes} changes, {result.refusals} refusals")
+    if result.skipped:
+        lines.append(f"{result.skipped} cycles without a keyframe before them were skipped")
+    if result.other_code:
+        lines.append(f"recorded by other code ({result.other_code}): differences may be that code's")
+    lines += [f"damaged: {each}" for each in result.damaged[:SHOWN]]
+    lines += [f"line {each.line} cycle {each.cycle}: {each.what} differs" for each in result.differences[:SHOWN]]
+    for each in result.differences[:1]:
         both = zip(each.recorded, each.replayed, strict=False)
         start = max(0, next((at for at, (was, now) in enumerate(both) if was != now), 0) - 60)
         lines.append(f"  recorded ...{each.recorded[start : start + 180]}")

@@ -115,10 +115,10 @@ def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ..
 
 
 def _seconds(last: str) -> float:
-    told = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", last)
-    if told is None or not float(told[1]):
+    span = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", last)
+    if span is None or not float(span[1]):
         raise Failed(f"--last {last}: a number and m, h, d or w, as 12h or 30d", USAGE)
-    return float(told[1]) * UNITS[told[2]]
+    return float(span[1]) * UNITS[span[2]]
 
 
 def _prices(words: list[str]) -> dict[str, float]:

@@ -15,7 +15,7 @@ import msgspec
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.http.responses import ErrorBody
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, NoAnswer
-from rebalancer.cli.remote.cluster import Cluster, open_cluster
+from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
 from rebalancer.cli.remote.where import Where
 from rebalancer.kube.forward import Forward
@@ -87,13 +87,13 @@ class Api:
         return NoAnswer(message + "--server names another address", UNREACHABLE)
 
     def _refused(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Failed:
-        said = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
+        reason = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
         if response.status == HTTPStatus.UNAUTHORIZED:
             which = "there is none" if self._token is None else f"that of {self._token.account} is not accepted"
-            return NoAnswer(f"{said}; the service wants a token and {which}: run rebalancer login")
+            return NoAnswer(f"{reason}; the service wants a token and {which}: run rebalancer login")
         if response.status == HTTPStatus.FORBIDDEN:
-            return NoAnswer(f"{said}; for more rights: rebalancer login --as operator")
-        return NoAnswer(said) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(said)
+            return NoAnswer(f"{reason}; for more rights: rebalancer login --as operator")
+        return NoAnswer(reason) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(reason)
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ def place_of(server: str, where: Where) -> str:
     return where.address or f"{server} namespace {where.namespace}"
 
 
-async def _find_pod(cluster: Cluster, where: Where, but: str = "") -> tuple[str, int]:
+async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
     """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
     pods = (await cluster.kube.list(PODS, where.namespace)).items
     ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(APP_LABEL) == APP]
@@ -173,7 +173,7 @@ def _why(error: Exception) -> str:
 def _refusal(body: bytes) -> str:
     """The service's own words in an error answer, "" when there are none."""
     try:
-        said = from_wire(body, ErrorBody)
+        error = from_wire(body, ErrorBody)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-    return "; ".join(part for part in (said.error, said.fix) if part)
+    return "; ".join(part for part in (error.error, error.fix) if part)

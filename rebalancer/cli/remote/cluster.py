@@ -15,7 +15,7 @@ from rebalancer.loop.clock import RealClock
 API_GROUP = "authentication.k8s.io/v1"
 
 
-class Cluster:
+class OpenedCluster:
     """A client that acts as the person, and who that is."""
 
     def __init__(self, kube: KubeClient, access: Access, clock: RealClock) -> None:
@@ -38,7 +38,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def open_cluster(where: Where, access: Access | None = None) -> AsyncIterator[Cluster]:
+async def open_cluster(where: Where, access: Access | None = None) -> AsyncIterator[OpenedCluster]:
     """Log in by the kubeconfig, or go on with `access`. Every KubeError within becomes a Failed with its exit code."""
     clock = RealClock()
     where.need_kubeconfig()
@@ -46,7 +46,7 @@ async def open_cluster(where: Where, access: Access | None = None) -> AsyncItera
         access = access or await find_access(where.kubeconfig, where.context)
         async with KubeClient(access, clock, random.Random()) as kube:  # noqa: S311  # jitter
             kube.identify("rebalancer-cli")
-            yield Cluster(kube, access, clock)
+            yield OpenedCluster(kube, access, clock)
     except KubeError as error:
         raise failure(error) from error
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rebalancer.api.ports.requests import OverrideRequest
 from rebalancer.cli.failure import UNREACHABLE, Failed
-from rebalancer.cli.remote.cluster import Cluster
+from rebalancer.cli.remote.cluster import OpenedCluster
 from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, NotFound
 from rebalancer.kube.resources import OVERRIDES, WRITESTOPS, Object, Ref, Resource
 
@@ -50,7 +50,7 @@ def _object(resource: Resource, metadata: Object, spec: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
 
-async def create_once(cluster: Cluster, resource: Resource, obj: Object) -> Object:
+async def create_once(cluster: OpenedCluster, resource: Resource, obj: Object) -> Object:
     """Create `obj`, whose name its key chose; the object as stored. A lost reply is tried again: no second one comes.
 
     Raises Failed when another decision has the name, KubeError when the API server refuses.
@@ -68,40 +68,40 @@ async def create_once(cluster: Cluster, resource: Resource, obj: Object) -> Obje
     raise Failed(f"no reply about {ref.name} after {TRIES} tries; it may have been applied: look", UNREACHABLE)
 
 
-def _same(asked: Object, found: Object) -> Object:
-    decided = {key: value for key, value in asked["spec"].items() if key != "expiresAt"}  # a repeat comes later
-    if all(found["spec"].get(key) == value for key, value in decided.items()):
-        return found
-    raise Failed(f"{asked['metadata']['name']} is another decision, made with the same --key: choose another key")
+def _same(wanted: Object, existing: Object) -> Object:
+    decided = {key: value for key, value in wanted["spec"].items() if key != "expiresAt"}  # a repeat comes later
+    if all(existing["spec"].get(key) == value for key, value in decided.items()):
+        return existing
+    raise Failed(f"{wanted['metadata']['name']} is another decision, made with the same --key: choose another key")
 
 
-async def with_status(cluster: Cluster, ref: Ref) -> Object | None:
+async def with_status(cluster: OpenedCluster, ref: Ref) -> Object | None:
     """The object once its status says something; None when it does not within 5 s."""
     give_up = cluster.clock.monotonic() + STATUS_SECONDS
     while True:
-        found = await cluster.kube.get(ref)
-        if found.get("status", {}).get("phase"):
-            return found
+        obj = await cluster.kube.get(ref)
+        if obj.get("status", {}).get("phase"):
+            return obj
         if cluster.clock.monotonic() > give_up:
             return None
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def find_override(cluster: Cluster, name: str) -> Ref:
+async def find_override(cluster: OpenedCluster, name: str) -> Ref:
     """Where the override `name` is, in whatever namespace. Raises Failed when it is nowhere, or in several."""
     try:
         items = (await cluster.kube.list(OVERRIDES)).items
     except Forbidden as error:
         raise Failed(f"you may not look for {name} in every namespace: say where it is with -n NAMESPACE") from error
-    found = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
-    if not found:
+    namespaces = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
+    if not namespaces:
         raise Failed(f"no override {name}; rebalancer override list shows them")
-    if len(found) > 1:
-        raise Failed(f"override {name} is in {', '.join(found)}: say which with -n")
-    return Ref(OVERRIDES, found[0], name)
+    if len(namespaces) > 1:
+        raise Failed(f"override {name} is in {', '.join(namespaces)}: say which with -n")
+    return Ref(OVERRIDES, namespaces[0], name)
 
 
-async def remove(cluster: Cluster, ref: Ref) -> bool:
+async def remove(cluster: OpenedCluster, ref: Ref) -> bool:
     """Delete; whether it was there. A lost reply is tried again."""
     for _ in range(TRIES):
         try:

@@ -48,8 +48,8 @@ def keep(token: Token) -> Path:
 def find(place: str) -> Token | None:
     """The token kept for `place`, expired or not; None without one that can be read."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        found = msgspec.json.decode(_file(place).read_bytes(), type=Token)
-        return found if found.place == place else None
+        token = msgspec.json.decode(_file(place).read_bytes(), type=Token)
+        return token if token.place == place else None
     return None
 
 

@@ -7,22 +7,22 @@ from rebalancer.api.text.words import counted, printable
 from rebalancer.ingest.understood import Understood
 
 
-def render_events(told: Sequence[Understood]) -> str:
+def render_events(records: Sequence[Understood]) -> str:
     """Each record with its readings by pod and what was dropped of it, then the summary."""
-    lines = [line for one in told for line in _lines(one)]
-    return "\n".join(printable(line) for line in (*lines, _sentence(told)))
+    lines = [line for one in records for line in _lines(one)]
+    return "\n".join(printable(line) for line in (*lines, _sentence(records)))
 
 
-def summary(told: Sequence[Understood]) -> dict[str, int]:
+def summary(records: Sequence[Understood]) -> dict[str, int]:
     """Numbers of records and of what was in them."""
     return {
-        "records": len(told),
-        "understood": sum(1 for one in told if one.readings or one.notices),
-        "readings": sum(len(one.readings) for one in told),
-        "notices": sum(len(one.notices) for one in told),
-        "subjects": len({reading.of for one in told for reading in one.readings}),
-        "dropped": sum(len(one.dropped) for one in told),
-        "unmapped": sum(one.unmapped for one in told),
+        "records": len(records),
+        "understood": sum(1 for one in records if one.readings or one.notices),
+        "readings": sum(len(one.readings) for one in records),
+        "notices": sum(len(one.notices) for one in records),
+        "subjects": len({reading.of for one in records for reading in one.readings}),
+        "dropped": sum(len(one.dropped) for one in records),
+        "unmapped": sum(one.unmapped for one in records),
     }
 
 
@@ -36,16 +36,16 @@ def _lines(one: Understood) -> Iterator[str]:
         yield f"    {counted(one.unmapped, 'series', 'series')} with names that no row has"
 
 
-def _sentence(told: Sequence[Understood]) -> str:
-    found = summary(told)
-    if not told:
+def _sentence(records: Sequence[Understood]) -> str:
+    counts = summary(records)
+    if not records:
         return "No record at all."
     parts = (
-        [f"{counted(found['readings'], 'reading')} of {counted(found['subjects'], 'subject')}"]
-        if found["readings"]
+        [f"{counted(counts['readings'], 'reading')} of {counted(counts['subjects'], 'subject')}"]
+        if counts["readings"]
         else []
     )
-    parts += [counted(found["notices"], "notice")] if found["notices"] else []
+    parts += [counted(counts["notices"], "notice")] if counts["notices"] else []
     what = f" ({', '.join(parts)})" if parts else ""
-    dropped = f"{found['dropped']} dropped" if found["dropped"] else "nothing dropped"
-    return f"{counted(found['records'], 'record')}: {found['understood']} understood{what}, {dropped}."
+    dropped = f"{counts['dropped']} dropped" if counts["dropped"] else "nothing dropped"
+    return f"{counted(counts['records'], 'record')}: {counts['understood']} understood{what}, {dropped}."

@@ -4,7 +4,7 @@ from shlex import quote
 
 from rebalancer.api.text.words import columns, printable
 from rebalancer.domain.words import counted
-from rebalancer.survey.first_policy.draft import Draft, ModelDraft, PoolDraft
+from rebalancer.survey.first_policy.draft import ModelDraft, PolicyDraft, PoolDraft
 from rebalancer.survey.first_policy.text import marked
 from rebalancer.survey.live import NOT_INSTALLED
 
@@ -13,7 +13,7 @@ POOL_HEADER = ("POOL", "KIND", "GPUS", "RESOURCE", "NODES WITH")
 MODEL_HEADER = ("MODEL", "POOLS", "GPUS", "FLOOR", "OWNS", "MOST", "WORKLOADS")
 
 
-def render_first_policy(draft: Draft, text: str) -> str:
+def render_first_policy(draft: PolicyDraft, text: str) -> str:
     """The finding, pools and models as tables, what was left out or could not be read, and what is to be decided."""
     lines = [f"Found {draft.seen}.", ""]
     lines += columns([POOL_HEADER, *map(_pool, draft.pools)], "<<><<", gap=2)
@@ -41,7 +41,7 @@ def next_steps(file: str, prometheus: str) -> str:
     )
 
 
-def nothing_found(draft: Draft) -> str:
+def nothing_found(draft: PolicyDraft) -> str:
     """Why there is no policy to write: a policy has at least one model."""
     lines = [f"nothing to write a policy about: found {draft.seen}"]
     return "\n".join(

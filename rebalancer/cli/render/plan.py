@@ -45,13 +45,13 @@ def _change(change: Change) -> tuple[str, str, str]:
 
 
 def _wide_change(change: Change) -> tuple[str, str, str]:
-    mark, model, said = _change(change)
+    mark, model, change_text = _change(change)
     more = [f"{change.target.kind.lower()}/{change.target.name} in {change.target.pool}", f"min {change.minimum}"]
     if change.passes:
         more.append(f"passes guards: {change.passes}")
     if change.victim_names:
         more.append(f"goes: {some(change.victim_names)}")
-    return mark, model, f"{said}  ({'; '.join(more)})"
+    return mark, model, f"{change_text}  ({'; '.join(more)})"
 
 
 def _node_pool(change: NodePoolChange) -> tuple[str, str, str]:

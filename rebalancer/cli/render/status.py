@@ -78,7 +78,7 @@ def _warnings(status: Status) -> list[str]:
     if status.unknown_signs:
         signs = some([f"{sign} on {counted(nodes, 'node')}" for sign, nodes in sorted(status.unknown_signs.items())])
         lines.append(f"Nodes say what nobody here understands: {signs}. Say in the policy's nodes.signs what it means.")
-    lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
+    lines += [f"{pinned.what[0].upper()}{pinned.what[1:]}; {pinned.todo}." for pinned in said_pinned(status)]
     lines += _refused(status.plan)
     pools = status.plan.pools if status.plan else ()
     lines += [f"Not counted in pool {pool.pool}: {why}." for pool in pools for why in pool.uncounted[:MOST_REFUSED]]
@@ -94,11 +94,11 @@ def _warnings(status: Status) -> list[str]:
 
 def _refused(plan: Plan | None) -> list[str]:
     """Models whose numbers others own, each with the way out: nothing is written to them however long one waits."""
-    found = [
+    sentences = [
         f"Not written: {row.subject}: {row.why}." for row in (plan.refusals if plan else ()) if row.guard == "owner"
     ]
-    more = len(found) - MOST_REFUSED
-    return found if more <= 0 else [*found[:MOST_REFUSED], f"And {counted(more, 'more target')} of others."]
+    more = len(sentences) - MOST_REFUSED
+    return sentences if more <= 0 else [*sentences[:MOST_REFUSED], f"And {counted(more, 'more target')} of others."]
 
 
 def _pool(pool: PoolDecision) -> tuple[str, str]:

@@ -13,14 +13,14 @@ from rebalancer.kafka.topic_plan import TopicDifference, TopicRight, acl_command
 CLUSTER_LABEL = {"strimzi.io/cluster": "my-cluster"}
 
 
-def render_differences(made: Sequence[str], found: Sequence[TopicDifference]) -> str:
+def render_differences(made: Sequence[str], differences: Sequence[TopicDifference]) -> str:
     """A line per topic that was made or differs, with the command that mends it below."""
     lines = [f"{name} made" for name in made]
-    for one in found:
+    for one in differences:
         lines.append(f"{one.topic} {one.what}")
         if one.command:
             lines.append(f"  {shlex.join(one.command)}")
-    if not found:
+    if not differences:
         lines.append("All topics are as the service needs them.")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import typer
 CELLS = 24
 
 
-class Progress:
+class ProgressLine:
     """`at` as often as one likes; the bar's line ends when all is done."""
 
     def __init__(self, what: str) -> None:

@@ -33,10 +33,10 @@ def in_words(message: str, models: Callable[[], list[str]], typed: Sequence[str]
         return f"{number['given']} is negative: a number of replicas is 0 or more"
     if message.startswith("Missing argument"):
         return _missing(message, models)
-    told = re.fullmatch(r"Invalid value for (?P<where>.+?): (?P<why>.*)", message, re.DOTALL)
-    if told is None:
+    invalid = re.fullmatch(r"Invalid value for (?P<where>.+?): (?P<why>.*)", message, re.DOTALL)
+    if invalid is None:
         return message
-    where, why = told["where"].replace("'", ""), told["why"]
+    where, why = invalid["where"].replace("'", ""), invalid["why"]
     choice = _CHOICE.fullmatch(why)
     if choice:
         known = re.findall(r"'([^']*)'", choice["known"])

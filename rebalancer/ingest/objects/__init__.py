@@ -34,7 +34,7 @@ class Unusable(Struct, frozen=True):
         return f"{self.source} {self.name}: {self.why}"
 
 
-class Shape(NamedTuple):
+class WireShape(NamedTuple):
     """How a source's objects look on the wire, and what makes values of them."""
 
     wire: type[Any]
@@ -42,46 +42,46 @@ class Shape(NamedTuple):
 
 
 # Keys as in `domain.cluster.SOURCES`.
-SHAPES: dict[str, Shape] = {
-    "nodes": Shape(nodes.NodeWire, nodes.node),
-    "pods": Shape(pods.PodWire, pods.pod),
-    "deployments": Shape(targets.DeploymentWire, targets.deployment),
-    "hpas": Shape(autoscalers.HpaWire, autoscalers.hpa),
-    "scaledobjects": Shape(autoscalers.ScaledObjectWire, autoscalers.scaled_object),
-    "podautoscalers": Shape(autoscalers.PodAutoscalerWire, autoscalers.pod_autoscaler),
-    "nodepools": Shape(nodes.NodePoolWire, nodes.node_pool),
-    "nodeclaims": Shape(nodes.NodeClaimWire, nodes.node_claim),
-    "overrides": Shape(people.OverrideWire, people.override),
-    "writestops": Shape(people.WriteStopWire, people.write_stop),
-    "resourcequotas": Shape(quotas.ResourceQuotaWire, quotas.resource_quota),
-    "limitranges": Shape(quotas.LimitRangeWire, quotas.limit_range),
-    "priorityclasses": Shape(quotas.PriorityClassWire, quotas.priority_class),
-    "jobs": Shape(jobs.JobWire, jobs.job),
-    "localqueues": Shape(kueue.LocalQueueWire, kueue.local_queue),
-    "clusterqueues": Shape(kueue.ClusterQueueWire, kueue.cluster_queue),
-    "cohorts": Shape(kueue.CohortWire, kueue.cohort),
-    "resourceflavors": Shape(kueue.ResourceFlavorWire, kueue.resource_flavor),
+SHAPES: dict[str, WireShape] = {
+    "nodes": WireShape(nodes.NodeWire, nodes.node),
+    "pods": WireShape(pods.PodWire, pods.pod),
+    "deployments": WireShape(targets.DeploymentWire, targets.deployment),
+    "hpas": WireShape(autoscalers.HpaWire, autoscalers.hpa),
+    "scaledobjects": WireShape(autoscalers.ScaledObjectWire, autoscalers.scaled_object),
+    "podautoscalers": WireShape(autoscalers.PodAutoscalerWire, autoscalers.pod_autoscaler),
+    "nodepools": WireShape(nodes.NodePoolWire, nodes.node_pool),
+    "nodeclaims": WireShape(nodes.NodeClaimWire, nodes.node_claim),
+    "overrides": WireShape(people.OverrideWire, people.override),
+    "writestops": WireShape(people.WriteStopWire, people.write_stop),
+    "resourcequotas": WireShape(quotas.ResourceQuotaWire, quotas.resource_quota),
+    "limitranges": WireShape(quotas.LimitRangeWire, quotas.limit_range),
+    "priorityclasses": WireShape(quotas.PriorityClassWire, quotas.priority_class),
+    "jobs": WireShape(jobs.JobWire, jobs.job),
+    "localqueues": WireShape(kueue.LocalQueueWire, kueue.local_queue),
+    "clusterqueues": WireShape(kueue.ClusterQueueWire, kueue.cluster_queue),
+    "cohorts": WireShape(kueue.CohortWire, kueue.cohort),
+    "resourceflavors": WireShape(kueue.ResourceFlavorWire, kueue.resource_flavor),
 }
 # Keys as in `domain.cluster.sources_beside`.
-SHAPES_BESIDE: dict[str, Shape] = {
-    "deviceclasses": Shape(devices.DeviceClassWire, devices.device_class),
-    "resourceslices": Shape(devices.ResourceSliceWire, devices.resource_slice),
-    "resourceclaims": Shape(devices.ResourceClaimWire, devices.resource_claim),
-    "resourceclaimtemplates": Shape(devices.ClaimTemplateWire, devices.claim_template),
-    "autoscalerstatus": Shape(node_groups.StatusWire, node_groups.autoscaler_status),
+SHAPES_BESIDE: dict[str, WireShape] = {
+    "deviceclasses": WireShape(devices.DeviceClassWire, devices.device_class),
+    "resourceslices": WireShape(devices.ResourceSliceWire, devices.resource_slice),
+    "resourceclaims": WireShape(devices.ResourceClaimWire, devices.resource_claim),
+    "resourceclaimtemplates": WireShape(devices.ClaimTemplateWire, devices.claim_template),
+    "autoscalerstatus": WireShape(node_groups.StatusWire, node_groups.autoscaler_status),
 }
 
 
-STATEFUL_SETS = Shape(targets.StatefulSetWire, targets.stateful_set)
-REPLICA_SETS = Shape(targets.DeploymentWire, targets.replica_set)
+STATEFUL_SETS = WireShape(targets.StatefulSetWire, targets.stateful_set)
+REPLICA_SETS = WireShape(targets.DeploymentWire, targets.replica_set)
 
 
-def shape_of(resource: Resource, paths: ScalePaths) -> Shape:
+def shape_of(resource: Resource, paths: ScalePaths) -> WireShape:
     """How the targets of a custom kind look, whose scale stands at `paths`."""
-    return Shape(targets.TargetWire, partial(targets.custom, resource=resource, paths=paths))
+    return WireShape(targets.TargetWire, partial(targets.custom, resource=resource, paths=paths))
 
 
-def value_of(source: str, wire: Any, shape: Shape | None = None) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
+def value_of(source: str, wire: Any, shape: WireShape | None = None) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
     """The value of one decoded object of `source`, which looks as `shape` says."""
     try:
         return (shape or SHAPES.get(source) or SHAPES_BESIDE[source]).value(wire)

@@ -150,5 +150,5 @@ def is_paused(annotations: dict[str, str]) -> bool:
 
 
 def _originals(meta: Annotated) -> Originals | None:
-    kept = saved(meta, _Originals)
-    return None if kept is None else Originals(kept.min, kept.max, kept.by)
+    saved_numbers = saved(meta, _Originals)
+    return None if saved_numbers is None else Originals(saved_numbers.min, saved_numbers.max, saved_numbers.by)

@@ -168,12 +168,12 @@ def device_class(wire: DeviceClassWire) -> DeviceClass:
     meta, wants, unread = wire.metadata, list[tuple[str, Value]](), ""
     for selector in wire.spec.selectors or ():
         for term in selector.cel.expression.split("&&"):
-            found = _COMPARES.fullmatch(term.strip())
-            if found is None:
+            comparison = _COMPARES.fullmatch(term.strip())
+            if comparison is None:
                 unread = unread or " ".join(selector.cel.expression.split())[:MAX_SELECTOR_CHARACTERS]
             else:
-                subject = "driver" if found["name"] is None else f"{found['domain']}/{found['name']}"
-                wants.append((subject, _literal(found["value"])))
+                subject = "driver" if comparison["name"] is None else f"{comparison['domain']}/{comparison['name']}"
+                wants.append((subject, _literal(comparison["value"])))
     return DeviceClass(
         meta.name, meta.uid, meta.resource_version, tuple(wants), wire.spec.extended_resource_name or "", unread
     )

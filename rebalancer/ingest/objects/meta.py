@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, Controller, applier_of
+from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, ControllerRef, applier_of
 from rebalancer.ingest.instants import epoch
 from rebalancer.kube.calls import FIELD_MANAGER
 
@@ -103,24 +103,24 @@ def writer(meta: Managed, number: str) -> str:
     return max(owners, key=lambda one: one.time).manager[:MAX_MANAGER_CHARACTERS] if owners else ""
 
 
-def controller(meta: Managed) -> Controller | None:
+def controller(meta: Managed) -> ControllerRef | None:
     """The controller above the object, None where it has none."""
     owner = next((one for one in meta.owner_references or () if one.controller), None)
     if owner is None:
         return None
     group = owner.api_version.rpartition("/")[0]
-    return Controller(group, owner.kind, owner.name, (meta.annotations or {}).get(AUTOSCALER_CLASS, ""))
+    return ControllerRef(group, owner.kind, owner.name, (meta.annotations or {}).get(AUTOSCALER_CLASS, ""))
 
 
 def applied(meta: Managed, *numbers: str) -> tuple[Applied, ...]:
     """Who applies `numbers` (fields of `_Numbers`) from manifests, by field manager."""
-    found: dict[str, set[str]] = {}
+    by_manager: dict[str, set[str]] = {}
     for one in meta.managed_fields or ():
         owned = {_SPELLED[number] for number in numbers if getattr(one.owned.spec, number) is not None}
         if owned and applier_of(one.manager) is not None:
-            found.setdefault(one.manager[:MAX_MANAGER_CHARACTERS], set()).update(owned)
+            by_manager.setdefault(one.manager[:MAX_MANAGER_CHARACTERS], set()).update(owned)
     return tuple(
-        Applied(name, tuple(sorted(fields)), _belongs_to(meta, name)) for name, fields in sorted(found.items())
+        Applied(name, tuple(sorted(fields)), _belongs_to(meta, name)) for name, fields in sorted(by_manager.items())
     )
 
 
@@ -186,9 +186,9 @@ def _devices(text: str) -> int:
 @lru_cache(maxsize=4096)
 def thousandths(number: Quantity) -> int:
     """A Kubernetes quantity in thousandths of its unit, rounded up as the API server does. Raises ValueError."""
-    found = _decimal(str(number)) * 1000
-    if found >= 0:
-        return min(MOST_THOUSANDTHS, int(found.to_integral_value(ROUND_CEILING)))
+    amount = _decimal(str(number)) * 1000
+    if amount >= 0:
+        return min(MOST_THOUSANDTHS, int(amount.to_integral_value(ROUND_CEILING)))
     raise ValueError(f"{str(number)[:40]!r} is no quantity")
 
 
@@ -203,9 +203,9 @@ def amount(quantity: Quantity) -> int:
 
 def _decimal(text: str) -> Decimal:
     """The number that a quantity spells, in its unit; -1 where it spells none."""
-    found = _QUANTITY.fullmatch(text)
+    quantity = _QUANTITY.fullmatch(text)
     try:
-        return Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
+        return Decimal(quantity[1]) * _SCALES[quantity[2] or ""] if quantity else Decimal(-1)
     except ArithmeticError:
         return Decimal(-1)
 

@@ -118,8 +118,8 @@ def _refuses(group: _Group) -> str:
     """Why it adds no nodes now, as a clause."""
     if group.scale_up.status in ADDS_NONE:
         why = group.scale_up.backoff_info
-        told = ": ".join(filter(None, (why.error_code, why.error_message)))[:MAX_MESSAGE_CHARACTERS]
-        return f"after a scale-up that failed it adds none for a while ({told or 'it does not say why'})"
+        reason = ": ".join(filter(None, (why.error_code, why.error_message)))[:MAX_MESSAGE_CHARACTERS]
+        return f"after a scale-up that failed it adds none for a while ({reason or 'it does not say why'})"
     if group.health.status == "Unhealthy":
         return "it is unhealthy, and Cluster Autoscaler adds none to it"
     return ""

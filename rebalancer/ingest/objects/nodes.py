@@ -192,11 +192,11 @@ def node_pool(wire: NodePoolWire) -> NodePool:
 
 
 def _saved(meta: Annotated) -> SavedNodePool | None:
-    kept = saved(meta, _Saved)
-    if kept is None:
+    saved_keys = saved(meta, _Saved)
+    if saved_keys is None:
         return None
-    limits = None if kept.limits is None else {name: str(number) for name, number in kept.limits.items()}
-    return SavedNodePool(limits, kept.budgets, kept.by)
+    limits = None if saved_keys.limits is None else {name: str(number) for name, number in saved_keys.limits.items()}
+    return SavedNodePool(limits, saved_keys.budgets, saved_keys.by)
 
 
 def node_claim(wire: NodeClaimWire) -> NodeClaim:

@@ -137,7 +137,7 @@ class _TemplateMetadata(Struct, frozen=True, gc=False):
     labels: dict[str, str] | None = None
 
 
-class Template(Struct, frozen=True, gc=False):
+class PodTemplateWire(Struct, frozen=True, gc=False):
     """A pod template."""
 
     metadata: _TemplateMetadata = _TemplateMetadata()
@@ -262,13 +262,13 @@ def devices_of(steps: Iterable[tuple[bool, dict[str, int]]], containers: Iterabl
     """
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for sidecar, asked in steps:
+    for sidecar, devices in steps:
         if sidecar:
-            running = _sum(running, asked)
+            running = _sum(running, devices)
         else:
-            peak = _most(peak, _sum(running, asked))
-    for asked in containers:
-        running = _sum(running, asked)
+            peak = _most(peak, _sum(running, devices))
+    for devices in containers:
+        running = _sum(running, devices)
     return _most(running, peak)
 
 
@@ -298,7 +298,7 @@ def tolerations_of(spec: TemplateSpec) -> tuple[Toleration, ...]:
     return tuple(_toleration(one) for one in spec.tolerations or ())
 
 
-def placement_of(template: Template) -> Placement:
+def placement_of(template: PodTemplateWire) -> Placement:
     """What a template asks of nodes beside selector and tolerations."""
     spec = template.spec
     ports = (port for one in spec.containers for port in one.ports or ())

@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PodAsk, PriorityClass, ResourceQuota, Scope
 from rebalancer.ingest.objects.meta import Metadata, Quantities, thousandths
-from rebalancer.ingest.objects.pods import Container, Template
+from rebalancer.ingest.objects.pods import Container, PodTemplateWire
 
 QUEUE = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue whose admission the pod waits for
 
@@ -118,7 +118,7 @@ def priority_class(wire: PriorityClassWire) -> PriorityClass:
     )
 
 
-def pod_ask(template: Template) -> PodAsk:
+def pod_ask(template: PodTemplateWire) -> PodAsk:
     """What a pod of the template asks of its namespace. Raises ValueError."""
     spec = template.spec
     return PodAsk(

@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import Workload
 from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Condition, Managed, applied, condition, controller, writer
-from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
+from rebalancer.ingest.objects.pods import PodTemplateWire, devices_in, grace_of, placement_of, tolerations_of
 from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
@@ -23,7 +23,7 @@ UNFINISHED = {"NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated",
 
 class _DeploymentSpec(Struct, frozen=True, gc=False):
     replicas: int | None = None
-    template: Template = Template()
+    template: PodTemplateWire = PodTemplateWire()
 
 
 class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -84,14 +84,14 @@ def deployment(wire: DeploymentWire) -> Workload:
     """Raises ValueError."""
     # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
     # generation, which it moves as well, says nothing.
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(wire.metadata.namespace, "Deployment", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
         wire.spec.template,
         rolling=wire.status.updated_replicas < wire.status.replicas,
     )
-    return msgspec.structs.replace(found, unproven=True) if _unproven(wire) else found
+    return msgspec.structs.replace(workload, unproven=True) if _unproven(wire) else workload
 
 
 def _unproven(wire: DeploymentWire) -> bool:
@@ -108,13 +108,13 @@ def _unproven(wire: DeploymentWire) -> bool:
 def replica_set(wire: DeploymentWire) -> Workload:
     """One that no Deployment made. Raises ValueError."""
     ref = WorkloadRef(wire.metadata.namespace, "ReplicaSet", wire.metadata.name)
-    found = _of_template(ref, wire.metadata, wire.spec.replicas, wire.spec.template, rolling=False)
-    return msgspec.structs.replace(found, resource="apps/v1/replicasets")
+    workload = _of_template(ref, wire.metadata, wire.spec.replicas, wire.spec.template, rolling=False)
+    return msgspec.structs.replace(workload, resource="apps/v1/replicasets")
 
 
 def stateful_set(wire: StatefulSetWire) -> Workload:
     """Raises ValueError."""
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(wire.metadata.namespace, "StatefulSet", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
@@ -122,7 +122,7 @@ def stateful_set(wire: StatefulSetWire) -> Workload:
         rolling=wire.status.current_revision != wire.status.update_revision,
     )
     start = 0 if wire.spec.ordinals is None else wire.spec.ordinals.start
-    return msgspec.structs.replace(found, resource="apps/v1/statefulsets", first_ordinal=start)
+    return msgspec.structs.replace(workload, resource="apps/v1/statefulsets", first_ordinal=start)
 
 
 def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
@@ -133,15 +133,15 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         raise ValueError(f"`{'.'.join(paths.replicas)}` is no number of replicas")  # noqa: TRY004  its values, not ours
     grouped = resource.kind == GROUPED
     template, leader, pods = _group(wire.spec) if grouped else (_template(wire.spec), None, 1)
-    found = _of_template(
+    workload = _of_template(
         WorkloadRef(meta.namespace, resource.kind, meta.name),
         meta,
         replicas,
-        template or Template(),
+        template or PodTemplateWire(),
         rolling=_rolling(resource.kind, wire.status or {}),
     )
     return msgspec.structs.replace(
-        found,
+        workload,
         resource=f"{resource.api_version}/{resource.plural}",
         pods=pods,
         leader_gpus=None if leader is None else devices_in(leader.spec),
@@ -152,7 +152,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
 
 
 def _of_template(
-    ref: WorkloadRef, meta: Managed, replicas: int | None, template: Template, *, rolling: bool
+    ref: WorkloadRef, meta: Managed, replicas: int | None, template: PodTemplateWire, *, rolling: bool
 ) -> Workload:
     spec = template.spec
     return Workload(
@@ -174,7 +174,7 @@ def _of_template(
     )
 
 
-def _asks(meta: Managed, template: Template) -> PodAsk:
+def _asks(meta: Managed, template: PodTemplateWire) -> PodAsk:
     """What its pods ask of their namespace; Kueue hands the queue of an object on to them."""
     ask, queue = pod_ask(template), (meta.labels or {}).get(QUEUE, "")
     return msgspec.structs.replace(ask, queue=queue) if queue and not ask.queue else ask
@@ -182,26 +182,26 @@ def _asks(meta: Managed, template: Template) -> PodAsk:
 
 def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> object:
     """What stands at `path`, None where nothing does."""
-    found: object = tree
+    inner: object = tree
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if path else None
+        inner = inner.get(key) if isinstance(inner, Mapping) else None
+    return inner if path else None
 
 
-def _template(spec: Mapping[str, Any]) -> Template | None:
+def _template(spec: Mapping[str, Any]) -> PodTemplateWire | None:
     """The pod template of most kinds, None where it is not there: it may stand in another object."""
     template = spec.get("template")
     pod = template.get("spec") if isinstance(template, Mapping) else None
     there = isinstance(pod, Mapping) and "containers" in pod
-    return msgspec.convert(template, Template) if there else None
+    return msgspec.convert(template, PodTemplateWire) if there else None
 
 
-def _group(spec: Mapping[str, Any]) -> tuple[Template, Template | None, int]:
+def _group(spec: Mapping[str, Any]) -> tuple[PodTemplateWire, PodTemplateWire | None, int]:
     """Of a LeaderWorkerSet the workers' template, the leader's where it has its own, and the pods of a group."""
     both = spec.get("leaderWorkerTemplate") or {}
-    workers = msgspec.convert(both.get("workerTemplate") or {}, Template)
+    workers = msgspec.convert(both.get("workerTemplate") or {}, PodTemplateWire)
     own = both.get("leaderTemplate")
-    leader = None if not own or own.get("spec") is None else msgspec.convert(own, Template)
+    leader = None if not own or own.get("spec") is None else msgspec.convert(own, PodTemplateWire)
     pods = both.get("size", 1)
     if not isinstance(pods, int) or pods < 1:
         raise ValueError("`spec.leaderWorkerTemplate.size` is no number of pods")

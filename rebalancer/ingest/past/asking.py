@@ -62,15 +62,15 @@ async def ask_past(  # noqa: PLR0913  # who is asked about what
         return loop.run_in_executor(threads, reader.answered, piece)
 
     waiting = deque(window)
-    asked = deque(begin(waiting.popleft()) for _ in range(min(AT_ONCE, len(waiting))))
+    under_way = deque(begin(waiting.popleft()) for _ in range(min(AT_ONCE, len(waiting))))
     try:
-        while asked:
-            answered = await asked.popleft()
+        while under_way:
+            answered = await under_way.popleft()
             if waiting:  # no more of them than one is read and one is waited for
-                asked.append(begin(waiting.popleft()))
+                under_way.append(begin(waiting.popleft()))
             yield answered
     finally:
-        for one in asked:
+        for one in under_way:
             one.add_done_callback(looked_at)
             one.cancel()
         threads.shutdown(wait=False, cancel_futures=True)
@@ -85,7 +85,7 @@ def _questions(server: Server, among: list[list[str]], maps: Sequence[MetricMap]
         raise PastUnanswered(f"{server.url}: no answer within {DEADLINE_SECONDS:g} s") from error
     except (OSError, LinkLocalError, PrometheusApiClientException, ValueError) as error:
         raise PastUnanswered(f"{server.url}: {str(error)[:300]}") from error
-    return [asked for names in among if (asked := question(names, has, maps, counted=True))]
+    return [text for names in among if (text := question(names, has, maps, counted=True))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,17 @@ class _Reader:
     def answered(self, piece: PastPiece) -> Answered:
         looks: list[PodLook] = []
         missing: str | None = None
-        for asked in self.questions:
-            read, why = self._looks(asked, piece)
+        for text in self.questions:
+            read, why = self._looks(text, piece)
             looks += read
             missing = missing or why
         return Answered(piece, sorted(looks, key=lambda each: each.step_at), missing)
 
-    def _looks(self, asked: str, piece: PastPiece) -> tuple[list[PodLook], str | None]:
+    def _looks(self, text: str, piece: PastPiece) -> tuple[list[PodLook], str | None]:
         """The looks of a piece, halved while it is too much to ask; what is not to be had has a reason."""
         try:
             with Visit(self.server, self.clock, DEADLINE_SECONDS) as visit:
-                result = visit.query_range(asked, piece.begin, piece.end, piece.step_seconds)
+                result = visit.query_range(text, piece.begin, piece.end, piece.step_seconds)
             return read_range(result, self.pod_then, self.maps), None
         except (requests.Timeout, LateError):
             why = f"no answer within {DEADLINE_SECONDS:g} s"
@@ -123,5 +123,5 @@ class _Reader:
                 raise PastUnanswered(f"{self.server.url}: {why}") from error
         if (piece.end - piece.begin) // piece.step_seconds < SMALLEST_STEPS:
             return [], why
-        both = [self._looks(asked, half) for half in piece.halves()]
+        both = [self._looks(text, half) for half in piece.halves()]
         return [each for looks, _ in both for each in looks], next((each for _, each in both if each is not None), None)

@@ -44,15 +44,15 @@ def read_range(result: object, pod_then: PodThen, maps: Sequence[MetricMap] = MA
     A step at which nobody was scraped is no look. `maps`: what was asked by, in order. Raises msgspec.ValidationError
     when it is no such result.
     """
-    told: dict[tuple[str, str], dict[float, dict[str, dict[str, float]]]] = {}
+    by_maps: dict[tuple[str, str], dict[float, dict[str, dict[str, float]]]] = {}
     for series in msgspec.convert(result, list[_Steps]):
         labels = series.metric
         name, _, reading = labels.reading.rpartition("/")
-        steps = told.setdefault((labels.namespace, labels.pod), {})
+        steps = by_maps.setdefault((labels.namespace, labels.pod), {})
         for step_at, value in series.values:
             steps.setdefault(step_at, {}).setdefault(name, {})[reading] = float(value)
     by_pod = {
-        pod: {step_at: chosen(by_map, maps)[0] for step_at, by_map in steps.items()} for pod, steps in told.items()
+        pod: {step_at: chosen(by_map, maps)[0] for step_at, by_map in steps.items()} for pod, steps in by_maps.items()
     }
     return sorted(_looks(by_pod, pod_then), key=lambda look: (look.step_at, look.pod))
 

@@ -66,7 +66,7 @@ def _minute(
         busy=sum(busy) / len(busy) if busy else None,
         by_gpus=bool(used),
         running=sum(running) if running else None,
-        waiting=sum(told) if (told := _told(pods, "waiting")) else None,
+        waiting=sum(counts) if (counts := _told(pods, "waiting")) else None,
         late=max(latencies) > slo_seconds if latencies and slo_seconds is not None else None,
     )
 

@@ -38,30 +38,30 @@ class WindowUse(Struct, frozen=True):
     late: float | None = None
 
 
-def window_use(models: Iterable[Model], told: Iterable[ModelMinute]) -> tuple[WindowUse, ...]:
+def window_use(models: Iterable[Model], minutes: Iterable[ModelMinute]) -> tuple[WindowUse, ...]:
     """Each model's, in the order of `models`; of one that nobody scraped nothing is known."""
     by_model: dict[str, list[ModelMinute]] = defaultdict(list)
-    for each in told:
+    for each in minutes:
         by_model[each.model].append(each)
     return tuple(_use(model, by_model[model.id]) for model in models)
 
 
-def _use(model: Model, told: list[ModelMinute]) -> WindowUse:
-    seconds = sum(each.seconds for each in told)
+def _use(model: Model, minutes: list[ModelMinute]) -> WindowUse:
+    seconds = sum(each.seconds for each in minutes)
     if not seconds:
         return WindowUse(model.id)
-    held = sum(each.replicas * each.seconds for each in told)
-    known = [(each.busy, each.replicas * each.seconds) for each in told if each.busy is not None]
+    replica_seconds = sum(each.replicas * each.seconds for each in minutes)
+    known = [(each.busy, each.replicas * each.seconds) for each in minutes if each.busy is not None]
     weight = sum(part for _, part in known)
-    late = [(each.late, each.seconds) for each in told if each.late is not None]
+    late = [(each.late, each.seconds) for each in minutes if each.late is not None]
     return WindowUse(
         model=model.id,
         hours=seconds / HOUR_SECONDS,
-        gpus=model.gpus_per_replica * held / seconds,
-        gpus_most=model.gpus_per_replica * max(each.replicas for each in told),
+        gpus=model.gpus_per_replica * replica_seconds / seconds,
+        gpus_most=model.gpus_per_replica * max(each.replicas for each in minutes),
         busy=sum(busy * part for busy, part in known) / weight if weight else None,
         busy_p95=quantile([busy for busy, _ in known], MOST_OF) if known else None,
-        by_gpus=any(each.by_gpus for each in told),
+        by_gpus=any(each.by_gpus for each in minutes),
         idle_gpu_hours=model.gpus_per_replica * sum((1.0 - busy) * part for busy, part in known) / HOUR_SECONDS
         if known
         else None,

@@ -29,19 +29,19 @@ class _Gathered:
     at: when the newest of them was measured.
     begun: when the first was measured that no sample has yet.
     since: when that one came, by our clock.
-    told: the readings.
+    values: the newest readings, by gauge, rank of their rule and part.
     """
 
-    __slots__ = ("at", "begun", "since", "told")
+    __slots__ = ("at", "begun", "since", "values")
 
     def __init__(self) -> None:
         self.at = 0.0
         self.begun = 0.0
         self.since = 0.0
-        self.told: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
+        self.values: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
     def put(self, reading: GaugeReading) -> None:
-        parts = self.told.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
+        parts = self.values.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
         known = parts.get(reading.part)
         if known is None or known[1] <= reading.at:
             parts[reading.part] = (reading.value, reading.at)
@@ -49,9 +49,9 @@ class _Gathered:
 
     def since_then(self, oldest: float) -> Iterator[tuple[str, int, list[float]]]:
         """Each gauge that was told since `oldest`, with the first row that tells it and the values of its parts."""
-        for gauge, ranks in self.told.items():
+        for gauge, ranks in self.values.items():
             for rank in ranks:
-                ranks[rank] = {part: told for part, told in ranks[rank].items() if told[1] >= oldest}
+                ranks[rank] = {part: reading for part, reading in ranks[rank].items() if reading[1] >= oldest}
             first = min((rank for rank, parts in ranks.items() if parts), default=None)
             if first is not None:
                 yield gauge, first, [value for value, _ in ranks[first].values()]
@@ -96,8 +96,8 @@ class PodGathering:
 
     def _sample(self, pod: Pod) -> Iterator[MetricSample]:
         gathered = self._pending.pop(pod)
-        told = gathered.since_then(gathered.at - KEPT_INTERVALS * self._interval_seconds)
-        figures = {gauge: _combined(self._rules[rank].combine, values) for gauge, rank, values in told}
+        current = gathered.since_then(gathered.at - KEPT_INTERVALS * self._interval_seconds)
+        figures = {gauge: _combined(self._rules[rank].combine, values) for gauge, rank, values in current}
         cannot_be = impossible(figures)
         self.impossible.update(cannot_be.keys())
         gauges = {gauge: figure for gauge, figure in figures.items() if gauge not in cannot_be}

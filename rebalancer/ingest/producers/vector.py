@@ -38,11 +38,11 @@ def decode_vector(value: bytes) -> Iterator[MetricSeries | RejectedError]:
 
 def _in_body(body: Body) -> Iterator[MetricSeries]:
     event = _event(body.text)
-    told = event.gauge or event.counter
-    if told is not None and event.kind == "absolute":
+    metric = event.gauge or event.counter
+    if metric is not None and event.kind == "absolute":
         name = f"{event.namespace}_{event.name}" if event.namespace else event.name
         tags = {key: text for key, tag in (event.tags or {}).items() if (text := _text(tag)) is not None}
-        yield MetricSeries(name, tags, told.value, None if event.timestamp is None else epoch(event.timestamp))
+        yield MetricSeries(name, tags, metric.value, None if event.timestamp is None else epoch(event.timestamp))
 
 
 def _text(tag: Tag) -> str | None:

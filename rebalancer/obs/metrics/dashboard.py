@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from rebalancer.obs.metrics.panel import Panel
+from rebalancer.obs.metrics.panel import DashboardPanel
 from rebalancer.obs.metrics.panels import ROWS
 
 UID = "rebalancer-overview"
@@ -90,13 +90,13 @@ def _panels() -> list[Json]:
     return placed
 
 
-def _panel(panel: Panel) -> Json:
+def _panel(panel: DashboardPanel) -> Json:
     empty = " ".join(f"Empty when {query.empty}." for query in panel.queries if query.empty)
     mapped = {str(value): {"text": word, "color": colour} for value, word, colour in panel.words}
     return {
         "type": panel.kind,
         "title": panel.title,
-        "description": f"{panel.said} {empty}".rstrip(),
+        "description": f"{panel.description} {empty}".rstrip(),
         "datasource": DATASOURCE,
         "fieldConfig": {
             "defaults": {"unit": panel.unit, "mappings": [{"type": "value", "options": mapped}] if mapped else []},

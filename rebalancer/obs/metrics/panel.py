@@ -13,20 +13,20 @@ class Query(NamedTuple):
     empty: str = ""
 
 
-class Panel(NamedTuple):
+class DashboardPanel(NamedTuple):
     """`kind`: stat or timeseries; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
 
     title: str
     kind: str
     queries: tuple[Query, ...]
-    said: str
+    description: str
     unit: str = "short"
     width: int = 8
     words: tuple[tuple[int, str, str], ...] = ()  # value, word, colour
 
 
-class Row(NamedTuple):
+class DashboardRow(NamedTuple):
     """One question of whoever looks, and the panels that answer it."""
 
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[DashboardPanel, ...]

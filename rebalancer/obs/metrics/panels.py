@@ -1,6 +1,6 @@
 """What the dashboard asks, in the order in which somebody on call asks it."""
 
-from rebalancer.obs.metrics.panel import NEVER, Panel, Query, Row
+from rebalancer.obs.metrics.panel import NEVER, DashboardPanel, DashboardRow, Query
 from rebalancer.obs.metrics.workload_panels import WORKLOAD_ROWS
 
 
@@ -8,18 +8,18 @@ def _yes(good: str, bad: str) -> tuple[tuple[int, str, str], ...]:
     return ((1, good, "green"), (0, bad, "red"))
 
 
-ROWS: tuple[Row, ...] = (
-    Row(
+ROWS: tuple[DashboardRow, ...] = (
+    DashboardRow(
         "Is the service alive, fresh, writing?",
         (
-            Panel(
+            DashboardPanel(
                 "Rebalancers",
                 "stat",
                 (Query("count by (write_mode) (rebalancer_build_info)", "{{write_mode}}"),),
                 "How many answer, by write mode: shadow decides and writes nothing.",
                 width=4,
             ),
-            Panel(
+            DashboardPanel(
                 "Sees the cluster",
                 "stat",
                 (Query("min(rebalancer_synced)"),),
@@ -27,7 +27,7 @@ ROWS: tuple[Row, ...] = (
                 width=4,
                 words=_yes("synced", "not synced"),
             ),
-            Panel(
+            DashboardPanel(
                 "Writes",
                 "stat",
                 (Query("max(rebalancer_write_stopped)"),),
@@ -35,7 +35,7 @@ ROWS: tuple[Row, ...] = (
                 width=4,
                 words=((0, "allowed", "green"), (1, "stopped", "red")),
             ),
-            Panel(
+            DashboardPanel(
                 "Policy file",
                 "stat",
                 (Query("min(rebalancer_policy_good)"),),
@@ -43,7 +43,7 @@ ROWS: tuple[Row, ...] = (
                 width=4,
                 words=_yes("in force", "refused"),
             ),
-            Panel(
+            DashboardPanel(
                 "Journal",
                 "stat",
                 (Query("min(rebalancer_journal_good)"),),
@@ -51,7 +51,7 @@ ROWS: tuple[Row, ...] = (
                 width=4,
                 words=_yes("written", "failing"),
             ),
-            Panel(
+            DashboardPanel(
                 "Age of the plan",
                 "stat",
                 (Query("time() - max(rebalancer_plan_timestamp_seconds)"),),
@@ -61,10 +61,10 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "Who lacks what?",
         (
-            Panel(
+            DashboardPanel(
                 "Unmet replicas",
                 "timeseries",
                 (
@@ -74,7 +74,7 @@ ROWS: tuple[Row, ...] = (
                 ),
                 "Replicas a model needs and does not have.",
             ),
-            Panel(
+            DashboardPanel(
                 "Above the floor",
                 "timeseries",
                 (
@@ -86,26 +86,26 @@ ROWS: tuple[Row, ...] = (
                 ),
                 "Replicas ready or loading beyond the floor; below 0 the floor is at risk.",
             ),
-            Panel(
+            DashboardPanel(
                 "On nodes under notice, not replaced",
                 "timeseries",
                 (Query('rebalancer_notice_unreplaced_replicas{model=~"$model"}', "{{model}}"),),
                 "Replicas that go with their node and beside which no replacement has been asked for.",
             ),
-            Panel(
+            DashboardPanel(
                 "Blind models",
                 "timeseries",
                 (Query('sum(rebalancer_model_blind{model=~"$model"})', "blind"),),
                 "Models of which no signal has a usable vote.",
             ),
-            Panel(
+            DashboardPanel(
                 "Seconds until a node under notice goes",
                 "timeseries",
                 (Query('rebalancer_notice_left_seconds{model=~"$model"}', "{{model}}", "no replica is under notice"),),
                 "For the first node that takes replicas with it which nothing replaces.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "Foreign writers",
                 "timeseries",
                 (Query('rebalancer_foreign_writer{model=~"$model"}', "{{model}}"),),
@@ -113,10 +113,10 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "Who holds which GPU?",
         (
-            Panel(
+            DashboardPanel(
                 "GPUs of a pool",
                 "timeseries",
                 (
@@ -128,14 +128,14 @@ ROWS: tuple[Row, ...] = (
                 "Each GPU is in one of these states.",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Promised and budget",
                 "timeseries",
                 (Query('rebalancer_pool_gpus{pool=~"$pool",state=~"budget|promised"}', "{{pool}} {{state}}"),),
                 "What targets ask for, and what may be used.",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Demand, granted, ready",
                 "timeseries",
                 (
@@ -147,7 +147,7 @@ ROWS: tuple[Row, ...] = (
                 "A demand that is unknown is absent.",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Lent and borrowed",
                 "timeseries",
                 (Query('rebalancer_model_replicas{model=~"$model",state=~"lent|borrowed"}', "{{model}} {{state}}"),),
@@ -156,10 +156,10 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "What did it do or refuse?",
         (
-            Panel(
+            DashboardPanel(
                 "Changes",
                 "timeseries",
                 (
@@ -171,13 +171,13 @@ ROWS: tuple[Row, ...] = (
                 ),
                 "In five minutes, by what became of them; shadow: would have been written.",
             ),
-            Panel(
+            DashboardPanel(
                 "Refusals of the last plan",
                 "timeseries",
                 (Query("sum by (guard) (rebalancer_refusals)", "{{guard}}"),),
                 "Moves that guards declined.",
             ),
-            Panel(
+            DashboardPanel(
                 "Overrides",
                 "timeseries",
                 (Query("sum by (kind) (rebalancer_overrides)", "{{kind}}"),),
@@ -185,22 +185,22 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "Is what it knows good?",
         (
-            Panel(
+            DashboardPanel(
                 "Inputs per second",
                 "timeseries",
                 (Query("sum by (result) (rate(rebalancer_input_total[1m]))", "{{result}}"),),
                 "Records, samples and objects, by what became of them.",
             ),
-            Panel(
+            DashboardPanel(
                 "Rejected records",
                 "timeseries",
                 (Query("sum by (reason) (increase(rebalancer_rejected_records_total[5m])) > 0", "{{reason}}", NEVER),),
                 "In five minutes; the dead-letter topic keeps them.",
             ),
-            Panel(
+            DashboardPanel(
                 "Progress of topics",
                 "timeseries",
                 (
@@ -210,19 +210,19 @@ ROWS: tuple[Row, ...] = (
                 "How long the worst partition has stood still, or how long ago it ended where it is read to.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "Sources not listed or silent",
                 "timeseries",
                 (Query("rebalancer_source_good == 0", "{{source}}", "every source is fresh"),),
                 "While there is one, nothing is released.",
             ),
-            Panel(
+            DashboardPanel(
                 "Prometheus as a second source",
                 "timeseries",
                 (Query("sum by (result) (rate(rebalancer_prometheus_polls_total[5m]))", "{{result}}"),),
                 "Polls per second; a poll that fails has no say.",
             ),
-            Panel(
+            DashboardPanel(
                 "What we cost Prometheus",
                 "timeseries",
                 (
@@ -232,7 +232,7 @@ ROWS: tuple[Row, ...] = (
                 ),
                 "One question is open at a time.",
             ),
-            Panel(
+            DashboardPanel(
                 "Kubernetes API errors",
                 "timeseries",
                 (Query("sum by (kind) (rate(rebalancer_kubernetes_errors_total[5m]))", "{{kind}}"),),
@@ -240,10 +240,10 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "Is it quick?",
         (
-            Panel(
+            DashboardPanel(
                 "Cycle, 99th percentile",
                 "timeseries",
                 (
@@ -253,7 +253,7 @@ ROWS: tuple[Row, ...] = (
                 "Duration of a cycle, writes included; and how often one runs.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "Event loop lag, 99th percentile",
                 "timeseries",
                 (
@@ -265,7 +265,7 @@ ROWS: tuple[Row, ...] = (
                 "How late whoever waits is woken.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "Records to Kafka per second",
                 "timeseries",
                 (Query("sum by (result) (rate(rebalancer_kafka_sends_total[5m]))", "{{result}}"),),

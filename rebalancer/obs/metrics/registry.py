@@ -58,11 +58,11 @@ class Metrics:
         In shadow every plan asks again for what was not written: such a wish counts when it appears, and again only
         after a plan without it.
         """
-        found = [(_wish(outcome), outcome) for outcome in outcomes]
-        for wish, outcome in found:
+        wished = [(_wish(outcome), outcome) for outcome in outcomes]
+        for wish, outcome in wished:
             if outcome.status != SHADOW or wish not in self._wishes:
                 self.count("rebalancer_changes_total", outcome.intent.kind, outcome.status)
-        self._wishes = frozenset(wish for wish, outcome in found if outcome.status == SHADOW)
+        self._wishes = frozenset(wish for wish, outcome in wished if outcome.status == SHADOW)
 
     def accounts(self, plan: Plan) -> None:
         """The notices whose node this plan found empty, and replicas that were replaced after their node was."""

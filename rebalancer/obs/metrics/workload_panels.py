@@ -14,7 +14,7 @@ from rebalancer.obs.metrics.exporters import (
     gpu_use,
     of_gpu,
 )
-from rebalancer.obs.metrics.panel import NEVER, Panel, Query, Row
+from rebalancer.obs.metrics.panel import NEVER, DashboardPanel, DashboardRow, Query
 
 NO_DCGM = "Prometheus scrapes no dcgm-exporter"
 NO_ENGINE = "Prometheus scrapes no engine that tells it"
@@ -29,11 +29,11 @@ def _cost(by: str, span: str, states: str = "") -> str:
     return f"sum by ({by}) (increase({COST}{states}[{span}]))"
 
 
-WORKLOAD_ROWS: tuple[Row, ...] = (
-    Row(
+WORKLOAD_ROWS: tuple[DashboardRow, ...] = (
+    DashboardRow(
         "How do requests fare, and what do the GPUs do?",
         (
-            Panel(
+            DashboardPanel(
                 "Latency by model",
                 "timeseries",
                 (
@@ -51,14 +51,14 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 "95th percentile of the worst replica, as it is planned by, beside what was promised.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "Time to the first token, 99th percentile",
                 "timeseries",
                 (Query(first_token(0.99, "5m"), "{{namespace}} {{model_name}}", NO_ENGINE),),
                 "Of vLLM's and SGLang's histograms, over all replicas. At the last bucket's bound the truth is more.",
                 unit="s",
             ),
-            Panel(
+            DashboardPanel(
                 "GPU use by workload",
                 "timeseries",
                 (Query(f"avg by (namespace, pod) ({of_gpu(gpu_use('5m'))})", "{{namespace}}/{{pod}}", NO_DCGM),),
@@ -66,19 +66,19 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 "as one with a hundred.",
                 unit="percentunit",
             ),
-            Panel(
+            DashboardPanel(
                 "Requests that wait",
                 "timeseries",
                 (Query(WAITING, "{{namespace}}/{{pod}}", NO_ENGINE),),
                 "By replica, as the engines tell it.",
             ),
-            Panel(
+            DashboardPanel(
                 "Pods that wait for GPUs",
                 "timeseries",
                 (Query(f"count by (namespace, reason) ({PENDING})", "{{namespace}} {{reason}}", "every pod runs"),),
                 "By the reason that Kubernetes gives; needs kube-state-metrics.",
             ),
-            Panel(
+            DashboardPanel(
                 "Nodes with GPUs that came and went",
                 "timeseries",
                 (
@@ -90,10 +90,10 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "What does each GPU do?",
         (
-            Panel(
+            DashboardPanel(
                 "Use by node and pod",
                 "timeseries",
                 (Query(of_gpu(gpu_use("5m")), GPU, NO_DCGM),),
@@ -101,7 +101,7 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 unit="percentunit",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Memory by node and pod",
                 "timeseries",
                 (Query(of_gpu(MEMORY_USE), GPU, NO_DCGM),),
@@ -109,7 +109,7 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 unit="percentunit",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Temperature by node and pod",
                 "timeseries",
                 (Query(of_gpu(DEGREES), GPU, NO_DCGM),),
@@ -117,7 +117,7 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 unit="celsius",
                 width=12,
             ),
-            Panel(
+            DashboardPanel(
                 "Power by node and pod",
                 "timeseries",
                 (Query(of_gpu(WATTS), GPU, NO_DCGM),),
@@ -127,10 +127,10 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    DashboardRow(
         "What does it cost?",
         (
-            Panel(
+            DashboardPanel(
                 "Cost of the last hour, by team",
                 "timeseries",
                 (Query(_cost("team", "1h"), "{{team}}", NO_PRICE),),
@@ -138,14 +138,14 @@ WORKLOAD_ROWS: tuple[Row, ...] = (
                 "has the bill that adds up, restarts included.",
                 unit="currencyUSD",
             ),
-            Panel(
+            DashboardPanel(
                 "Cost of the last day, by team",
                 "timeseries",
                 (Query(_cost("team", "1d"), "{{team}}", NO_PRICE),),
                 "The same over 24 hours.",
                 unit="currencyUSD",
             ),
-            Panel(
+            DashboardPanel(
                 "Cost of the last hour, by what the GPUs did",
                 "timeseries",
                 (Query(_cost("state", "1h"), "{{state}}", NO_PRICE),),

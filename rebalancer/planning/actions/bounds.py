@@ -39,7 +39,7 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
     needed = max(model.demand.replicas, model.floor)
     follows = [target for target in model.targets if _follows_demand(scene, target)]
     needed -= sum(after[target.key].staying_replicas for target in model.targets if target not in follows)
-    found = {
+    minimums = {
         target.key: max(target.least, after[target.key].desired_replicas)
         for target in model.targets
         if target.owner is not None
@@ -49,10 +49,10 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
         own = max(0, min(then.staying_replicas, needed))
         needed -= own
         unseen = target.owner.minimum if target.owner is not None and model.demand.unknown else 0
-        found[target.key] = min(
-            found[target.key], max(target.least, unseen or own + then.desired_replicas - then.staying_replicas)
+        minimums[target.key] = min(
+            minimums[target.key], max(target.least, unseen or own + then.desired_replicas - then.staying_replicas)
         )
-    return found
+    return minimums
 
 
 def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:

@@ -19,31 +19,31 @@ REFUSED_FOR_SECONDS = 180.0  # so long Karpenter asks a cloud no more for what i
 Bringer = NodePoolView | NodeGroupView
 
 
-def willing(scene: Scene[ModelShare], state: PoolFacts, asked: dict[str, int]) -> Bringer | None:
-    """The one that is to bring the next nodes, None where nobody does. `asked`: nodes that this plan wants, by name."""
+def willing(scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> Bringer | None:
+    """The one that is to bring the next nodes, None where nobody does. `nodes`: wanted by this plan, by bringer."""
     node_pool = _node_pool(scene, state)
     if node_pool is not None:
         return node_pool
     resting = {failure.node_pool for failure in resting_of(scene, state)}
     groups = (group for group in state.view.node_groups if group.name not in resting)
-    return next((group for group in groups if not _none_of(group, scene, state, asked)), None)
+    return next((group for group in groups if not _none_of(group, scene, state, nodes)), None)
 
 
-def room(bringer: Bringer, scene: Scene[ModelShare], state: PoolFacts, asked: dict[str, int]) -> int | None:
+def room(bringer: Bringer, scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> int | None:
     """Nodes that it may bring beyond those asked for; None where only the policy's gpuLimit bounds it."""
     if isinstance(bringer, NodePoolView):
         return None
     grants = [grant for grant in scene.memory.node_grants if grant.node_pool == bringer.name]
     granted = sum(whole_nodes(grant.gpus, state.pool.gpus_per_node) for grant in grants) // state.pool.gpus_per_node
-    return bringer.room(scene.now, granted + asked.get(bringer.name, 0))
+    return bringer.room(scene.now, granted + nodes.get(bringer.name, 0))
 
 
-def none_words(scene: Scene[ModelShare], state: PoolFacts, asked: dict[str, int]) -> tuple[str, float | None]:
+def none_words(scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> tuple[str, float | None]:
     """Why nobody brings nodes to the pool now, and when that may end; None where nobody knows."""
     resting = resting_of(scene, state)
     last = f" (the last grant there: {resting[-1].why})" if resting else ""
     fixed = "; ".join(fixed_words(view) for view in state.view.node_pools if view.fixed is not None)
-    groups = "; ".join(filter(None, (_none_of(one, scene, state, asked) for one in state.view.node_groups)))
+    groups = "; ".join(filter(None, (_none_of(one, scene, state, nodes) for one in state.view.node_groups)))
     whom = "NodePool" if state.pool.node_pools else "node group"
     why = f"no {whom} of pool {state.pool.name} brings nodes now{last}"
     return sentences(why, fixed, groups), min((failure.until for failure in resting), default=None)
@@ -60,9 +60,9 @@ def resting_of(scene: Scene[ModelShare], state: PoolFacts) -> list[GrantFailure]
     return [one for one in scene.memory.grant_failures if one.until > scene.now and one.node_pool in names]
 
 
-def _none_of(group: NodeGroupView, scene: Scene[ModelShare], state: PoolFacts, asked: dict[str, int]) -> str:
+def _none_of(group: NodeGroupView, scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> str:
     """Why the group brings no node now, as a clause; "" where it may."""
-    if group.known(scene.now) and (group.refuses or room(group, scene, state, asked) == 0):
+    if group.known(scene.now) and (group.refuses or room(group, scene, state, nodes) == 0):
         return group.said(scene.now)
     return ""
 

@@ -54,17 +54,17 @@ class Changes:
 
 def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Changes:
     """One change per target that is to be written."""
-    found, tally = Changes([], [], {}, []), moves.tally.copy()
+    changes, tally = Changes([], [], {}, []), moves.tally.copy()
     withdrawn = {
         target.key: _Withdrawal(grant, count, why) for grant, target, count, why in nodes.withdrawn if count > 0
     }
     touched = {name for name, _ in (*moves.going, *moves.coming, *withdrawn)}
     for model in scene.models.values():
         if model.quiet and model.entry.id not in touched:
-            found.granted[model.entry.id] = model.staying_replicas
+            changes.granted[model.entry.id] = model.staying_replicas
             continue
         after = {target.key: _after(target, moves, withdrawn.get(target.key)) for target in model.targets}
-        found.granted[model.entry.id] = sum(each.staying_replicas for each in after.values())
+        changes.granted[model.entry.id] = sum(each.staying_replicas for each in after.values())
         minimums = wanted_minimums(scene, model, after)
         for target in model.targets:
             if target.stuck is not None and target.key not in moves.coming:
@@ -73,14 +73,14 @@ def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Chang
             wanted = minimums.get(target.key, then.desired_replicas)
             if then.desired_replicas < target.desired_replicas:
                 most = wanted if target.owner is None else min(wanted, _most_minimum(scene, target, target.owner))
-                kept = kept_minimum(target, then, most)
-                found.down.append(_decrease(scene, model, target, then, kept, moves, withdrawn.get(target.key)))
+                minimum = kept_minimum(target, then, most)
+                changes.down.append(_decrease(scene, model, target, then, minimum, moves, withdrawn.get(target.key)))
             elif then.desired_replicas > target.desired_replicas:
-                kept = kept_minimum(target, then, wanted)
-                found.up.append(_increase(scene, model, target, moves.coming[target.key], kept, after))
+                minimum = kept_minimum(target, then, wanted)
+                changes.up.append(_increase(scene, model, target, moves.coming[target.key], minimum, after))
             elif target.owner is not None:
-                found.up += _bounds(scene, target, wanted, tally, found.refusals)
-    return found
+                changes.up += _bounds(scene, target, wanted, tally, changes.refusals)
+    return changes
 
 
 def _after(target: TargetFacts, moves: Moves, withdrawn: _Withdrawal | None) -> After:
@@ -141,7 +141,7 @@ def _passes(going: Going, model: ModelShare) -> str | None:
     purposes = {*going.purposes, *((Purpose.DRAIN,) if going.ended else ())}
     if not purposes <= words.keys():
         return None
-    return ", ".join(said for purpose, said in words.items() if purpose in purposes) or None
+    return ", ".join(phrase for purpose, phrase in words.items() if purpose in purposes) or None
 
 
 def _override_words(one: Override | None) -> str:
@@ -187,7 +187,7 @@ def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scen
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
     """What a replica saves where it goes and costs where it was, as shares count it; "" where no outlook knows."""
     here, outlook = kept_by_one(model), model.load.outlook
-    there = [kept for kept in (kept_by_one(scene.models[name]) for name in recipients) if kept is not None]
+    there = [saved for saved in (kept_by_one(scene.models[name]) for name in recipients) if saved is not None]
     if here is None or outlook is None or not there:
         return ""
     unit = "late seconds" if outlook.by_minute else "late requests"

@@ -23,9 +23,9 @@ from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.shares.share import ModelShare
 
 
-def moves_and_drains(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+def moves_and_drains(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """The moves of the allocation as far as guards let them, then the doomed replicas whose time has come."""
-    moves = judge_moves(scene, found, nodes, tally)
+    moves = judge_moves(scene, allocation, nodes, tally)
     for model in scene.models.values():
         if model.doomed:
             _drain(scene, moves, model, _beside(moves, model))
@@ -87,9 +87,9 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
 def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator[tuple[PodView, NoticeView]]:
     """Each pod with its node's notice; a pod whose node has none is left out, because Kubernetes evicts it."""
     for pod in pods:
-        told = [notices[node] for node in pod.nodes if node in notices]
-        if told:
-            yield pod, min(told, key=lambda notice: notice.deadline)
+        of_pod = [notices[node] for node in pod.nodes if node in notices]
+        if of_pod:
+            yield pod, min(of_pod, key=lambda notice: notice.deadline)
 
 
 def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView) -> bool:

@@ -34,11 +34,11 @@ def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
     if not scene.snapshot.drains_nodes:
         return []
     notices = {notice.node: notice for notice in scene.snapshot.notices}
-    found = [change for state in scene.pools.values() for change in _cordons(scene, state, notices)]
+    changes = [change for state in scene.pools.values() for change in _cordons(scene, state, notices)]
     for model in scene.models.values() if notices else ():
         if model.doomed:
-            found += _evictions(scene, moves, model, notices)
-    return found
+            changes += _evictions(scene, moves, model, notices)
+    return changes
 
 
 def _cordons(scene: Scene[ModelShare], state: PoolFacts, notices: Mapping[str, NoticeView]) -> Iterator[DrainChange]:
@@ -85,9 +85,9 @@ def _drained(
     scene: Scene[ModelShare], target: TargetFacts, notices: Mapping[str, NoticeView]
 ) -> Iterable[tuple[PodView, NoticeView]]:
     for pod in sorted(target.doomed, key=lambda each: each.uid):
-        told = [notices[node] for node in pod.nodes if node in notices]
-        if told:
-            notice = min(told, key=lambda each: each.deadline)
+        of_pod = [notices[node] for node in pod.nodes if node in notices]
+        if of_pod:
+            notice = min(of_pod, key=lambda each: each.deadline)
             if drains(scene, target.pool, notice):
                 yield pod, notice
 

@@ -13,6 +13,7 @@ from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.allocation.astray import WaitingPod, held_up
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.scene import Scene
@@ -119,14 +120,15 @@ class Moves:
         self.waiting.setdefault(model, []).append(why)
 
 
-def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
     moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
-    for victim in found.releases:
+    for victim in allocation.releases:
         release(scene, moves, victim, None)
-    called_home = held_back(scene, found.units)
-    for index, unit in enumerate(found.units):
+    called_home = held_back(scene, allocation.units)
+    made: set[int] = set()  # units whose victims go
+    for index, unit in enumerate(allocation.units):
         if moves.spared[unit.target.model] > 0:
             moves.spared[unit.target.model] -= 1
             moves.keep(*unit.victims)
@@ -134,11 +136,11 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
             moves.wait(unit.target.model, CALLED_HOME)
             moves.keep(*unit.victims)
         elif unit.victims:
-            _shift(scene, moves, unit)
+            made |= {index} if _shift(scene, moves, unit) else set()
         elif unit.target.settle > 0 or unit.target.key in withdrawing:
             moves.wait(unit.target.model, "replicas of its own that are on their way out")
         else:
-            _raise(scene, moves, unit)
+            _raise(scene, moves, unit, held_up(allocation.astray, index, made))
     for unit, grant, node_pool in nodes.units:
         if unit.target.settle > 0 or moves.spared[unit.target.model] > 0:
             continue
@@ -149,11 +151,14 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
     return moves
 
 
-def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
+def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPod | None) -> None:
+    """Grants one more replica if its GPUs are free and may be promised now; else it waits. `robbed`: for whom first."""
     target = unit.target
     if unit.source != "free":
         moves.wait(target.model, f"GPUs on {listed(unit.places)} that are not free yet")
+        return
+    if robbed is not None:
+        moves.wait(target.model, robbed.why)
         return
     over = budget(scene.pools[target.pool], moves.promised[target.pool], target.gpus)
     if over is not None:
@@ -171,7 +176,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
     """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
-    one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
+    one = _released(scene, moves.tally, victim)
     if not _is_next(moves, victim, (victim,)):
         moves.keep(victim)
         return
@@ -182,6 +187,10 @@ def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: s
         return
     _enter(moves, one, victim, recipient, scene)
     moves.tally.book(one)
+
+
+def _released(scene: Scene[ModelShare], tally: Tally, victim: Victim) -> Release:
+    return Release(scene, tally, victim.target, victim.purpose, victim.pod, victim.together, victim.at_once)
 
 
 def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool:
@@ -208,12 +217,12 @@ def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, sc
             going.recipients.append(recipient)
 
 
-def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """Lets all victims of a unit go, or none of them: half a shift frees GPUs for nobody."""
+def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> bool:
+    """Lets all victims of a unit go, or none of them: half a shift frees GPUs for nobody. Whether they go."""
     recipient = unit.target.model
     trial = moves.tally.copy()
     for victim in unit.victims:
-        one = Release(scene, trial, victim.target, victim.purpose, victim.pod, victim.together)
+        one = _released(scene, trial, victim)
         refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)
@@ -224,8 +233,9 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
             trial.book(one)
             continue
         moves.keep(*unit.victims)
-        return
+        return False
     for victim in unit.victims:
         release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.target.model for victim in unit.victims}))
     moves.wait(recipient, f"GPUs of {donors} on {listed(unit.places)}")
+    return True

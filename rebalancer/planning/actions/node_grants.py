@@ -56,19 +56,19 @@ class NodePlan:
         return dataclasses.replace(self, changes=[])
 
 
-def plan_nodes(scene: Scene[ModelShare], found: Allocation, ledger: Ledger) -> NodePlan:
+def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, ledger: Ledger) -> NodePlan:
     """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return.
 
     `ledger`: as allocation left it; it counts what comes and goes here for the other roles of couples.
     """
     plan = NodePlan(Caps(scene), QuotaRoom(scene))
-    for unit in found.units:
+    for unit in allocation.units:
         plan.caps.take(unit.target)
         plan.quotas.take(unit.target)
     _withdraw(scene, plan, ledger)
-    giving, coming = found.giving, Counter(unit.target.model for unit in found.units)
+    giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority():
-        short = found.short.get(model.entry.id)
+        short = allocation.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
@@ -137,8 +137,8 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         bringer = willing(scene, state, plan.nodes)
         per_node = state.pool.gpus_per_node // target.pod_gpus
         nodes = _growth(scene, state, plan) // state.pool.gpus_per_node
-        told = None if bringer is None else room(bringer, scene, state, plan.nodes)
-        pods = (nodes if told is None else min(nodes, told)) * per_node
+        most_nodes = None if bringer is None else room(bringer, scene, state, plan.nodes)
+        pods = (nodes if most_nodes is None else min(nodes, most_nodes)) * per_node
         replicas = min(wanted, most, pods // target.pods)
         while replicas > 0 and not ledger.roles.borne(model.entry.id, replicas):
             replicas -= 1
@@ -182,8 +182,8 @@ def _growth(scene: Scene[ModelShare], state: PoolFacts, plan: NodePlan) -> int:
     per_node = state.pool.gpus_per_node
     open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
     coming = sum(whole_nodes(grant.gpus, per_node) for grant in open_grants)
-    asked = sum(plan.nodes[name] for name in state.pool.brings_nodes) * per_node
-    return max(0, state.growth - coming - asked)
+    granted_now = sum(plan.nodes[name] for name in state.pool.brings_nodes) * per_node
+    return max(0, state.growth - coming - granted_now)
 
 
 def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
+from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
@@ -30,13 +31,16 @@ from rebalancer.planning.shares.share import ModelShare
 class Allocation:
     """What allocation found.
 
-    units: wanted, in the order of their claims. releases: replicas that go though nobody needs them. short: per model
-    how many replicas found no place, the binding constraint, and why.
+    units: wanted, in the order of their claims.
+    releases: replicas that go though nobody needs them.
+    short: how many replicas of a model found no place, the binding constraint, and why; by model id.
+    astray: for whose room a unit has to wait, since the scheduler could put it there; by index of the unit.
     """
 
     releases: list[Victim] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    astray: dict[int, tuple[WaitingPod, ...]] = field(default_factory=dict)
 
     @property
     def giving(self) -> set[tuple[str, str]]:
@@ -47,22 +51,23 @@ class Allocation:
 
 def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
-    found = Allocation()
+    allocation = Allocation()
     ledger.lacking = {name for name, each in scene.models.items() if not _content(each)}
-    _shrink(ledger, found, waiting=False)
+    _shrink(ledger, allocation, waiting=False)
     precedences = sorted({model.precedence for model in scene.models.values()}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
         ledger.reseating = tier != WANTED
         _keep_for_the_confined(tier, ledger)
         for precedence in precedences:
-            _serve_in_turn(precedence, tier, ledger, found)
-    _give_way(ledger, found)
-    found.units += fill(ledger)
-    _let_go(ledger, found)
-    return found
+            _serve_in_turn(precedence, tier, ledger, allocation)
+    _give_way(ledger, allocation)
+    allocation.units += fill(ledger)
+    _let_go(ledger, allocation)
+    allocation.astray = astray(ledger, allocation.units)
+    return allocation
 
 
-def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, found: Allocation) -> None:
+def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, allocation: Allocation) -> None:
     """Places replicas of models of one precedence in turns, by id: one each, until each has its aim or no place."""
     wanting = [
         (model, missing)
@@ -72,14 +77,14 @@ def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, found
     while wanting:
         left = []
         for model, missing in wanting:
-            found.short.pop(model.entry.id, None)
+            allocation.short.pop(model.entry.id, None)
             unit = _place(model, tier, ledger)
             if unit is None:
                 short = missing - _unseated(model, tier, ledger)
                 if short > 0:
-                    found.short[model.entry.id] = (short, *_why_short(model, ledger))
+                    allocation.short[model.entry.id] = (short, *_why_short(model, ledger))
                 continue
-            found.units.append(unit)
+            allocation.units.append(unit)
             ledger.gained[model.entry.id] += 1
             if len(model.targets) == 1:
                 ledger.confined[unit.target.pool] -= unit.target.gpus
@@ -101,14 +106,14 @@ def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
 
 def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelShare, int]]:
     """Models with fewer replicas than the tier entitles them to, by id, and how many they lack."""
-    found = []
+    lacking = []
     unseated = {} if tier == WANTED else ledger.unseated
     for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
         model = ledger.scene.models[name]
         missing = _aim(model, tier) - ledger.left_of(model) + unseated.get(name, 0) - ledger.gained.get(name, 0)
         if missing > 0:
-            found.append((model, missing))
-    return found
+            lacking.append((model, missing))
+    return lacking
 
 
 def _content(model: ModelShare) -> bool:
@@ -126,31 +131,31 @@ def _unseated(model: ModelShare, tier: str, ledger: Ledger) -> int:
     return 0 if tier == WANTED else ledger.unseated.get(model.entry.id, 0)
 
 
-def _shrink(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
+def _shrink(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None:
     """Releases replicas of pools that certainly shrank, down to floors: surplus first, then borrowed, then owned ones.
 
     Of each what has no node goes first, then low priority. Replicas that wait though their model's floor or entitlement
     is not on nodes give way last (`waiting`): first a place is sought for them.
     """
-    _take_back(ledger, found, waiting=waiting)
+    _take_back(ledger, allocation, waiting=waiting)
     for pool in sorted(pool for pool, owed in ledger.owed.items() if owed > 0):
         for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
                 for model in reversed(ledger.scene.models_by_priority()):
                     for target in model.targets:
                         if target.pool == pool and (placed or _gives_way(model, ledger, waiting=waiting)):
-                            _shrink_part(target, keeps(model), ledger, found, placed=placed)
+                            _shrink_part(target, keeps(model), ledger, allocation, placed=placed)
 
 
-def _give_way(ledger: Ledger, found: Allocation) -> None:
+def _give_way(ledger: Ledger, allocation: Allocation) -> None:
     """Replicas for which no place was found go last; what their models lack by that is short."""
-    before = len(found.releases)
-    _shrink(ledger, found, waiting=True)
-    for name in sorted({victim.target.model for victim in found.releases[before:]}):
+    before = len(allocation.releases)
+    _shrink(ledger, allocation, waiting=True)
+    for name in sorted({victim.target.model for victim in allocation.releases[before:]}):
         model = ledger.scene.models[name]
         short = _keeps_aim(model) - ledger.left_of(model) - ledger.gained[name]
         if short > 0:
-            found.short[name] = (short, *_why_short(model, ledger))
+            allocation.short[name] = (short, *_why_short(model, ledger))
 
 
 def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
@@ -162,7 +167,7 @@ def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
     return not seeks or (waiting and not ledger.reseated[model.entry.id])
 
 
-def _take_back(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
+def _take_back(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None:
     """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
     for model in ledger.scene.models.values():
         raised = [target for target in model.targets if target.view.by_others]
@@ -170,16 +175,16 @@ def _take_back(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
             continue
         for target in raised:
             while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
-                if not _release_one(target, _keeps_aim(model), Purpose.BUDGET, ledger, found):
+                if not _release_one(target, _keeps_aim(model), Purpose.BUDGET, ledger, allocation):
                     break
 
 
-def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, found: Allocation, *, placed: bool) -> None:
+def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, allocation: Allocation, *, placed: bool) -> None:
     owed = ledger.owed_held if placed else ledger.owed
     while owed[target.pool] > 0:
         if not placed and not _unplaced_first(target, ledger):
             return
-        if not _release_one(target, keep, Purpose.BUDGET, ledger, found):
+        if not _release_one(target, keep, Purpose.BUDGET, ledger, allocation):
             return
 
 
@@ -201,7 +206,7 @@ def _keeps_floor(model: ModelShare) -> int:
     return model.floor
 
 
-def _let_go(ledger: Ledger, found: Allocation) -> None:
+def _let_go(ledger: Ledger, allocation: Allocation) -> None:
     """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it.
 
     None does for a role of a couple: it is pinned.
@@ -214,20 +219,24 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
         for target in reversed(model.targets):
-            _release_down(target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
-            while ledger.caps.room(target) < 0 and _release_one(target, model.floor, Purpose.SURPLUS, ledger, found):
+            _release_down(
+                target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, allocation
+            )
+            while ledger.caps.room(target) < 0 and _release_one(
+                target, model.floor, Purpose.SURPLUS, ledger, allocation
+            ):
                 pass
             pinned = target.model in ledger.roles.couples
             if target.pool in growing and (target.owner is None or pinned):
-                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, found)
+                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, allocation)
 
 
-def _release_down(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> None:
-    while _release_one(target, keep, purpose, ledger, found):
+def _release_down(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, allocation: Allocation) -> None:
+    while _release_one(target, keep, purpose, ledger, allocation):
         pass
 
 
-def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
+def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, allocation: Allocation) -> bool:
     """Let one replica of the target go if its model keeps `keep`; whether one went.
 
     One that serves is no surplus beside replicas that do not: bounds may wake nobody, a load may take long, a silent
@@ -243,7 +252,7 @@ def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledge
     if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and ledger.ready_of(model) <= keep:
         return False
     ledger.take(victim)
-    found.releases.append(victim)
+    allocation.releases.append(victim)
     return True
 
 

@@ -43,10 +43,11 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
         return None
     places, picks = chosen
     victims = []
-    together = Counter(donor.target.model for donor, pod in picks if tier == FLOOR and pod.node is not None)
+    on_nodes = Counter(donor.target.model for donor, pod in picks if pod.node is not None)
     for donor, pod in picks:
         purpose = _purpose(donor.model, recipient, tier, ledger)
-        victim = Victim(donor.target, pod, purpose, max(1, together[donor.target.model]))
+        at_once = max(1, on_nodes[donor.target.model])
+        victim = Victim(donor.target, pod, purpose, at_once if tier == FLOOR else 1, at_once)
         ledger.take(victim)
         victims.append(victim)
     ledger.seat(target, places)
@@ -161,22 +162,22 @@ def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> lis
     of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
     key = (pool, tier, (recipient.precedence, _outranks(recipient, ledger)) if tier == WANTED else None)
-    found = ledger.askable.get(key)
-    if found is None:
-        found = ledger.askable[key] = [
+    donors = ledger.askable.get(key)
+    if donors is None:
+        donors = ledger.askable[key] = [
             donor
             for donor in ledger.scene.of_pool.get(pool, ())
             if ledger.sure_of(donor) > _reserve(donor, recipient, tier, ledger)
         ]
-    return found
+    return donors
 
 
 def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> Purpose:
     """Why a donor's replica goes: by a person's cap, home to an owner with a usable vote, or as a shift."""
-    held = ledger.placed_of(donor)
-    if donor.ruling.cap is not None and held > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
+    placed = ledger.placed_of(donor)
+    if donor.ruling.cap is not None and placed > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
         return Purpose.OVERRIDE
-    borrowed = held > donor.entry.entitlement
+    borrowed = placed > donor.entry.entitlement
     if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
         return Purpose.RECLAIM
     return Purpose.SHIFT
@@ -239,7 +240,7 @@ def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_St
     Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node,
     and a higher number before a lower one.
     """
-    found: dict[str, list[_Step]] = {}
+    by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
     for _, alike in groupby(ledger.candidates(donor.target)[: donor.spare * 4], out_class):
         pods = list(alike)
@@ -247,11 +248,11 @@ def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_St
             home = ledger.home(donor.target, pod)
             for node in dict.fromkeys(home):
                 if node in nodes:
-                    steps = found.setdefault(node, [])
+                    steps = by_node.setdefault(node, [])
                     first = () if not before else _missing(before, steps)
                     steps.append(_Step(donor, (*first, pod), home.count(node) * donor.target.pod_gpus))
         before += pods
-    return found
+    return by_node
 
 
 def _missing(before: list[PodView], steps: list[_Step]) -> Iterator[PodView]:

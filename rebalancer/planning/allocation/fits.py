@@ -24,20 +24,20 @@ class Fits:
     def best(self, gpus: int, excluded: Collection[str]) -> str | None:
         """The node with least room of those with enough, of equals the first by name; None where there is none."""
         for free in sorted(each for each in self._with if each >= gpus):
-            found = self._first(free, excluded)
-            if found is not None:
-                return found
+            node = self._first(free, excluded)
+            if node is not None:
+                return node
         return None
 
     def _first(self, free: int, excluded: Collection[str]) -> str | None:
-        names, aside, found = self._with[free], [], None
-        while names and found is None:
+        names, aside, node = self._with[free], [], None
+        while names and node is None:
             if self._free[names[0]] != free:
                 heapq.heappop(names)
             elif names[0] in excluded:
                 aside.append(heapq.heappop(names))
             else:
-                found = names[0]
+                node = names[0]
         for name in aside:
             heapq.heappush(names, name)
-        return found
+        return node

@@ -21,20 +21,20 @@ def resliced(target: TargetFacts, ledger: Ledger) -> tuple[str, ...]:
         return ()
     node = min(enough, key=lambda name: (_slices(enough[name]), name))
     shape = resource.rpartition("mig-")[2]
-    said = listed([f"{count} {name.rpartition('mig-')[2]}" for name, count in sorted(enough[node].items())])
+    slices_there = listed([f"{count} {name.rpartition('mig-')[2]}" for name, count in sorted(enough[node].items())])
     together = counted(_slices(enough[node]), "slice")
-    why = f"on node {node} {said} are free, {together} together: re-slicing it could make a {shape} of them"
+    why = f"on node {node} {slices_there} are free, {together} together: re-slicing it could make a {shape} of them"
     return (f"{why}, if they are on one GPU",)
 
 
 def _free(node: str, resource: str, ledger: Ledger) -> dict[str, int]:
     """Free devices of other MIG shapes on the node, by shape."""
-    found = {}
+    free = {}
     for name, rooms in ledger.rooms.items():
         other = ledger.scene.pools[name].pool.resource
         if node in rooms and other != resource and slices(other) and rooms[node].soon > 0:
-            found[other] = rooms[node].soon
-    return found
+            free[other] = rooms[node].soon
+    return free
 
 
 def _slices(shapes: dict[str, int]) -> int:

@@ -29,7 +29,7 @@ def fill(ledger: Ledger) -> list[Unit]:
     while queue:
         _, name = heapq.heappop(queue)
         model = ledger.scene.models[name]
-        unit = next((found for target in model.targets if (found := _seated(target, model, ledger, tight))), None)
+        unit = next((seat for target in model.targets if (seat := _seated(target, model, ledger, tight))), None)
         if unit is not None:
             units.append(unit)
             ledger.gained[name] += 1

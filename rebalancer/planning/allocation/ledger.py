@@ -185,16 +185,16 @@ class Ledger:
         if target.pods == 1:
             node = fits.best(target.gpus, excluded | self.crowded(target, now=now))
             return () if node is None else (node,)
-        found: list[str] = []
+        nodes: list[str] = []
         for _ in range(target.pods if pods is None else pods):
-            node = fits.best(target.pod_gpus, excluded | self.crowded(target, now=now, beside=found))
+            node = fits.best(target.pod_gpus, excluded | self.crowded(target, now=now, beside=nodes))
             if node is None:
                 break
             self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
-            found.append(node)
-        for node in found:  # until the replica is seated there
+            nodes.append(node)
+        for node in nodes:  # until the replica is seated there
             self._use(target.pool, node, -target.pod_gpus, -target.pod_gpus)
-        return tuple(found) if len(found) == (target.pods if pods is None else pods) else ()
+        return tuple(nodes) if len(nodes) == (target.pods if pods is None else pods) else ()
 
     def _use(self, pool: str, node: str, now: int, soon: int) -> None:
         """Counts GPUs of the node as used now, and as used once all that goes has gone; negative numbers free them."""
@@ -207,11 +207,11 @@ class Ledger:
 
     def spare(self, pool: str, most: int) -> list[tuple[str, int]]:
         """The first `most` nodes with GPUs that are free, or about to be, and how many."""
-        found = self._spare.get(pool)
-        if found is None:
+        nodes = self._spare.get(pool)
+        if nodes is None:
             free = ((name, room.soon) for name, room in self.rooms[pool].items() if room.soon > 0)
-            found = self._spare[pool] = list(islice(free, most))
-        return found
+            nodes = self._spare[pool] = list(islice(free, most))
+        return nodes
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
         """The kind of a target's pods, as far as it decides where they fit: of one kind all fit or none."""

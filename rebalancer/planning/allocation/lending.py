@@ -40,8 +40,8 @@ def _called(model: ModelShare) -> int:
         return 0
     if model.ruling.settled is not None or all(target.stuck is not None for target in model.targets):
         return 0
-    asked = min(votes, model.entry.entitlement, model.most_replicas)
-    return asked if asked > demand.owed else 0
+    called = min(votes, model.entry.entitlement, model.most_replicas)
+    return called if called > demand.owed else 0
 
 
 def _loans(scene: Scene[ModelShare], units: Sequence[Unit]) -> Iterator[int]:
@@ -72,9 +72,9 @@ def _taking_from_owners(
 def _missing_by_pool(scene: Scene[ModelShare], owners: dict[str, int]) -> Counter[str]:
     """GPUs that owners will call home beyond what they hold, on the first pool of their own."""
     missing: Counter[str] = Counter()
-    for name, asked in owners.items():
+    for name, called in owners.items():
         model = scene.models[name]
-        lacks = asked - max(model.staying_replicas, model.demand.owed)
+        lacks = called - max(model.staying_replicas, model.demand.owed)
         homes = (target for target in model.targets if target.pool in scene.pools and target.stuck is None)
         home = next((target for target in homes if scene.pools[target.pool].pool.kind == "primary"), None)
         if home is not None and lacks > 0:

@@ -44,26 +44,26 @@ def _booked(scene: Scene[ModelShare], loans: list[Loan]) -> list[Loan]:
     """The loans with an owner each, None where it is nobody's GPUs."""
     lent = Counter(_by_owner(tuple(loans)))
     lenders = {pool: _Lenders(scene, pool, lent) for pool in {loan.pool for loan in loans if loan.owner == UNBOOKED}}
-    found = []
+    booked = []
     for loan in loans:
         owner = loan.owner
         if owner == UNBOOKED:
             owner = lenders[loan.pool].next(loan.borrower)
             if owner is not None:
                 lent[owner] += loan.gpus
-        found.append(loan if owner == loan.owner else replace(loan, owner=owner))
-    return found
+        booked.append(loan if owner == loan.owner else replace(loan, owner=owner))
+    return booked
 
 
 def _overbooked(scene: Scene[ModelShare], loans: Sequence[Loan]) -> dict[str, int]:
     """GPUs by owner that are booked to it beyond what it has unused; one that has left the policy lends nothing."""
-    found = {}
+    overbooked = {}
     for owner, gpus in scene.memo.of("", _by_owner, tuple(loans)).items():
         model = scene.models.get(owner)
         unused = 0 if model is None else max(0, model.entry.entitlement - model.staying_replicas) * model.gpus
         if gpus > unused:
-            found[owner] = gpus - unused
-    return found
+            overbooked[owner] = gpus - unused
+    return overbooked
 
 
 def _by_owner(loans: tuple[Loan, ...]) -> dict[str, int]:
@@ -77,26 +77,26 @@ def _by_owner(loans: tuple[Loan, ...]) -> dict[str, int]:
 
 def _without_owners(loans: Sequence[Loan], beyond: dict[str, int]) -> list[Loan]:
     """Each owner's last loans are booked to nobody yet, as far as they are wholly `beyond` what it lends."""
-    left, found = dict(beyond), []
+    left, unbooked = dict(beyond), []
     for loan in reversed(loans):
         if loan.owner is not None and left.get(loan.owner, 0) >= loan.gpus:
             left[loan.owner] -= loan.gpus
-            found.append(replace(loan, owner=UNBOOKED))
+            unbooked.append(replace(loan, owner=UNBOOKED))
         else:
-            found.append(loan)
-    return found[::-1]
+            unbooked.append(loan)
+    return unbooked[::-1]
 
 
 def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
     """The loans without the last of each borrower on a pool beyond `most`: last in, first out."""
-    left, kept = dict(most), []
+    left, standing = dict(most), []
     for loan in loans:
         key = (loan.borrower, loan.pool)
         if key in left:
             left[key] -= 1
         if left.get(key, 0) >= 0:
-            kept.append(loan)
-    return kept
+            standing.append(loan)
+    return standing
 
 
 def _counted(loans: tuple[Loan, ...]) -> dict[tuple[str, str], int]:

@@ -15,12 +15,14 @@ class Victim:
     pod: the pod; a stand-in where it is no pod yet.
     purpose: why it would go.
     together: how many replicas of its model, on nodes, go with it for one replica of a model under its floor; else 1.
+    at_once: how many replicas of its model, on nodes, go with it for one replica of whatever model.
     """
 
     target: TargetFacts
     pod: PodView
     purpose: Purpose
     together: int = 1
+    at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,26 +23,26 @@ def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
 
 def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
     policy, now = scene.policy, scene.now
-    found = scene.memo.of(
+    shown = scene.memo.of(
         model.entry.id, _calmly, model.entry, model.load, model.serving_replicas, model.memory, policy
     )
-    if found is None or now >= found.until:
-        found = _at(now, model, policy)
-    needed = found.demand
-    if said := model.ruling.said(model.entry, needed.replicas):
+    if shown is None or now >= shown.until:
+        shown = _at(now, model, policy)
+    needed = shown.demand
+    if ruled := model.ruling.said(model.entry, needed.replicas):
         wanted = model.ruling.wanted(model.entry, needed.replicas)
-        needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{said}; {needed.why}")
-    held = model.staying_replicas
-    stands_back, kept = deferral.defer(model.entry, model.load, needed, held, found.memory, policy.deferral, now)
-    kept = _without_void(kept, model) if kept.replaced else kept
+        needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{ruled}; {needed.why}")
+    has = model.staying_replicas
+    stands_back, memory = deferral.defer(model.entry, model.load, needed, has, shown.memory, policy.deferral, now)
+    memory = _without_void(memory, model) if memory.replaced else memory
     return ModelNeed(
         **asdict(model),
-        ballot=found.ballot,
+        ballot=shown.ballot,
         demand=needed,
-        unruled=found.demand.replicas,
-        plausibility_refusal=found.doubt,
+        unruled=shown.demand.replicas,
+        plausibility_refusal=shown.doubt,
         deferral=stands_back,
-        remembered=kept,
+        remembered=memory,
     )
 
 
@@ -63,18 +63,18 @@ class _Found(NamedTuple):
     until: float
 
 
-def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Found | None:
+def _calmly(model: Model, load: ModelLoad, ready: int, memory: ModelMemory, policy: Policy) -> _Found | None:
     """The need that a model's signals show at any instant before `until`; None in a surge, a doubt or a wait."""
-    if load.outlook is None or kept.jump is not None or waits(kept.owed):
+    if load.outlook is None or memory.jump is not None or waits(memory.owed):
         return None
-    if not demand.calm(load.work, kept, policy.surge):
+    if not demand.calm(load.work, memory, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
-    found, kept = demand.foreseen(model, load.outlook, ballot, load.work, kept, policy, now=math.nan)
-    return None if waits(kept.owed) else _Found(ballot, found, kept, None, votes.fresh_until(load, blind))
+    needed, memory = demand.foreseen(model, load.outlook, ballot, load.work, memory, policy, now=math.nan)
+    return None if waits(memory.owed) else _Found(ballot, needed, memory, None, votes.fresh_until(load, blind))
 
 
 def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
@@ -83,23 +83,23 @@ def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
     rules = demand.rules_of(policy, entry)
     ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)
     seen = plausible.opinion(model, ballot, policy.guards.plausible, now)
-    kept = model.memory if model.memory.jump == seen.jump else replace(model.memory, jump=seen.jump)
+    memory = model.memory if model.memory.jump == seen.jump else replace(model.memory, jump=seen.jump)
     if seen.keeps:
-        found, kept = demand.doubted(entry, load.work, has, kept, policy, now)
+        needed, memory = demand.doubted(entry, load.work, has, memory, policy, now)
     elif load.outlook is None or ballot.blind or seen.refusal is not None:
-        found, kept = demand.assess(entry, ballot, load.work, has, kept, policy, now)
+        needed, memory = demand.assess(entry, ballot, load.work, has, memory, policy, now)
     else:
-        found, kept = demand.foreseen(entry, load.outlook, ballot, load.work, kept, policy, now)
+        needed, memory = demand.foreseen(entry, load.outlook, ballot, load.work, memory, policy, now)
     doubt = seen.refusal if model.ruling.settled is None else None
-    return _Found(ballot, found, kept, doubt, until=now)
+    return _Found(ballot, needed, memory, doubt, until=now)
 
 
-def _without_void(kept: ModelMemory, model: ModelFacts) -> ModelMemory:
+def _without_void(memory: ModelMemory, model: ModelFacts) -> ModelMemory:
     void = {entry for target in model.targets for entry in target.void}
-    return replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
+    return replace(memory, replaced=tuple(sorted(set(memory.replaced) - void))) if void else memory
 
 
 def doubts(scene: Scene[ModelNeed]) -> Iterator[Refusal]:
     """Raises that the guard `plausible` declined."""
-    found = (model.plausibility_refusal for model in scene.models.values())
-    return (one for one in found if one is not None and one.replicas_to > one.replicas_from)
+    refusals = (model.plausibility_refusal for model in scene.models.values())
+    return (one for one in refusals if one is not None and one.replicas_to > one.replicas_from)

@@ -85,31 +85,31 @@ NO_DEFERRAL = Deferral(1.0)  # of every other class
 
 
 def defer(  # noqa: PLR0913  # each is one input
-    model: Model, load: ModelLoad, demand: Demand, held: int, kept: ModelMemory, rule: DeferralRule, now: float
+    model: Model, load: ModelLoad, demand: Demand, has: int, memory: ModelMemory, rule: DeferralRule, now: float
 ) -> tuple[Deferral, ModelMemory]:
-    """How far the model that has `held` replicas stands back at `now`, and its memory afterwards.
+    """How far the model that has `has` replicas stands back at `now`, and its memory afterwards.
 
     Models of other classes do not. Nor does one whose requests are due before the outlook's horizon is over (a start
     and 90 s): such work cannot be deferred. By a deadline where the outlook was made for one and the queue is known,
     else by turns.
     """
     if model.workload_class != BATCH:
-        return NO_DEFERRAL, kept
+        return NO_DEFERRAL, memory
     outlook, deadline = load.outlook, rule.deadline_seconds(model)
     if deadline is not None and outlook is not None:
         if deadline <= outlook.horizon_seconds:
-            return NO_DEFERRAL, _remembered(kept, None, None)
-        waiting = follow(kept.waiting, load, outlook.work_of_one, deadline)
+            return NO_DEFERRAL, _remembered(memory, None, None)
+        waiting = follow(memory.waiting, load, outlook.work_of_one, deadline)
         if waiting is not None and outlook.deferred:
-            return _by_deadline(waiting, outlook, deadline, rule.weight, now), _remembered(kept, None, waiting)
-    found = _by_turns(model, demand, held, kept.deferred_since, rule, now)
-    return found, _remembered(kept, found.since, kept.waiting)
+            return _by_deadline(waiting, outlook, deadline, rule.weight, now), _remembered(memory, None, waiting)
+    by_turns = _by_turns(model, demand, has, memory.deferred_since, rule, now)
+    return by_turns, _remembered(memory, by_turns.since, memory.waiting)
 
 
-def _remembered(kept: ModelMemory, since: float | None, waiting: Waiting | None) -> ModelMemory:
-    if since == kept.deferred_since and waiting is kept.waiting:
-        return kept
-    return replace(kept, deferred_since=since, waiting=waiting)
+def _remembered(memory: ModelMemory, since: float | None, waiting: Waiting | None) -> ModelMemory:
+    if since == memory.deferred_since and waiting is memory.waiting:
+        return memory
+    return replace(memory, deferred_since=since, waiting=waiting)
 
 
 def _by_deadline(waiting: Waiting, outlook: Outlook, seconds: float, weight: float, now: float) -> Deferral:
@@ -142,21 +142,21 @@ def _deadlines(waiting: Waiting, outlook: Outlook, seconds: float, now: float) -
     A group is to be done within three quarters of its time, less the outlook's horizon for the start; where less is
     left than that horizon, the horizon counts.
     """
-    found, ahead = [], outlook.horizon_seconds
+    deadlines, ahead = [], outlook.horizon_seconds
     for came, requests in in_order(waiting):
         work = requests * outlook.work_of_one
         done_by = came.since + DONE_WITHIN * seconds - ahead
         replicas = math.ceil(work / max(done_by - now, ahead))
-        found.append(Deadline(requests, came.since + seconds, done_by - work, replicas))
-    return found
+        deadlines.append(Deadline(requests, came.since + seconds, done_by - work, replicas))
+    return deadlines
 
 
-def _by_turns(model: Model, demand: Demand, held: int, since: float | None, rule: DeferralRule, now: float) -> Deferral:  # noqa: PLR0913  # fmt: skip  # each is one input
-    """Deferral by turns of a model that has `held` replicas and has lacked some since `since`.
+def _by_turns(model: Model, demand: Demand, has: int, since: float | None, rule: DeferralRule, now: float) -> Deferral:  # noqa: PLR0913  # fmt: skip  # each is one input
+    """Deferral by turns of a model that has `has` replicas and has lacked some since `since`.
 
     A turn lasts to its end though the model then has the replicas that it needs: else it would lose them again at once.
     """
-    short = not demand.unknown and held < demand.replicas
+    short = not demand.unknown and has < demand.replicas
     if since is not None and now - since >= rule.window_seconds:
         since = None
     turn = since is not None and now - since >= rule.window_seconds - rule.turn_seconds

@@ -82,38 +82,38 @@ class Demand(Struct, frozen=True):
         return self.replicas if self.busy is None else min(self.replicas, self.busy)
 
 
-def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
+def assess(model: Model, ballot: Ballot, work: Work, has: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
     """Demand by votes of a model that has `has` replicas at `now`, and its memory afterwards.
 
     Without a usable vote the demand is unknown: the model needs the replicas it has, and no less than its floor. Else
     the highest vote, within the policy's bounds, is compared with the demand in force: `_rise` and `_fall` say when it
     follows.
     """
-    kept = _surge(kept, work, policy.surge, now)
-    surge = kept.surge_since is not None
+    memory = _surge(memory, work, policy.surge, now)
+    surge = memory.surge_since is not None
     need = ballot.need
     if need is None:
         held = max(has, model.min_replicas)
         why = f"its demand is unknown: {ballot.silence or 'no signal is configured'}"
         return Demand(held, unknown=True, surge=surge, why=why), replace(
-            kept, lower_since=None, higher_since=None, demand=held
+            memory, lower_since=None, higher_since=None, demand=held
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
-    in_force = max(model.min_replicas, min(_in_force(kept, has, need), model.max_replicas))
-    kept = replace(kept, begun_anew=False) if kept.begun_anew else kept
+    in_force = max(model.min_replicas, min(_in_force(memory, has, need), model.max_replicas))
+    memory = replace(memory, begun_anew=False) if memory.begun_anew else memory
     if need >= in_force:
-        return _rise(model, need, in_force, kept, policy, now)
-    return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
+        return _rise(model, need, in_force, memory, policy, now)
+    return _fall(need, in_force, ballot, memory, rules_of(policy, model).cooldown_seconds, now, surge)
 
 
-def _in_force(kept: ModelMemory, has: int, need: int) -> int:
+def _in_force(memory: ModelMemory, has: int, need: int) -> int:
     """The demand so far, in replicas: before the first demand `has`, after a start the lower of `has` and `need`."""
-    if kept.demand is not None:
-        return kept.demand
-    return min(has, need) if kept.begun_anew else has
+    if memory.demand is not None:
+        return memory.demand
+    return min(has, need) if memory.begun_anew else has
 
 
-def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model with an outlook, and its memory afterwards: its level with room for bursts, or more if owed.
 
     The level counts with as much of a shift as is likely (`Outlook.expected_level`). It is slow, so there is nothing to
@@ -122,103 +122,105 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     not owed: the model that gains most from it has it. Were it owed, three models that own a third of 24 GPUs each, one
     of which surges, would be 25 % late instead of 3 %; were every vote owed at once, 6 % with four times the moves.
     """
-    kept = _surge(kept, work, policy.surge, now)
-    surge, level, own = kept.surge_since is not None, outlook.expected_level, model.entitlement
-    seen = crossed(outlook, work, kept.owed, surge=surge)
+    memory = _surge(memory, work, policy.surge, now)
+    surge, level, own = memory.surge_since is not None, outlook.expected_level, model.entitlement
+    seen = crossed(outlook, work, memory.owed, surge=surge)
     patience = rules_of(policy, model).cooldown_seconds
-    due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
+    due = owed(memory.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
     need = need_of(level)
     words = f"a level of {work_of(level)} needs {min(need, model.max_replicas)}, with room for bursts"
     if due.replicas > need:
         words += f"; its work or its votes claim {due.replicas} of the {own} that it owns"
     need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
     busy = due.replicas if due.replicas < own else max(own, seen.busy)
-    found = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
-    return found, _settled(kept if kept.owed == due else replace(kept, owed=due), need)
+    demand = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
+    return demand, _settled(memory if memory.owed == due else replace(memory, owed=due), need)
 
 
-def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
+def _settled(memory: ModelMemory, demand: int) -> ModelMemory:
     """`demand` is in force, and no vote waits to be patient enough."""
-    if kept.demand == demand and kept.higher_since is None and kept.lower_since is None:
-        return kept
-    return replace(kept, lower_since=None, higher_since=None, demand=demand)
+    if memory.demand == demand and memory.higher_since is None and memory.lower_since is None:
+        return memory
+    return replace(memory, lower_since=None, higher_since=None, demand=demand)
 
 
-def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
+def calm(work: Work, memory: ModelMemory, rules: SurgeRules) -> bool:
     """Whether no surge lasts or begins; then what is foreseen does not depend on the instant."""
-    if kept.surge_since is not None:
+    if memory.surge_since is not None:
         return False
     if work.short is None or work.long is None or work.short < rules.enter_ratio * work.long:
         return True
     return replicas_for(work.short) <= replicas_for(work.long)
 
 
-def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def doubted(model: Model, work: Work, has: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model whose offered work is not plausible, and its memory afterwards: no less than before."""
-    kept = _surge(kept, work, policy.surge, now)
-    held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
+    memory = _surge(memory, work, policy.surge, now)
+    held = max(has, model.min_replicas, 0 if memory.demand is None else memory.demand)
     why = "its work jumped beyond what is plausible, so it keeps what it has"
-    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), _settled(kept, held)
+    return Demand(held, unknown=False, surge=memory.surge_since is not None, why=why), _settled(memory, held)
 
 
-def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def _rise(model: Model, need: int, in_force: int, memory: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand where the votes ask for `need`, no less than `in_force`, and the model's memory afterwards.
 
     It rises to the model's entitlement at once; beyond that in a surge, or when the votes have stood for a planning
     period.
     """
-    surge = kept.surge_since is not None
+    surge = memory.surge_since is not None
     if need == in_force:
-        return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(kept, need)
-    since = now if kept.higher_since is None else kept.higher_since
+        return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(
+            memory, need
+        )
+    since = now if memory.higher_since is None else memory.higher_since
     own = min(need, max(in_force, model.entitlement))
     if need > own and not surge and now - since < policy.plan_every_seconds:
         why = f"its votes ask for {replicas(need)}; borrowing waits {policy.plan_every_seconds:.0f} s outside a surge"
         return Demand(own, unknown=False, surge=surge, why=why), replace(
-            kept, lower_since=None, higher_since=since, demand=own
+            memory, lower_since=None, higher_since=since, demand=own
         )
-    return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(kept, need)
+    return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(memory, need)
 
 
-def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
+def _fall(need: int, in_force: int, ballot: Ballot, memory: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
     """Demand where the votes ask for `need`, less than `in_force`, and the model's memory afterwards.
 
     It stays `in_force` while the votes do not agree to fewer, and until they have asked for fewer, and nothing has
     moved for the model, throughout `cooldown` seconds. Then it falls to the highest vote of that time, and a new
     cooldown begins.
     """
-    kept = replace(kept, higher_since=None)
+    memory = replace(memory, higher_since=None)
     if not ballot.may_fall:
         why = f"a vote asks for only {replicas(need)}; to go down, votes must agree"
-        return Demand(in_force, unknown=False, surge=surge, why=why), replace(kept, lower_since=None, demand=in_force)
-    since = now if kept.lower_since is None else kept.lower_since
-    peak = need if kept.lower_since is None else max(need, kept.lower_peak)
-    moved = kept.last_move_at
+        return Demand(in_force, unknown=False, surge=surge, why=why), replace(memory, lower_since=None, demand=in_force)
+    since = now if memory.lower_since is None else memory.lower_since
+    peak = need if memory.lower_since is None else max(need, memory.lower_peak)
+    moved = memory.last_move_at
     patient = now - since >= cooldown and (moved is None or now - moved >= cooldown)
     if not patient:
         left = max(since, moved or since) + cooldown - now
         why = f"its votes ask for only {replicas(need)}; its cooldown lasts {left:.0f} s more"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(
-            kept, lower_since=since, lower_peak=peak, demand=in_force
+            memory, lower_since=since, lower_peak=peak, demand=in_force
         )
     return Demand(peak, unknown=False, surge=surge, why=f"its votes ask for {replicas(peak)}"), replace(
-        kept, lower_since=now, lower_peak=need, demand=peak
+        memory, lower_since=now, lower_peak=need, demand=peak
     )
 
 
-def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
+def _surge(memory: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
     """The model's memory with its surge as `work` leaves it at `now`.
 
     A surge begins when the short window is enterRatio times the long one and needs at least one replica more. It ends
     when the short window has been below leaveRatio times the long one for leaveAfterSeconds.
     """
-    if work.short is None or work.long is None or calm(work, kept, rules):
-        return kept
-    if kept.surge_since is None:
-        return replace(kept, surge_since=now, calm_since=None)
+    if work.short is None or work.long is None or calm(work, memory, rules):
+        return memory
+    if memory.surge_since is None:
+        return replace(memory, surge_since=now, calm_since=None)
     if work.short >= rules.leave_ratio * work.long:
-        return replace(kept, calm_since=None) if kept.calm_since is not None else kept
-    since = now if kept.calm_since is None else kept.calm_since
+        return replace(memory, calm_since=None) if memory.calm_since is not None else memory
+    since = now if memory.calm_since is None else memory.calm_since
     if now - since >= rules.leave_after_seconds:
-        return replace(kept, surge_since=None, calm_since=None)
-    return replace(kept, calm_since=since)
+        return replace(memory, surge_since=None, calm_since=None)
+    return replace(memory, calm_since=since)

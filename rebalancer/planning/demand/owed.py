@@ -9,7 +9,7 @@ hovering: they count at once.
 import math
 from typing import NamedTuple
 
-from rebalancer.domain.memory import Ask, Owed
+from rebalancer.domain.memory import AskedSince, Owed
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.readings import Work
 
@@ -44,13 +44,13 @@ def crossed(outlook: Outlook, work: Work, owed: Owed | None, *, surge: bool) -> 
     return Crossed(busy, busy if at_once else surely, math.ceil(max(level + of_level, minute)))
 
 
-def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:
-    """Replicas owed at `now`; `before`: in the plan before, `asked`: of its own replicas as votes ask for."""
+def owed(before: Owed | None, work: Crossed, votes: int, patience_seconds: float, now: float) -> Owed:
+    """Replicas owed at `now`; `before`: in the plan before, `votes`: of its own replicas as votes ask for."""
     before = before or Owed(work.busy)
     replicas = max(before.replicas, work.surely)
-    asks = _stood(before.asks, asked, now)
+    asks = _stood(before.asks, votes, now)
     stood = max([ask.replicas for ask in asks if now - ask.since >= OWED_AFTER_SECONDS], default=0)
-    if max(asked, work.enough) >= replicas:
+    if max(votes, work.enough) >= replicas:
         replicas = max(replicas, stood)
         return Owed(replicas, tuple([ask for ask in asks if ask.replicas > replicas]))
     return _lower(before, work.enough, patience_seconds, now)
@@ -61,10 +61,10 @@ def waits(owed: Owed | None) -> bool:
     return owed is not None and (bool(owed.asks) or owed.lower_since is not None)
 
 
-def _stood(asks: tuple[Ask, ...], asked: int, now: float) -> tuple[Ask, ...]:
+def _stood(asks: tuple[AskedSince, ...], votes: int, now: float) -> tuple[AskedSince, ...]:
     """For each number of replicas, since when votes have asked for no fewer; ascending in both."""
-    more = [ask.since for ask in asks if ask.replicas >= asked]
-    return (*(ask for ask in asks if ask.replicas < asked), Ask(more[0] if more else now, asked))
+    more = [ask.since for ask in asks if ask.replicas >= votes]
+    return (*(ask for ask in asks if ask.replicas < votes), AskedSince(more[0] if more else now, votes))
 
 
 def _lower(before: Owed, enough: int, patience_seconds: float, now: float) -> Owed:

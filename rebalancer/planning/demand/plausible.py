@@ -48,14 +48,14 @@ def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) 
     before = _confirmed(known, now) if known is not None else NONE
     limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
     loudest = _loudest(ballot, model.serving_replicas)
-    said = float(loudest.replicas) if loudest is not None else 0.0
-    work = max(said, *_means(model.load.work, outlook))
+    voted = float(loudest.replicas) if loudest is not None else 0.0
+    work = max(voted, *_means(model.load.work, outlook))
     if work <= limit:
         return BELIEVED if before is NONE else Opinion(jump=before)
-    if loudest is None or said <= limit:
+    if loudest is None or voted <= limit:
         return Opinion(_refusal(model, rule, (work, limit), 0, None), _kept(before))
     at = now - loudest.age(now)
-    jump = _observed(before, model.memory.jump, at, said)
+    jump = _observed(before, model.memory.jump, at, voted)
     samples = _samples(jump, at, model)
     if samples >= rule.samples or _seconded(ballot, loudest, model.serving_replicas):
         return Opinion(jump=Jump(confirmed=jump.least, confirmed_at=now))
@@ -82,11 +82,11 @@ def _kept(confirmed: Jump) -> Jump | None:
     return confirmed if confirmed.confirmed_at is not None else None
 
 
-def _observed(confirmed: Jump, jump: Jump | None, at: float, said: float) -> Jump:
+def _observed(confirmed: Jump, jump: Jump | None, at: float, voted: float) -> Jump:
     """The jump with one more sample that shows it."""
     if jump is None or jump.since is None:
-        return replace(confirmed, since=at, least=said)
-    return replace(confirmed, since=jump.since, least=min(jump.least, said))
+        return replace(confirmed, since=at, least=voted)
+    return replace(confirmed, since=jump.since, least=min(jump.least, voted))
 
 
 def _samples(jump: Jump, at: float, model: ModelFacts) -> int:
@@ -113,9 +113,9 @@ def _means(work: Work, outlook: Outlook) -> list[float]:
 
 
 def _refusal(
-    model: ModelFacts, rule: PlausibleRule, told: tuple[float, float], samples: int, until: float | None
+    model: ModelFacts, rule: PlausibleRule, measured: tuple[float, float], samples: int, until: float | None
 ) -> Refusal:
-    work, limit = told
+    work, limit = measured
     outlook = model.load.outlook
     usual = outlook.usual if outlook is not None else None
     beside = f"{rule.times:g} times the greater of its usual {figure(usual or 0.0)} and one replica's work"

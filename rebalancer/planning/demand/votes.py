@@ -40,8 +40,8 @@ _ABSENCES = {
 
 def abstention(signal: str, why: str) -> str:
     """Why a signal has no vote, as a sentence: `latency was never seen`, `concurrency is 48 s old`."""
-    said = f"was {why}" if why.startswith("seen on") else f"is {why}"
-    return f"{signal} {_ABSENCES.get(why, said)}"
+    plain = f"was {why}" if why.startswith("seen on") else f"is {why}"
+    return f"{signal} {_ABSENCES.get(why, plain)}"
 
 
 class Vote(Struct, frozen=True):

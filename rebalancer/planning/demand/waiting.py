@@ -35,14 +35,14 @@ def follow(before: Waiting | None, load: ModelLoad, work_of_one: float, deadline
 
 def _last(groups: tuple[WaitingSince, ...], requests: float) -> tuple[WaitingSince, ...]:
     """The youngest `requests` of the groups: the oldest were served."""
-    kept: list[WaitingSince] = []
+    youngest: list[WaitingSince] = []
     for group in reversed(groups):
         some = round(min(group.requests, requests), QUANTUM)
         if some <= 0.0:
             break
-        kept.append(group if some == group.requests else replace(group, requests=some))
+        youngest.append(group if some == group.requests else replace(group, requests=some))
         requests -= some
-    return tuple(reversed(kept))
+    return tuple(reversed(youngest))
 
 
 def _joined(older: tuple[WaitingSince, ...], new: WaitingSince, grain_seconds: float) -> tuple[WaitingSince, ...]:

@@ -9,50 +9,51 @@ from rebalancer.planning.shares.share import ModelShare
 
 def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
     """How far a batch model stands back, and when it is due, or its turn."""
-    found = model.deferral
-    if found.counts:
-        return (_deadline(found),)
-    if found.weight >= 1.0 and found.since is None:
+    deferral = model.deferral
+    if deferral.counts:
+        return (_deadline(deferral),)
+    if deferral.weight >= 1.0 and deferral.since is None:
         return ()
-    said = f"it stands back: a request counts {figure(found.weight)} of its priority"
-    if found.due and found.until is not None:
-        said = f"it has its turn until {clock(found.until)}: {replicas(found.due)} of it come before what anybody gains"
-    elif found.since is not None and found.turn_at is not None:
-        said += f"; it is deferred since {clock(found.since)} and has its turn at {clock(found.turn_at)}"
+    text = f"it stands back: a request counts {figure(deferral.weight)} of its priority"
+    if deferral.due and deferral.until is not None:
+        first = f"{replicas(deferral.due)} of it come before what anybody gains"
+        text = f"it has its turn until {clock(deferral.until)}: {first}"
+    elif deferral.since is not None and deferral.turn_at is not None:
+        text += f"; it is deferred since {clock(deferral.since)} and has its turn at {clock(deferral.turn_at)}"
     numbers: dict[str, float | int | str | None] = {
-        "weight": found.weight,
-        "deferredSince": found.since,
-        "turnAt": found.turn_at,
-        "due": found.due,
+        "weight": deferral.weight,
+        "deferredSince": deferral.since,
+        "turnAt": deferral.turn_at,
+        "due": deferral.due,
     }
-    return (Step("deferral", said, numbers),)
+    return (Step("deferral", text, numbers),)
 
 
-def _deadline(found: Deferral) -> Step:
+def _deadline(deferral: Deferral) -> Step:
     """The deadline that presses first, in words, with the replicas that it takes."""
-    deadline = found.deadline
-    counts = f"the oldest request counts {figure(found.weight)} of its priority"
+    deadline = deferral.deadline
+    counts = f"the oldest request counts {figure(deferral.weight)} of its priority"
     if deadline is None:
-        said = f"no request waits; one that comes counts {figure(found.weight)} of its priority at first"
-        return Step("deferral", said, {"weight": found.weight, "waiting": 0})
+        text = f"no request waits; one that comes counts {figure(deferral.weight)} of its priority at first"
+        return Step("deferral", text, {"weight": deferral.weight, "waiting": 0})
     many = round(deadline.requests)
     due = f"{counted(many, 'request')} {'is' if many == 1 else 'are'} due by {clock(deadline.by)}"
     if not deadline.replicas:
-        said = f"{due}, and one replica that starts at {clock(deadline.one_from)} suffices; {counts}"
+        text = f"{due}, and one replica that starts at {clock(deadline.one_from)} suffices; {counts}"
     else:
-        beside = "" if found.due >= deadline.replicas else f", of which {found.due} fit beside what others need"
+        beside = "" if deferral.due >= deadline.replicas else f", of which {deferral.due} fit beside what others need"
         takes = f"that takes {replicas(deadline.replicas)} now"
-        said = f"{due}: {takes}{beside}; {counts}"
+        text = f"{due}: {takes}{beside}; {counts}"
     return Step(
         "deferral",
-        said,
+        text,
         {
-            "weight": found.weight,
-            "waiting": sum(some for some, _ in found.counts[1:]),
+            "weight": deferral.weight,
+            "waiting": sum(some for some, _ in deferral.counts[1:]),
             "dueBy": deadline.by,
             "dueRequests": deadline.requests,
             "oneSufficesFrom": deadline.one_from,
             "takes": deadline.replicas,
-            "due": found.due,
+            "due": deferral.due,
         },
     )

@@ -15,7 +15,7 @@ from rebalancer.planning.demand.at_work import at_work
 from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, lends_words
 from rebalancer.planning.explanation.lateness import in_time, late_now
 from rebalancer.planning.explanation.node_words import node_words
-from rebalancer.planning.explanation.steps import Told, steps_of
+from rebalancer.planning.explanation.steps import StepResults, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.overrides.rulings import NO_RULING
 from rebalancer.planning.shares.share import ModelShare
@@ -23,12 +23,12 @@ from rebalancer.planning.shares.share import ModelShare
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
     """One refusal per guard and subject: replicas refused one by one are one move refused."""
-    found: dict[tuple[str, str], Refusal] = {}
+    by_subject: dict[tuple[str, str], Refusal] = {}
     for refusal in refusals:
         key = (refusal.guard, refusal.subject)
-        known = found.get(key)
-        found[key] = refusal if known is None else _together(known, refusal)
-    return tuple(found[key] for key in sorted(found))
+        known = by_subject.get(key)
+        by_subject[key] = refusal if known is None else _together(known, refusal)
+    return tuple(by_subject[key] for key in sorted(by_subject))
 
 
 def _together(one: Refusal, more: Refusal) -> Refusal:
@@ -41,7 +41,7 @@ def _together(one: Refusal, more: Refusal) -> Refusal:
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
     scene: Scene[ModelShare],
-    found: Allocation,
+    allocation: Allocation,
     moves: Moves,
     loans: tuple[Loan, ...],
     after: dict[str, int],
@@ -49,7 +49,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     lacks: Mapping[str, Lack],
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
-    wanted = allocated(scene, found)
+    wanted = allocated(scene, allocation)
     lent, gpus_lent, borrowed = scene.memo.of("", by_model, loans)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
@@ -58,13 +58,13 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     for name in sorted(scene.models):
         model = scene.models[name]
         own, lends, lack = by_subject.get(name, []), lent.get(name, 0), lacks.get(name)
-        told = Told(wanted[name], after[name], moves.waiting.get(name, ()))
+        results = StepResults(wanted[name], after[name], moves.waiting.get(name, ()))
         decisions.append(
             ModelDecision(
                 model=name,
                 demand=None if model.demand.unknown else model.needed,
-                allocation=told.allocation,
-                granted=told.after,
+                allocation=results.allocation,
+                granted=results.after,
                 ready=model.ready_staying + _unsettled(model, scene.doomed),
                 loading=model.loading_staying,
                 doomed=model.doomed,
@@ -73,7 +73,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
                 why=_headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves)),
-                steps=steps_of(model, told, own, scene),
+                steps=steps_of(model, results, own, scene),
                 headroom=0 if lack is None or lack.short else lack.replicas,
             )
         )
@@ -114,8 +114,8 @@ def _headline(
     if count:
         to = f"gives {replicas(count)} to {listed(recipients)}" if recipients else f"gives up {replicas(count)}"
         return sentences(to, f"has {at_work(model)}", late_now(model))
-    said = model.demand.why if not lent and model.ruling is not NO_RULING else f"has {at_work(model)}"
-    return sentences(lends_words(lent), said, late_now(model), _would_use(model, lack))
+    state = model.demand.why if not lent and model.ruling is not NO_RULING else f"has {at_work(model)}"
+    return sentences(lends_words(lent), state, late_now(model), _would_use(model, lack))
 
 
 def _would_use(model: ModelShare, lack: Lack | None) -> str:

@@ -97,8 +97,12 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         if short and not model.lacks:
             constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
         couple = coupled.get(name)
-        if couple and constraint in {"budget", "waiting"} and (said := _unborne(couple, model, scene, at=wanted[name])):
-            constraint, why = RATIO, said
+        if (
+            couple
+            and constraint in {"budget", "waiting"}
+            and (unborne := _unborne(couple, model, scene, at=wanted[name]))
+        ):
+            constraint, why = RATIO, unborne
         if constraint in {"budget", "fit"}:
             holders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
             none = none_come.get(name, "")

@@ -19,29 +19,29 @@ def short_of(model: ModelShare) -> int:
     Where nobody looks ahead, latency within the SLO is believed as long as no replica is doomed; without latency its
     votes. A need that nobody knows is held to be real.
     """
-    has, found = has_now(model), model.deferral
-    if found.counts:
-        return max(0, found.deadline.replicas - has) if found.deadline is not None else 0
+    has, deferral = has_now(model), model.deferral
+    if deferral.counts:
+        return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
     latency, outlook = _latency(model), model.load.outlook
     if not model.lacks:
         return beyond_policy(model)
     if latency is not None and latency > _slo(model):
         return model.lacks
-    asked = model.ballot.need
-    if asked is not None and outlook is not None and not outlook.deferred:
-        at_work = max(asked, outlook.expected_level, work_now(model) or 0.0)
+    votes = model.ballot.need
+    if votes is not None and outlook is not None and not outlook.deferred:
+        at_work = max(votes, outlook.expected_level, work_now(model) or 0.0)
         return model.lacks if at_work > has and _will_be_late(outlook, has, model.entry.priority) else 0
     if latency is not None and not model.doomed and model.ready_staying:
         return 0
-    return model.lacks if asked is None else min(model.lacks, max(0, asked - has))
+    return model.lacks if votes is None else min(model.lacks, max(0, votes - has))
 
 
 def beyond_policy(model: ModelShare) -> int:
     """Replicas that votes ask for beyond the policy's maximum, all of which serves while requests are late."""
-    latency, asked, most = _latency(model), model.ballot.need, model.entry.max_replicas
-    if latency is None or latency <= _slo(model) or asked is None or model.ready_staying < most:
+    latency, votes, most = _latency(model), model.ballot.need, model.entry.max_replicas
+    if latency is None or latency <= _slo(model) or votes is None or model.ready_staying < most:
         return 0
-    return max(0, asked - most)
+    return max(0, votes - most)
 
 
 def has_now(model: ModelShare) -> int:
@@ -66,8 +66,8 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
         return busy
     many = "none" if figure(late) == "0" else f"about {figure(late)}"
     of = counted(round(outlook.expected_requests), "request")
-    said = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
-    until = " ".join(filter(None, [f"{said} in {outlook.horizon_seconds} s", outlook.at_level(work)]))
+    amount = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
+    until = " ".join(filter(None, [f"{amount} in {outlook.horizon_seconds} s", outlook.at_level(work)]))
     return ", ".join(filter(None, [busy, until]))
 
 
@@ -102,5 +102,5 @@ def _slo(model: ModelShare) -> float:
 
 def _latency(model: ModelShare) -> float | None:
     """The p95 latency that votes, in seconds; None where it has no vote, or nobody asks the model."""
-    told = (vote.value for vote in model.ballot.votes if vote.signal == "latency")
-    return None if model.entry.slo is None else next(told, None)
+    voted = (vote.value for vote in model.ballot.votes if vote.signal == "latency")
+    return None if model.entry.slo is None else next(voted, None)

@@ -14,13 +14,13 @@ HOURS_A_MONTH = 730.0
 
 def node_words(state: PoolFacts, at: float) -> tuple[str, ...]:
     """One sentence for each thing that is not as usual: warm GPUs, budgets of people, fixed and exhausted sources."""
-    said = [*_warm(state), *(group.said(at) for group in state.view.node_groups)]
+    sentences = [*_warm(state), *(group.said(at) for group in state.view.node_groups)]
     for view in state.view.node_pools:
-        said += _node_pool(view, at)
+        sentences += _node_pool(view, at)
     leaving = [node.name for node in state.view.nodes if any(taint.key == CANDIDATE for taint in node.taints)]
     if leaving:
-        said.append(f"Cluster Autoscaler would remove {listed(leaving)}, if nothing comes to need it")
-    return tuple(said)
+        sentences.append(f"Cluster Autoscaler would remove {listed(leaving)}, if nothing comes to need it")
+    return tuple(sentences)
 
 
 def _warm(state: PoolFacts) -> Iterator[str]:

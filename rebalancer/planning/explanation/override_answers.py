@@ -25,17 +25,17 @@ def tell(
     """
     overrides = {one.uid: one for one in scene.snapshot.overrides}
     decided = {each.uid: each for each in scene.memory.overrides if each.uid in overrides}
-    told = []
+    answered = []
     for state in states:
         one = overrides[state.uid]
         if state.phase != IN_FORCE:
-            told.append(state)
+            answered.append(state)
             continue
         began = decided.setdefault(one.uid, Decided(one.uid, scene.now, _replicas(scene, one)))
         words = [_did(scene, one, began, granted), _short_of(scene, one, granted, lacks), _cost(scene, one, lacks)]
         words.append(state.message)
-        told.append(replace(state, message=sentences(*words)))
-    return tuple(told), tuple(decided[uid] for uid in sorted(decided))
+        answered.append(replace(state, message=sentences(*words)))
+    return tuple(answered), tuple(decided[uid] for uid in sorted(decided))
 
 
 def _replicas(scene: Scene[ModelShare], one: Override) -> int:
@@ -83,8 +83,8 @@ def _did_to_model(scene: Scene[ModelShare], one: Override, course: str, since: s
 
 def _course(before: int, now: int, soon: int) -> str:
     """`has 5 replicas`, `went from 5 to 3 replicas`, and `has 5 replicas and goes to 3` before that is written."""
-    said = f"has {replicas(now)}" if before == now else f"went from {before} to {replicas(now)}"
-    return said if soon == now else f"{said} and goes {'on ' if before != now else ''}to {soon}"
+    so_far = f"has {replicas(now)}" if before == now else f"went from {before} to {replicas(now)}"
+    return so_far if soon == now else f"{so_far} and goes {'on ' if before != now else ''}to {soon}"
 
 
 def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], lacks: Mapping[str, Lack]) -> str:

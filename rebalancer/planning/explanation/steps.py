@@ -21,7 +21,7 @@ _UNITS = {"latency": " s", "concurrency": " requests in flight", "queue": " requ
 NEAR = 2  # counts about the share whose cost is told
 
 
-class Told(NamedTuple):
+class StepResults(NamedTuple):
     """Results that the steps show: replicas allocated and after the plan, and what the model's grants wait for."""
 
     allocation: int
@@ -29,24 +29,26 @@ class Told(NamedTuple):
     waiting: Sequence[str]
 
 
-def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scene[ModelShare]) -> tuple[Step, ...]:
+def steps_of(
+    model: ModelShare, results: StepResults, refusals: list[Refusal], scene: Scene[ModelShare]
+) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = model.load, None if model.share is None else model.load.outlook
-    kept, name = scene.memo, model.entry.id
-    asked = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost)
-    came = (model.staying_replicas, model.committed_replicas, model.doomed, told.allocation, told.after)
-    readings = _readings(kept.of(name, _said, model.ballot), scene.now)
+    memo, name = scene.memo, model.entry.id
+    needs = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost)
+    came = (model.staying_replicas, model.committed_replicas, model.doomed, results.allocation, results.after)
+    readings = _readings(memo.of(name, _said, model.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
-    stages = kept.of(
-        name, _stages, measured, asked, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
+    stages = memo.of(
+        name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
     )
     apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene))
-    if not apart and not told.waiting and not refusals:
+    if not apart and not results.waiting and not refusals:
         return (readings, *stages)
-    waits = [_waits(why, many) for why, many in Counter(told.waiting).items()]
-    waiting = Step("shift", "; ".join(waits), {"waiting": len(told.waiting)})
+    waits = [_waits(why, many) for why, many in Counter(results.waiting).items()]
+    waiting = Step("shift", "; ".join(waits), {"waiting": len(results.waiting)})
     guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
-    shift = [waiting] if told.waiting else []
+    shift = [waiting] if results.waiting else []
     work, demand, *placed, granted = stages
     return (readings, work, demand, *apart, *placed, *shift, *guards, granted)
 
@@ -57,21 +59,25 @@ def _waits(why: str, many: int) -> str:
 
 def _stages(
     measured: tuple[Work, Carries | None, int],
-    asked: tuple[Demand, int, int, int, float],
+    needs: tuple[Demand, int, int, int, float],
     outlook: Outlook | None,
     share: tuple[int, int, float, int],
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
     """The steps that depend neither on the instant nor on other models: demand, worth and share."""
     shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
-    return (_work(*measured), _demand(measured[0], *asked), *shared, *_placed(*came))
+    return (_work(*measured), _demand(measured[0], *needs), *shared, *_placed(*came))
 
 
-def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
+def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
     if doomed:
-        yield Step("doomed", f"{replicas(doomed)} doomed", {"doomed": doomed, "unreplaced": has - held})
-    to = f"keeps its {held}" if held == allocation else f"goes from {held} to {replicas(allocation)} before guards"
-    yield Step("allocation", to, {"held": held, "allocation": allocation})
+        yield Step("doomed", f"{replicas(doomed)} doomed", {"doomed": doomed, "unreplaced": has - staying})
+    to = (
+        f"keeps its {staying}"
+        if staying == allocation
+        else f"goes from {staying} to {replicas(allocation)} before guards"
+    )
+    yield Step("allocation", to, {"held": staying, "allocation": allocation})
     yield Step("plan", f"{replicas(granted)} granted now", {"granted": granted})
 
 
@@ -83,9 +89,9 @@ class _Said(NamedTuple):
     numbers: dict[str, float | int | str | None]
 
 
-def _readings(said: _Said, now: float) -> Step:
-    words = [f"{vote}, {max(0.0, now - at):.0f} s ago)" for vote, at in said.votes]
-    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal is configured", said.numbers)
+def _readings(ballot: _Said, now: float) -> Step:
+    words = [f"{vote}, {max(0.0, now - at):.0f} s ago)" for vote, at in ballot.votes]
+    return Step("readings", "; ".join([*words, *ballot.abstained]) or "no signal is configured", ballot.numbers)
 
 
 def _said(ballot: Ballot) -> _Said:
@@ -109,21 +115,21 @@ def _value(vote: Vote) -> str:
 
 def _work(work: Work, carries: Carries | None, late: int) -> Step:
     """The step of offered work: its source, why not a better one, its lag, and what a replica carries."""
-    said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
+    text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
         why = f" ({work.why_not_better})" if work.why_not_better else ""
-        said = f"{known}, by {work.source} every {figure(work.resolution_seconds)} s{why}"
+        text = f"{known}, by {work.source} every {figure(work.resolution_seconds)} s{why}"
     numbers: dict[str, float | int | str | None] = {
         "source": work.source or None,
         "resolutionSeconds": work.resolution_seconds,
         "work": work.last_60s,
     }
     if late >= TOLD_LAG_SECONDS:
-        said += f"; samples come {late} s late, so a rise is answered that much later"
+        text += f"; samples come {late} s late, so a rise is answered that much later"
         numbers["lagSeconds"] = late
     if carries is not None:
-        said += f"; {_carried(carries)}"
+        text += f"; {_carried(carries)}"
         numbers |= {
             "carries": carries.learnt,
             "carriesLow": carries.low,
@@ -132,7 +138,7 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
             "carriesCached": carries.cached,
             "readings": carries.readings,
         }
-    return Step("work", said, numbers)
+    return Step("work", text, numbers)
 
 
 def _carried(carries: Carries) -> str:
@@ -156,10 +162,10 @@ def _demand(  # noqa: PLR0913  # one thing each
     work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
 ) -> Step:
     gain = "less than it costs" if cost else "nothing"
-    said = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
+    why = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
     return Step(
         "demand",
-        said + ("; it is in surge" if demand.surge else ""),
+        why + ("; it is in surge" if demand.surge else ""),
         {
             "demand": None if demand.unknown else need,
             "floor": floor,
@@ -175,8 +181,8 @@ def _demand(  # noqa: PLR0913  # one thing each
 def _schedule(model: ModelShare) -> tuple[Step, ...]:
     """The step of the model's schedules, now and next, and of an override that stands above them."""
     scheduled, ruling = model.ruling.scheduled, model.ruling
-    said = "" if scheduled is None else scheduled.told
-    if scheduled is None or not said:
+    text = "" if scheduled is None else scheduled.told
+    if scheduled is None or not text:
         return ()
     over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
     value = "" if over is None or over.value is None else f" {over.value}"
@@ -186,16 +192,16 @@ def _schedule(model: ModelShare) -> tuple[Step, ...]:
         "cap": scheduled.standing.cap,
         "nextAt": None if scheduled.turn is None else scheduled.turn.at,
     }
-    return (Step("schedule", said + above, numbers),)
+    return (Step("schedule", text + above, numbers),)
 
 
 def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
     """Why the fall of a model that fell together with others is not taken for an outage; one that is, is refused."""
     rule = scene.policy.guards.sudden
-    found = outages.silence(scene.memory.outages, model.entry.id, model.load.work, rule, scene.now)
-    if found is None or found[0].against is None:
+    outage_and_silent = outages.silence(scene.memory.outages, model.entry.id, model.load.work, rule, scene.now)
+    if outage_and_silent is None or outage_and_silent[0].against is None:
         return ()
-    outage, rose = found[0], found[0].against
+    outage, rose = outage_and_silent[0], outage_and_silent[0].against
     numbers: dict[str, float | int | str | None] = {
         "since": outage.since,
         "fell": outage.fell,
@@ -217,30 +223,30 @@ def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
     others = scene.models[couple.other(name)].staying_replicas
     least, most = couple.span(name, others)
     here = f"{least} to {most} here" if most >= least else "no whole number of its own keeps it"
-    said = f"{couple.said(name, others)}: {here if most < ANY else f'{least} or more here'}"
+    text = f"{couple.said(name, others)}: {here if most < ANY else f'{least} or more here'}"
     if model.alone is not None:
-        said += f"; by itself it would be to have {model.alone}, with the other {model.aim}"
+        text += f"; by itself it would be to have {model.alone}, with the other {model.aim}"
     numbers: dict[str, float | int | str | None] = {"least": couple.least, "most": couple.most}
-    return (Step("ratio", said, {**numbers, "other": couple.other(name), "others": others, "alone": model.alone}),)
+    return (Step("ratio", text, {**numbers, "other": couple.other(name), "others": others, "alone": model.alone}),)
 
 
 def _outlook(outlook: Outlook) -> Step:
     """The step of the outlook: the level, a shift of it, how far it looks back and on, and its own error."""
-    said = f"a level of {work_of(outlook.level)}, looked {outlook.horizon_seconds} s ahead"
-    said += f" by {counted(outlook.replays, 'replay')} of its past"
+    text = f"a level of {work_of(outlook.level)}, looked {outlook.horizon_seconds} s ahead"
+    text += f" by {counted(outlook.replays, 'replay')} of its past"
     if outlook.shift:
-        said += f"; with a chance of {outlook.shift:.0%} the level is {figure(outlook.shifted)} by now"
-        said += f", so {figure(outlook.expected_level)} is expected"
+        text += f"; with a chance of {outlook.shift:.0%} the level is {figure(outlook.shifted)} by now"
+        text += f", so {figure(outlook.expected_level)} is expected"
     if outlook.rho:
-        said += f"; {outlook.rho:.0%} of it repeats every {outlook.period_seconds} s"
+        text += f"; {outlook.rho:.0%} of it repeats every {outlook.period_seconds} s"
     if outlook.error is not None and outlook.plain_error is not None:
         error, plain = figure(outlook.error), figure(outlook.plain_error)
-        said += f"; in the last hour it was off by {error}, where a plain slow mean was off by {plain}"
+        text += f"; in the last hour it was off by {error}, where a plain slow mean was off by {plain}"
         if outlook.error > outlook.plain_error:
-            said += " and is used"
+            text += " and is used"
     return Step(
         "outlook",
-        said,
+        text,
         {
             "level": outlook.level,
             "slowMean": outlook.base,
@@ -279,13 +285,13 @@ def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) 
     bought = f"; a replica for which a node comes or stays must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    said = f"late {what} in the next {outlook.horizon_seconds} s: {_with_each(late)}"
+    text = f"late {what} in the next {outlook.horizon_seconds} s: {_with_each(late)}"
     if not outlook.deferred:
-        said += f"; cost, with what waits then and its priority: {_with_each(costs)}"
+        text += f"; cost, with what waits then and its priority: {_with_each(costs)}"
     in_use = ""
     if 0 < used == share:
         in_use, numbers["inUse"] = ", all in use, so that none goes to what others may need", used
-    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {said}{bought}", numbers)
+    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {text}{bought}", numbers)
 
 
 def _with_each(numbers: Mapping[int, float | None]) -> str:

@@ -72,7 +72,7 @@ class Occupancy:
                         gpus,
                         there.staying + sign * more.staying,
                         there.ready + sign * more.ready,
-                        there.kept + sign * more.kept,
+                        there.remaining + sign * more.remaining,
                     )
 
 
@@ -116,14 +116,14 @@ def _beside(
 
     The Node cannot be read, or its labels are others now; its pods serve all the same, and nothing is owed for them.
     """
-    found: Counter[str] = Counter()
+    by_pool: Counter[str] = Counter()
     ours = {node for nodes in occupancy.nodes.values() for node in nodes}
     strangers = ours - {node.name for view in snapshot.pools for node in view.nodes} - doomed
     if strangers:
         for target in (target for one in holdings.values() for target in one.targets if not target.view.missing):
             nodes = (node for pod in target.view.pods if pod.phase == "ready" for node in pod.nodes)
-            found[target.pool] += sum(node in strangers for node in nodes) * (target.certain_gpus // target.pods)
-    return found
+            by_pool[target.pool] += sum(node in strangers for node in nodes) * (target.certain_gpus // target.pods)
+    return by_pool
 
 
 def _holdings(  # noqa: PLR0913  # what holdings are made from
@@ -136,7 +136,7 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
 ) -> dict[str, Holding]:
     views = {view.id: view for view in snapshot.models}
     resources = memo.of("", _resources, policy)
-    found: dict[str, Holding] = {}
+    holdings: dict[str, Holding] = {}
     for model in policy.models:
         name = model.id
         remembered, ruling = memory.models.get(name), rulings.get(name)
@@ -146,8 +146,8 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
         paused = ruling is not None and ruling.paused is not None
         view = views.get(name)
         hung = NONE_HUNG if view is None else _hung(model, view, snapshot.at)
-        found[name] = memo.of(name, holding, model, view, replaced, floor, needed, paused, doomed, resources, hung)
-    return found
+        holdings[name] = memo.of(name, holding, model, view, replaced, floor, needed, paused, doomed, resources, hung)
+    return holdings
 
 
 def _hung(model: Model, view: ModelView, at: float) -> frozenset[str]:

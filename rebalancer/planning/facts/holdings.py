@@ -41,7 +41,7 @@ def holding(  # noqa: PLR0913  # what it is made from
     """
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    targets = _targets(model, views, _Told(replaced, floor, needed, paused, doomed, hung))
+    targets = _targets(model, views, _Basis(replaced, floor, needed, paused, doomed, hung))
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
@@ -62,7 +62,7 @@ def holding(  # noqa: PLR0913  # what it is made from
     )
 
 
-class _Told(NamedTuple):
+class _Basis(NamedTuple):
     """Facts by which a model's targets are judged, besides the snapshot.
 
     replaced: entries of memory about replaced pods.
@@ -84,17 +84,17 @@ class _Told(NamedTuple):
 class _Above(NamedTuple):
     """Replicas of a model above its floor, each at least 0: asked for, assured of; and serving above its need."""
 
-    asked: int
+    desired: int
     assured: int
     serving: int
 
     @classmethod
-    def of(cls, targets: list[TargetView], told: _Told) -> "_Above":
+    def of(cls, targets: list[TargetView], basis: _Basis) -> "_Above":
         there = [target for target in targets if not target.missing]
         pods = [pod for target in targets for pod in target.pods]
-        serve = sum(1 for pod in pods if pod.phase == "ready" and not pod.on(told.doomed))
-        asked, sure = sum(converging(each) for each in there), sum(assured(each) for each in there)
-        least = (asked - told.floor, sure - told.floor, serve - max(told.floor, told.needed))
+        serve = sum(1 for pod in pods if pod.phase == "ready" and not pod.on(basis.doomed))
+        desired, sure = sum(converging(each) for each in there), sum(assured(each) for each in there)
+        least = (desired - basis.floor, sure - basis.floor, serve - max(basis.floor, basis.needed))
         return cls(*(max(0, each) for each in least))
 
     def less(self, target: TargetFacts) -> "_Above":
@@ -113,18 +113,18 @@ class _Replaced(NamedTuple):
     spared: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, target: TargetView, alive: list[PodView], told: _Told, wanted: int) -> "_Replaced":
+    def of(cls, target: TargetView, alive: list[PodView], basis: _Basis, wanted: int) -> "_Replaced":
         living = {pod.uid: pod for pod in alive}
         there, gone, spared = set(), [], []
-        for entry in told.replaced:
+        for entry in basis.replaced:
             one = Replaced.of(entry)
             if one.pool != target.pool:
                 continue
-            if (one.target, one.asked) != (target.uid, wanted):
+            if (one.target, one.replicas) != (target.uid, wanted):
                 spared.append(entry)
             elif one.pod not in living:
                 gone.append(entry)
-            elif living[one.pod].on(told.doomed):
+            elif living[one.pod].on(basis.doomed):
                 there.add(one.pod)
             else:
                 spared.append(entry)
@@ -134,34 +134,34 @@ class _Replaced(NamedTuple):
 NONE_REPLACED = _Replaced()
 
 
-def _targets(model: Model, views: list[TargetView], told: _Told) -> tuple[TargetFacts, ...]:
+def _targets(model: Model, views: list[TargetView], basis: _Basis) -> tuple[TargetFacts, ...]:
     """The facts of each target; replaced numbers come back only as far as the model is above its floor."""
-    above, found = _Above.of(views, told), []
+    above, facts = _Above.of(views, basis), []
     for view in views:
-        target = _target(model, view, told, above)
+        target = _target(model, view, basis, above)
         above = above.less(target)
-        found.append(target)
-    return tuple(found)
+        facts.append(target)
+    return tuple(facts)
 
 
-def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> TargetFacts:
+def _target(model: Model, target: TargetView, basis: _Basis, above: _Above) -> TargetFacts:
     """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
     a ReplicaSet had made new ones by then, and those serve, it stays for the floor and for what the model needs, which
     would be granted again at once. Of numbered ones it comes back once those that go by it are not needed.
     """
-    doomed = told.doomed
+    doomed = basis.doomed
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
     numbered = target.victims == "ordinal" and countable(target)
     if numbered:
         alive += _not_there(alive, wanted)
     alive.sort(key=partial(keep_order, doomed=doomed))
-    replaced = _Replaced.of(target, alive, told, wanted) if told.replaced else NONE_REPLACED
+    replaced = _Replaced.of(target, alive, basis, wanted) if basis.replaced else NONE_REPLACED
     others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
     number = max(0, wanted - len(replaced.there))
-    most = min(above.asked, max(0, number - least_of(target)))
+    most = min(above.desired, max(0, number - least_of(target)))
     if numbered:  # its number goes to who is made anew, and may come back once that one serves
         now = min(above.assured, _last_at_no_loss(others[:number], above.serving))
     else:
@@ -172,8 +172,8 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     staying = others[:base]
     alone = [pod for pod in staying if pod.on(doomed)] if doomed else []
     undoomed = [pod for pod in staying if not pod.on(doomed)] if doomed else staying
-    held = base - len(alone)
-    there = (*undoomed, *_unseen(held - len(undoomed)))
+    undoomed_replicas = base - len(alone)
+    there = (*undoomed, *_unseen(undoomed_replicas - len(undoomed)))
     return TargetFacts(
         model=model.id,
         pool=target.pool,
@@ -194,13 +194,14 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
         settle=settle,
         settled=replaced.gone[:settle],
         void=(*replaced.gone[most:], *replaced.spared),
-        staying_replicas=held,
+        staying_replicas=undoomed_replicas,
         staying_pods=there,
         leaving_pods=tuple(others[base:]),
-        unseen_pods=held - (len(undoomed) if not numbered else sum(not is_unseen(pod) for pod in undoomed)),
+        unseen_pods=undoomed_replicas
+        - (len(undoomed) if not numbered else sum(not is_unseen(pod) for pod in undoomed)),
         unplaced=tuple(pod for pod in there if pod.node is None),
         sure=0 if target.missing else assured(target),
-        stuck=_stuck(model, target, told),
+        stuck=_stuck(model, target, basis),
         pods=target.pods_per_replica,
     )
 
@@ -253,17 +254,17 @@ def other_on(target: TargetView) -> str:
     return "" if target.autoscaler is None else target.autoscaler.other
 
 
-def _stuck(model: Model, target: TargetView, told: _Told) -> str | None:
+def _stuck(model: Model, target: TargetView, basis: _Basis) -> str | None:
     """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
     autoscaler = target.autoscaler
     owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
     claimed = refusing(target) is not None
     theirs = owned or other_on(target) != "" or claimed
     differ = gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None
-    hung = target.pool in told.hung and not differ  # over by its counts: what differs is not on its way out
+    hung = target.pool in basis.hung and not differ  # over by its counts: what differs is not on its way out
     reasons = {
         "missing": target.missing,
-        "paused": told.paused,
+        "paused": basis.paused,
         ROLLOUT: (target.rolling or hung) and not theirs,
         "owner": claimed,
         "gpus": differ,
@@ -278,16 +279,16 @@ def _stuck(model: Model, target: TargetView, told: _Told) -> str | None:
 def _nodes(targets: tuple[TargetFacts, ...], resources: Mapping[str, str]) -> dict[str, dict[str, NodeGpus]]:
     by_resource: dict[str, dict[str, NodeGpus]] = {}
     for target in targets:
-        found = by_resource.setdefault(resources[target.pool], {})
+        by_node = by_resource.setdefault(resources[target.pool], {})
         gpus, going = target.pod_gpus, {pod.uid for pod in target.leaving_pods}
-        kept = {pod.uid for pod in target.staying_pods}
+        staying_uids = {pod.uid for pod in target.staying_pods}
         for pod in target.view.pods:
             for node in pod.nodes:
-                of_all, staying, ready, stay = found.get(node, NOTHING)
-                found[node] = NodeGpus(
+                of_all, staying, ready, stay = by_node.get(node, NOTHING)
+                by_node[node] = NodeGpus(
                     of_all + gpus,
                     staying + gpus * (pod.phase != "terminating" and pod.uid not in going),
                     ready + gpus * (pod.phase == "ready"),
-                    stay + gpus * (pod.uid in kept),
+                    stay + gpus * (pod.uid in staying_uids),
                 )
     return by_resource

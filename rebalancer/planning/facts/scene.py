@@ -31,13 +31,13 @@ class NodeGpus(NamedTuple):
     gpus: of all of them.
     staying: of those that are not on their way out.
     ready: of Ready ones.
-    kept: of those that are neither on their way out nor doomed.
+    remaining: of those that are neither on their way out nor doomed.
     """
 
     gpus: int
     staying: int
     ready: int
-    kept: int
+    remaining: int
 
 
 UNSEEN = "unseen/"  # no pod UID begins so
@@ -327,9 +327,9 @@ class Scene(Generic[Model_co]):
 
     def with_models(self, models: Iterable[NextModel]) -> "Scene[NextModel]":
         """The same cycle with its models as a stage leaves them."""
-        found, of_pool = by_id_and_pool(models)
+        by_id, of_pool = by_id_and_pool(models)
         return Scene(
-            self.snapshot, self.policy, self.memory, self.now, self.doomed, self.pools, self.memo, found, of_pool
+            self.snapshot, self.policy, self.memory, self.now, self.doomed, self.pools, self.memo, by_id, of_pool
         )
 
     def models_by_priority(self) -> list[Model_co]:
@@ -339,12 +339,12 @@ class Scene(Generic[Model_co]):
 
 def by_id_and_pool(models: Iterable[NextModel]) -> tuple[dict[str, NextModel], dict[str, list[NextModel]]]:
     """The models by id, and by name of a pool in which they have a target."""
-    found = {model.entry.id: model for model in models}
+    by_id = {model.entry.id: model for model in models}
     of_pool: dict[str, list[NextModel]] = {}
-    for model in found.values():
+    for model in by_id.values():
         for target in model.targets:
             of_pool.setdefault(target.pool, []).append(model)
-    return found, of_pool
+    return by_id, of_pool
 
 
 def precedence(model: Model, ranks: Mapping[str, int]) -> tuple[int, int]:
@@ -354,10 +354,10 @@ def precedence(model: Model, ranks: Mapping[str, int]) -> tuple[int, int]:
 
 def highest(ranks: Iterable[PodRank]) -> dict[str, int]:
     """The highest priority of each model's pods; who is missing has 0."""
-    found: dict[str, int] = {}
+    ranks_by_model: dict[str, int] = {}
     for rank in ranks:
-        found[rank.model] = max(found.get(rank.model, rank.value), rank.value)
-    return found
+        ranks_by_model[rank.model] = max(ranks_by_model.get(rank.model, rank.value), rank.value)
+    return ranks_by_model
 
 
 def _by_precedence(policy: Policy, ranks: tuple[PodRank, ...]) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def _fights(model: ModelFacts, scene: Scene[ModelFacts]) -> dict[tuple[str, str]
     """By target: the fight over it, where there is one."""
     rule, stood_up_at = scene.policy.guards.foreign, _stood_up_at(model, scene)
     fights = {target.key: fight(target.view, rule, stood_up_at, scene.now) for target in model.targets}
-    return {key: found for key, found in fights.items() if found}
+    return {key: fought for key, fought in fights.items() if fought}
 
 
 def _stood_up_at(model: ModelFacts, scene: Scene[ModelFacts]) -> float | None:

@@ -108,6 +108,7 @@ class Release:
     purpose: why it would go.
     pod: the pod; None where it is no pod yet, or open which one.
     together: how many replicas of its model make room for one replica of a model under its floor; else 1.
+    at_once: how many replicas of its model make room for one replica of whatever model.
     """
 
     scene: Scene[ModelShare]
@@ -116,6 +117,7 @@ class Release:
     purpose: Purpose
     pod: PodView | None = None
     together: int = 1
+    at_once: int = 1
 
     @property
     def model(self) -> ModelShare:

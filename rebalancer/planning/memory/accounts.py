@@ -31,8 +31,8 @@ def follow(memory: Memory, snapshot: Snapshot) -> Memory:
     followed += [seen.followed(account, None) for account in standing if account.node not in notices]
     over = [seen.replaced(account) for account in memory.accounts if account.over_at is not None]
     over += [account for account in followed if account.over_at is not None]
-    kept = [each for each in over if snapshot.at - (each.over_at or 0.0) < KEPT_SECONDS][-KEPT_AT_MOST:]
-    return replace(memory, accounts=(*kept, *(account for account in followed if account.over_at is None)))
+    recent = [each for each in over if snapshot.at - (each.over_at or 0.0) < KEPT_SECONDS][-KEPT_AT_MOST:]
+    return replace(memory, accounts=(*recent, *(account for account in followed if account.over_at is None)))
 
 
 def changed(before: Sequence[NoticeAccount], after: Sequence[NoticeAccount]) -> tuple[NoticeAccount, ...]:

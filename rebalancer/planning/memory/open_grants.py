@@ -53,14 +53,14 @@ def _open_grants(
         others[pool] += count
     for grant in grants:
         others[grant.pool] -= own[grant.id]
-    found = []
+    still_open = []
     for grant in grants:
         spare = grant.replicas * gpus.get(grant.model, 0) - own[grant.id] if now < grant.until else 0
         more = min(spare, others[grant.pool])
         others[grant.pool] -= more
         if own[grant.id] + more > 0 or now - grant.asked_at < SHOWS_SECONDS:
-            found.append(replace(grant, gpus=own[grant.id] + more))
-    return tuple(found)
+            still_open.append(replace(grant, gpus=own[grant.id] + more))
+    return tuple(still_open)
 
 
 def _unplaced(target: TargetView) -> int:

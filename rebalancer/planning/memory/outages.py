@@ -49,10 +49,10 @@ class _Look(NamedTuple):
     @classmethod
     def of(cls, memory: Memory, loads: Iterable[ModelLoad], rule: SuddenRule, now: float) -> "_Look":
         """A look by the notes in memory."""
-        kept = {load.model: memory.models.get(load.model, _NOTHING) for load in loads}
-        most = {model: _most(one, rule, now) for model, one in kept.items()}
+        notes = {load.model: memory.models.get(load.model, _NOTHING) for load in loads}
+        most = {model: _most(one, rule, now) for model, one in notes.items()}
         fell = {load.model: _fell(most[load.model], load, rule) for load in loads}
-        return cls(memory, most, fell, {model for model, one in kept.items() if _usual(one, rule, now)}, rule, now)
+        return cls(memory, most, fell, {model for model, one in notes.items() if _usual(one, rule, now)}, rule, now)
 
 
 def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
@@ -60,7 +60,7 @@ def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
     rule, now = policy.guards.sudden, snapshot.at
     standing = {outage.source: outage for outage in memory.outages if now < outage.until}
     look = _Look.of(memory, snapshot.loads, rule, now)
-    found: list[Outage] = []
+    outages: list[Outage] = []
     anew: set[str] = set()
     if standing or any(look.fell.values()):
         concerned = _concerned(snapshot.loads)
@@ -68,11 +68,11 @@ def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
             loads = concerned.get(source, ())  # none: since a start the producer has told of nobody
             outage = _seen(source, loads, standing.get(source), look)
             if outage is not None:
-                found.append(outage)
+                outages.append(outage)
                 if outage.since == now and outage.against is None:
                     anew.update([load.model for load in loads])
     noted = _notes(snapshot, look, anew)
-    memory = memory if tuple(found) == memory.outages else replace(memory, outages=tuple(found))
+    memory = memory if tuple(outages) == memory.outages else replace(memory, outages=tuple(outages))
     return replace(memory, models=dict(sorted({**memory.models, **noted}.items()))) if noted else memory
 
 
@@ -123,14 +123,17 @@ def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: 
     rule, now = look.rule, look.now
     telling = [gone for load in loads if (gone := look.fell[load.model]) is not None and load.model not in look.usual]
     together = sum(telling) >= rule.least_models and sum(telling) > rule.models * len(telling)
-    held = before.silent if before is not None and before.against is None else None
-    if not together and held is None:
+    silent_before = before.silent if before is not None and before.against is None else None
+    if not together and silent_before is None:
         return before
-    rose = _who_rose(loads, {one.model for one in held or ()}, look)
+    rose = _who_rose(loads, {one.model for one in silent_before or ()}, look)
     known = before.silent if before is not None else ()
     outage = before
     if outage is None or (together and rose is None):
-        outage, known = Outage(now, now + rule.hold_seconds, sum(telling), len(telling), source=source), held or ()
+        outage, known = (
+            Outage(now, now + rule.hold_seconds, sum(telling), len(telling), source=source),
+            silent_before or (),
+        )
     if rose is not None and outage.against is None:
         outage = replace(outage, against=rose)
     return replace(outage, silent=_silent(loads, known, look))
@@ -166,41 +169,41 @@ def _fell(most: float, load: ModelLoad, rule: SuddenRule) -> bool | None:
     return None if work is None or most < rule.least_work else work <= (1.0 - rule.drop) * most
 
 
-def _most(kept: ModelMemory, rule: SuddenRule, now: float) -> float:
+def _most(notes: ModelMemory, rule: SuddenRule, now: float) -> float:
     """The most offered work noted within the window, in replicas; 0.0 where none was."""
-    return max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
+    return max([level.work for level in notes.levels if now - level.at <= rule.window_seconds], default=0.0)
 
 
-def _usual(kept: ModelMemory, rule: SuddenRule, now: float) -> bool:
+def _usual(notes: ModelMemory, rule: SuddenRule, now: float) -> bool:
     """Whether it fell like this by itself lately; the fall that goes on is not its own precedent."""
-    return any(rule.window_seconds < now - at <= rule.usual_seconds for at in kept.falls)
+    return any(rule.window_seconds < now - at <= rule.usual_seconds for at in notes.falls)
 
 
 def _notes(snapshot: Snapshot, look: _Look, anew: Collection[str]) -> dict[str, ModelMemory]:
     """The models of which something is to be noted now, with the note; `anew`: those of an outage that begins."""
-    found = {}
+    noted = {}
     for load in snapshot.loads:
         before, begins = look.memory.models.get(load.model, _NOTHING), load.model in anew
-        kept = _levels(before, load, look.rule, look.now, anew=begins)
-        kept = _falls(kept, look.rule, look.now, fell=bool(look.fell[load.model]), outage=begins)
-        if kept is not before:
-            found[load.model] = kept
-    return found
+        notes = _levels(before, load, look.rule, look.now, anew=begins)
+        notes = _falls(notes, look.rule, look.now, fell=bool(look.fell[load.model]), outage=begins)
+        if notes is not before:
+            noted[load.model] = notes
+    return noted
 
 
-def _levels(kept: ModelMemory, load: ModelLoad, rule: SuddenRule, now: float, *, anew: bool) -> ModelMemory:
+def _levels(notes: ModelMemory, load: ModelLoad, rule: SuddenRule, now: float, *, anew: bool) -> ModelMemory:
     work = load.work.last_60s
-    if work is None or not (anew or not kept.levels or now - kept.levels[-1].at >= rule.window_seconds / NOTES):
-        return kept
-    recent = () if anew else tuple(level for level in kept.levels if now - level.at <= rule.window_seconds)
-    return replace(kept, levels=(*recent, Level(now, work)))
+    if work is None or not (anew or not notes.levels or now - notes.levels[-1].at >= rule.window_seconds / NOTES):
+        return notes
+    recent = () if anew else tuple(level for level in notes.levels if now - level.at <= rule.window_seconds)
+    return replace(notes, levels=(*recent, Level(now, work)))
 
 
-def _falls(kept: ModelMemory, rule: SuddenRule, now: float, *, fell: bool, outage: bool) -> ModelMemory:
+def _falls(notes: ModelMemory, rule: SuddenRule, now: float, *, fell: bool, outage: bool) -> ModelMemory:
     """One note per fall, none of those that turned out to be part of an outage."""
-    past = [at for at in kept.falls if now - at <= rule.usual_seconds]
+    past = [at for at in notes.falls if now - at <= rule.usual_seconds]
     if outage:
         past = [at for at in past if now - at > rule.window_seconds]
     elif fell and not (past and now - past[-1] <= rule.window_seconds):
         past = [*past[-1:], now]  # the last two say all that is asked
-    return kept if tuple(past) == kept.falls else replace(kept, falls=tuple(past))
+    return notes if tuple(past) == notes.falls else replace(notes, falls=tuple(past))

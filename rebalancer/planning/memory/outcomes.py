@@ -43,8 +43,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
     pools = {pool.name for pool in policy.pools}
     return Memory(
         models={
-            name: _pruned(kept, policy, now) if kept.losses else kept
-            for name, kept in sorted(models.items())
+            name: _pruned(each, policy, now) if each.losses else each
+            for name, each in sorted(models.items())
             if name in gpus
         },
         loans=tuple([loan for loan in memory.loans if loan.borrower in gpus and loan.pool in pools]),
@@ -68,15 +68,15 @@ def stranger(intent: Intent, models: Container[str]) -> str | None:
     return None
 
 
-def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
+def _after_move(memory: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     """A model's memory after one of its targets was asked for another number."""
-    losses = kept.losses
+    losses = memory.losses
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
-    moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
-    gave = at if intent.kind == "release" else kept.gave_at
-    replaced = _replaced(kept.replaced, intent)
-    return replace(kept, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave)
+    moved = at if intent.kind in {"release", *RAISES} else memory.last_move_at
+    gave = at if intent.kind == "release" else memory.gave_at
+    replaced = _replaced(memory.replaced, intent)
+    return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave)
 
 
 def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:
@@ -90,14 +90,14 @@ def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:
     asks = intent.kind == "replace"  # the same plan's raise in another pool may have said before what this one asks for
     for one in known.values():
         if one.pool == intent.pool:
-            stood = one.asked == intent.replicas_from or (asks and one.asked == intent.replicas_to)
-            known[one.pool, one.pod] = one._replace(asked=intent.replicas_to if stood else UNBELIEVED)
+            stood = one.replicas == intent.replicas_from or (asks and one.replicas == intent.replicas_to)
+            known[one.pool, one.pod] = one._replace(replicas=intent.replicas_to if stood else UNBELIEVED)
     for one in named:
         if asks:
             known[one.pool, one.pod] = one
         else:
             known.pop((one.pool, one.pod), None)
-    return tuple(sorted(str(one) for one in known.values() if one.asked != UNBELIEVED))
+    return tuple(sorted(str(one) for one in known.values() if one.replicas != UNBELIEVED))
 
 
 def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGrant:
@@ -177,11 +177,14 @@ def _longest_cooldown(policy: Policy) -> float:
 
 
 def _longest_window(policy: Policy) -> float:
+    """Of the guards; that of `shift` may be as many times as long as a replica has GPUs."""
     guards = policy.guards
-    return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
+    most_together = max((model.gpus_per_replica for model in policy.models), default=1)
+    shift_seconds = most_together * guards.shift.window_seconds
+    return max(guards.step.window_seconds, guards.fleet.window_seconds, shift_seconds)
 
 
-def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
+def _pruned(memory: ModelMemory, policy: Policy, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
-    losses = tuple(loss for loss in kept.losses if now - loss.at < _longest_window(policy))
-    return kept if len(losses) == len(kept.losses) else replace(kept, losses=losses)
+    losses = tuple(loss for loss in memory.losses if now - loss.at < _longest_window(policy))
+    return memory if len(losses) == len(memory.losses) else replace(memory, losses=losses)

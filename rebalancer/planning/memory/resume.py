@@ -30,10 +30,10 @@ def resume(memory: Memory, now: float, models: Iterable[str], *, behind: bool, g
     )
 
 
-def _begun_anew(kept: ModelMemory, gap_until: float | None) -> ModelMemory:
+def _begun_anew(memory: ModelMemory, gap_until: float | None) -> ModelMemory:
     """A model's memory without durations. `gap_until`: until then it may have released; None: it has not."""
     return replace(
-        kept,
+        memory,
         demand=None,
         higher_since=None,
         surge_since=None,
@@ -41,7 +41,7 @@ def _begun_anew(kept: ModelMemory, gap_until: float | None) -> ModelMemory:
         lower_since=None,
         lower_peak=0,
         spare_since=None,
-        replaced=kept.replaced if gap_until is None else (),
-        gave_at=kept.gave_at if gap_until is None else gap_until,
+        replaced=memory.replaced if gap_until is None else (),
+        gave_at=memory.gave_at if gap_until is None else gap_until,
         begun_anew=True,
     )

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cached_property
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.schedules import Standing, Turn, Window, next_turn, standing_at, stands_until
+from rebalancer.domain.schedules import ScheduledBounds, Turn, Window, next_turn, standing_at, stands_until
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.zones import local
 
@@ -29,7 +29,7 @@ class Scheduled:
     lead_seconds: float
     at: float
     until: float
-    standing: Standing
+    standing: ScheduledBounds
     turn: Turn | None
 
     @cached_property
@@ -64,7 +64,7 @@ class Scheduled:
             span = f"from {clock_in(window.begins, zone, self.at)}, asked for one start earlier"
         return f"by schedule {name} {span}" + (f" ({window.schedule.reason})" if window.schedule.reason else "")
 
-    def _bounds(self, standing: Standing) -> str:
+    def _bounds(self, standing: ScheduledBounds) -> str:
         """`floor 2, no cap`: a cap is one that a schedule sets."""
         cap = f"cap {standing.cap}" if standing.cap < self.model.max_replicas else "no cap"
         return f"floor {standing.floor}, {cap}"
@@ -80,13 +80,13 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
         view.id: view.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
         for view in snapshot.models
     }
-    found = {}
+    by_model = {}
     for model in policy.models:
         if model.schedules:
             start = measured.get(model.id)
             lead = (model.load_seconds if start is None else start) + policy.plan_every_seconds
-            found[model.id] = _kept(model, snapshot.at, lead)
-    return found
+            by_model[model.id] = _kept(model, snapshot.at, lead)
+    return by_model
 
 
 def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:

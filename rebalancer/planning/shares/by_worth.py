@@ -29,12 +29,12 @@ from rebalancer.planning.shares.together import Together
 
 def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     """Every model with the replicas that it is to have before guards, and with what follows from them."""
-    found: dict[str, _Portion] = {}
+    portions: dict[str, _Portion] = {}
     quotas = QuotaRoom(scene)
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
-            found |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
-    return scene.with_models(_shared(model, found.get(name), scene.memo) for name, model in scene.models.items())
+            portions |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
+    return scene.with_models(_shared(model, portions.get(name), scene.memo) for name, model in scene.models.items())
 
 
 class _Portion(NamedTuple):
@@ -65,14 +65,14 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
         alike.setdefault(tuple([target.pool for target in model.targets if target.pool in scene.pools]), []).append(
             model
         )
-    found: list[tuple[frozenset[str], list[ModelNeed]]] = []
+    groups: list[tuple[frozenset[str], list[ModelNeed]]] = []
     for mine, models in alike.items():
         if mine:
-            touching = [each for each in found if not each[0].isdisjoint(mine)]
-            found = [each for each in found if each[0].isdisjoint(mine)]
+            touching = [each for each in groups if not each[0].isdisjoint(mine)]
+            groups = [each for each in groups if each[0].isdisjoint(mine)]
             joined = [one for _, others in touching for one in others]
-            found.append((frozenset(mine).union(*(pools for pools, _ in touching)), [*joined, *models]))
-    return sorted(found, key=lambda each: min(each[0]))
+            groups.append((frozenset(mine).union(*(pools for pools, _ in touching)), [*joined, *models]))
+    return sorted(groups, key=lambda each: min(each[0]))
 
 
 def _portions(
@@ -81,7 +81,7 @@ def _portions(
     caps = Caps(scene)
     looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
-    kept: Counter[str] = Counter()
+    kept_gpus: Counter[str] = Counter()
     for model in sorted(models, key=lambda each: each.entry.id):
         free = _free(model, scene)
         person = model.ruling.frozen or model.ruling.paused
@@ -93,35 +93,35 @@ def _portions(
             or person is not None
             or not free
         ):
-            kept.update(_kept(model, [] if person else free))
+            kept_gpus.update(_kept(model, [] if person else free))
             others.append(model)
             continue
         looking.append((model, outlook, free))
-        kept.update({target.pool: target.staying_replicas * target.gpus for target in _fixed(model, free)})
-    uses = in_use([scene.pools[pool] for pool in pools], [model for model, _, _ in looking], kept.total())
+        kept_gpus.update({target.pool: target.staying_replicas * target.gpus for target in _fixed(model, free)})
+    uses = in_use([scene.pools[pool] for pool in pools], [model for model, _, _ in looking], kept_gpus.total())
     sharing: list[_Sharer] = []
     for (model, outlook, free), use in zip(looking, uses, strict=True):
         # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
         used = min(use, sum(target.placed for target in model.targets))
-        held = sum(target.staying_replicas for target in _fixed(model, free))
-        most = quotas.most(free, min(caps.most(free, model.most_replicas - held), _most_apart(scene, free))) + held
-        claim = _claim_of(model, outlook, free, (max(used, own(model)), held, most), scene.memo)
-        sharing.append(_Sharer(model, claim, held, used))
-    spaces = _spaces(scene, pools, sharing, others, kept)
+        fixed = sum(target.staying_replicas for target in _fixed(model, free))
+        most = quotas.most(free, min(caps.most(free, model.most_replicas - fixed), _most_apart(scene, free))) + fixed
+        claim = _claim_of(model, outlook, free, (max(used, own(model)), fixed, most), scene.memo)
+        sharing.append(_Sharer(model, claim, fixed, used))
+    spaces = _spaces(scene, pools, sharing, others, kept_gpus)
     costs = _costs(scene, pools, sharing)
     counts = _counts(scene, min(pools), sharing, spaces, costs)
-    found = {model.entry.id: _Portion(model, None, 0.0) for model in others}
+    portions = {model.entry.id: _Portion(model, None, 0.0) for model in others}
     for each, cost, count in zip(sharing, costs, counts, strict=True):
-        found[each.model.entry.id] = _Portion(each.model, each.held + count, cost, each.used)
-    return found
+        portions[each.model.entry.id] = _Portion(each.model, each.fixed + count, cost, each.used)
+    return portions
 
 
 class _Sharer(NamedTuple):
-    """A model that shares, what it may have in its free targets, the replicas it `held` in the others, and its use."""
+    """A model that shares, what it may have in its free targets, those `fixed` in the others, and its use."""
 
     model: ModelNeed
     claim: Claim
-    held: int
+    fixed: int
     used: int
 
 
@@ -208,19 +208,19 @@ def _spaces(
     pools: frozenset[str],
     sharing: Sequence[_Sharer],
     others: Sequence[ModelNeed],
-    kept: Mapping[str, int],
+    kept_gpus: Mapping[str, int],
 ) -> dict[str, Space]:
     """The GPUs of each pool that the models share."""
     large = {target.pool for each in sharing for target in each.model.targets if target.pod_gpus > 1}
-    found = {}
+    spaces = {}
     for pool in sorted(pools):
         state = scene.pools[pool]
-        gpus = (state.budget or 0) - kept[pool]
+        gpus = (state.budget or 0) - kept_gpus[pool]
         if pool not in large and len(state.rooms) == len(state.view.nodes):  # on nodes that take any pod
-            found[pool] = Space(gpus)
+            spaces[pool] = Space(gpus)
         else:
-            found[pool] = Space.of(gpus, _nodes(scene, state, others))
-    return found
+            spaces[pool] = Space.of(gpus, _nodes(scene, state, others))
+    return spaces
 
 
 def _nodes(scene: Scene[ModelNeed], state: PoolFacts, others: Sequence[ModelNeed]) -> Iterator[int]:
@@ -228,11 +228,11 @@ def _nodes(scene: Scene[ModelNeed], state: PoolFacts, others: Sequence[ModelNeed
     theirs: Counter[str] = Counter()
     for model in others:
         for node, one in model.nodes.get(state.pool.resource, {}).items():
-            theirs[node] += one.kept
+            theirs[node] += one.remaining
     for view in state.view.nodes:
         taken, room = state.taken.get(view.name), state.rooms.get(view.name)
-        held = taken.kept - theirs[view.name] if taken is not None else 0
-        yield held + (max(0, room.soon) if room is not None else 0)
+        kept_gpus = taken.remaining - theirs[view.name] if taken is not None else 0
+        yield kept_gpus + (max(0, room.soon) if room is not None else 0)
     yield from _new_nodes(state, sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name))
 
 
@@ -250,14 +250,14 @@ def _counts(
 ) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
     pairs = scene.memo.of("", couples, scene.policy)
-    names, held = [each.model.entry.id for each in sharing], [each.held for each in sharing]
-    joined = Together.of([each.claim for each in sharing], names, held, pairs, scene.memo)
+    names, fixed = [each.model.entry.id for each in sharing], [each.fixed for each in sharing]
+    joined = Together.of([each.claim for each in sharing], names, fixed, pairs, scene.memo)
     claims = joined.claims
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
     if growing:
         grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
         prices = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
-        priced = Together.of(prices, names, held, pairs, Memo()).claims
+        priced = Together.of(prices, names, fixed, pairs, Memo()).claims
         dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
         spaces = smallest(priced, share_places(priced, grown), grown, dearest)
     if not claims:
@@ -281,9 +281,9 @@ def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
     One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
     """
     models = [each.model for each in sharing]
-    looks = [(model.gpus, model.load.outlook) for model in models if model.load.outlook is not None]
-    requests = sum(look.level / (look.work_of_one or 1.0) for _, look in looks)
-    gpus = sum(look.level * each for each, look in looks)
+    outlooks = [(model.gpus, model.load.outlook) for model in models if model.load.outlook is not None]
+    requests = sum(look.level / (look.work_of_one or 1.0) for _, look in outlooks)
+    gpus = sum(look.level * each for each, look in outlooks)
     return cost_weight * requests / gpus if gpus > 0.0 else 0.0
 
 

@@ -99,13 +99,13 @@ def _by_target(scene: Scene[ModelNeed]) -> dict[tuple[str, str], tuple[_Cap, ...
     capped = {model.id for model in policy.models if _capped(model) or (shares and model.workload_class == "realtime")}
     if not capped and not teams:
         return {}
-    found = {
+    caps_of = {
         target.key: tuple(_caps(model.entry, target, pools, teams.get(model.entry.team)))
         for model in scene.models.values()
         if model.entry.id in capped or model.entry.team in teams
         for target in model.targets
     }
-    return {key: caps for key, caps in found.items() if caps}
+    return {key: caps for key, caps in caps_of.items() if caps}
 
 
 def _capped(model: Model) -> bool:

@@ -145,8 +145,8 @@ def _greedy(table: Table, rows: I64, free: int) -> tuple[I64, int, float | None]
     if len(rows) < len(gpus):
         asking = np.zeros(len(gpus), dtype=np.bool_)
         asking[rows] = True
-        asked = asking[models]
-        models, per_gpu = models[asked], per_gpu[asked]
+        asking_models = asking[models]
+        models, per_gpu = models[asking_models], per_gpu[asking_models]
     used = np.cumsum(gpus[models])
     fits = int(np.searchsorted(used, free, side="right"))
     extra = np.bincount(models[:fits], minlength=len(gpus))

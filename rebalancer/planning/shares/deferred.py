@@ -25,12 +25,12 @@ def bound_due(scene: Scene[ModelNeed], pools: Iterable[str], models: Sequence[Mo
     for model in models:
         mine = model.deferral.deadline is not None
         room -= max(model.floor, 0 if mine else model.demand.replicas) * model.gpus
-    found = {}
+    bound = {}
     for model in deferred:
         more = max(0, min(model.deferral.due - model.floor, room // model.gpus))
         room -= more * model.gpus
-        found[model.entry.id] = structs.replace(model, deferral=replace(model.deferral, due=model.floor + more))
-    return [found.get(model.entry.id, model) for model in models]
+        bound[model.entry.id] = structs.replace(model, deferral=replace(model.deferral, due=model.floor + more))
+    return [bound.get(model.entry.id, model) for model in models]
 
 
 def values_of(model: ModelNeed, outlook: Outlook, memo: Memo) -> tuple[float, ...]:

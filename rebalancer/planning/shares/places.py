@@ -130,17 +130,17 @@ def _share(table: Table, rows: I64, kinds: Sequence[_Kind], spaces: Spaces, coun
 
 def smallest(claims: Sequence[Claim], counts: Sequence[int], spaces: Spaces, order: Iterable[str]) -> dict[str, Space]:
     """Spaces of which those in `order` are, one after another, made as small as the counts allow."""
-    found = dict(spaces)
+    smaller = dict(spaces)
     gpus = [claim.curve.gpus * count for claim, count in zip(claims, counts, strict=True)]
     needs = _used([_Kind(claim.pools, claim.pod_gpus) for claim in claims], gpus)
     for name in order:
-        spare = found[name].gpus
+        spare = smaller[name].gpus
         for need, used in needs.items():
             if name in need.pools:
-                spare = min(spare, need.holds(found) - used)
+                spare = min(spare, need.holds(smaller) - used)
         if spare > 0:
-            found[name] = found[name]._replace(gpus=found[name].gpus - spare)
-    return found
+            smaller[name] = smaller[name]._replace(gpus=smaller[name].gpus - spare)
+    return smaller
 
 
 def _where_they_fit(kind: _Kind, spaces: Spaces) -> Pools:
@@ -169,5 +169,5 @@ def _used(kinds: Sequence[_Kind], gpus: Sequence[int]) -> dict[_Need, int]:
 
 def _sizes(kinds: Iterable[_Kind]) -> list[Size]:
     """The sizes of pods, the smallest first."""
-    found = sorted({kind.pod_gpus for kind in kinds})
-    return [Size(least, math.gcd(*found[place:])) for place, least in enumerate(found)]
+    sizes = sorted({kind.pod_gpus for kind in kinds})
+    return [Size(least, math.gcd(*sizes[place:])) for place, least in enumerate(sizes)]

@@ -29,22 +29,22 @@ def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
 
 
 def _damped(model: ModelShare, now: float) -> ModelShare:
-    kept, share, stays = model.remembered, model.share, model.kept_replicas
-    since = _spare_since(model, kept, now)
+    memory, share, stays = model.remembered, model.share, model.kept_replicas
+    since = _spare_since(model, memory, now)
     if since is not None and now - since < STANDS_SECONDS:
         stays = model.staying_replicas
-    if share is not None and kept.gave_at is not None and now - kept.gave_at < GAVE_SECONDS and not _surges(model):
+    if share is not None and memory.gave_at is not None and now - memory.gave_at < GAVE_SECONDS and not _surges(model):
         share = min(share, max(model.committed_replicas, model.demand.replicas, own(model), model.used))
-    if since == kept.spare_since and share == model.share and stays == model.kept_replicas:
+    if since == memory.spare_since and share == model.share and stays == model.kept_replicas:
         return model
-    kept = kept if since == kept.spare_since else replace(kept, spare_since=since)
-    return replace(model, remembered=kept, share=share, kept_replicas=stays)
+    memory = memory if since == memory.spare_since else replace(memory, spare_since=since)
+    return replace(model, remembered=memory, share=share, kept_replicas=stays)
 
 
-def _spare_since(model: ModelShare, kept: ModelMemory, now: float) -> float | None:
+def _spare_since(model: ModelShare, memory: ModelMemory, now: float) -> float | None:
     if model.share is None or model.share >= model.committed_replicas:
         return None
-    return now if kept.spare_since is None else kept.spare_since
+    return now if memory.spare_since is None else memory.spare_since
 
 
 def _surges(model: ModelShare) -> bool:

@@ -43,46 +43,48 @@ class Together(NamedTuple):
         cls,
         claims: Sequence[Claim],
         names: Sequence[str],
-        held: Sequence[int],
+        fixed: Sequence[int],
         couples: Mapping[str, Couple],
         memo: Memo,
     ) -> "Together":
-        """`names`: the models of the claims, in order; `held`: replicas that each has in targets outside its claim."""
+        """`names`: the models of the claims, in order; `fixed`: replicas that each has in targets outside its claim."""
         places = {name: place for place, name in enumerate(names)}
-        found: list[tuple[Claim, Joint | None, tuple[int, ...]]] = []
+        joined: list[tuple[Claim, Joint | None, tuple[int, ...]]] = []
         for place, name in enumerate(names):
             couple = couples.get(name)
             both = (-1, -1) if couple is None else (places.get(couple.of, -1), places.get(couple.to, -1))
             joint = None
             if couple is not None and min(both) >= 0:
                 one, two = both
-                joint = memo.of(couple.of, join, claims[one], claims[two], (held[one], held[two]), couple)
+                joint = memo.of(couple.of, join, claims[one], claims[two], (fixed[one], fixed[two]), couple)
             if joint is None:
-                found.append((claims[place], None, (place,)))
+                joined.append((claims[place], None, (place,)))
             elif place == min(both):
-                found.append((joint.claim, joint, both))
-        return cls(tuple(each[0] for each in found), tuple(each[1] for each in found), tuple(each[2] for each in found))
+                joined.append((joint.claim, joint, both))
+        return cls(
+            tuple(each[0] for each in joined), tuple(each[1] for each in joined), tuple(each[2] for each in joined)
+        )
 
     def split(self, counts: Sequence[int]) -> tuple[int, ...]:
         """Replicas of each model by the counts of the claims."""
-        found: dict[int, int] = {}
+        by_place: dict[int, int] = {}
         for claim, joint, behind, count in zip(self.claims, self.joints, self.behind, counts, strict=True):
             own = (count,) if joint is None else joint.pairs[count - claim.curve.least]
-            found.update(zip(behind, own, strict=True))
-        return tuple(found[place] for place in sorted(found))
+            by_place.update(zip(behind, own, strict=True))
+        return tuple(by_place[place] for place in sorted(by_place))
 
 
-def join(one: Claim, two: Claim, held: tuple[int, int], couple: Couple) -> Joint | None:
+def join(one: Claim, two: Claim, fixed: tuple[int, int], couple: Couple) -> Joint | None:
     """The claims of `couple.of` and `couple.to` as one; None where they are of different pools, or no pair is allowed.
 
-    `held`: replicas that each has in other targets, which count for the ratio.
+    `fixed`: replicas that each has in other targets, which count for the ratio.
     """
     if one.pools != two.pools:
         return None
     best: dict[int, tuple[float, tuple[int, int]]] = {}
     for of, cost in enumerate(one.curve.values, one.curve.least):
         for to, more in enumerate(two.curve.values, two.curve.least):
-            if couple.excess(couple.of, of + held[0], to + held[1]) == 0.0:
+            if couple.excess(couple.of, of + fixed[0], to + fixed[1]) == 0.0:
                 gpus = of * one.curve.gpus + to * two.curve.gpus
                 if gpus not in best or cost + more < best[gpus][0]:
                     best[gpus] = (cost + more, (of, to))

@@ -4,10 +4,20 @@
 """
 
 from rebalancer.sandbox.api.audit import AuditEntry
-from rebalancer.sandbox.api.faults import Faults
-from rebalancer.sandbox.api.resources import Obj, Resource, Target
+from rebalancer.sandbox.api.faults import ApiFaults
+from rebalancer.sandbox.api.resources import Obj, ServedResource, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
-from rebalancer.sandbox.api.status import ApiError
-from rebalancer.sandbox.api.store import Change, Store
+from rebalancer.sandbox.api.status import StatusError
+from rebalancer.sandbox.api.store import Revision, Store
 
-__all__ = ["ApiError", "AuditEntry", "Change", "EmbeddedKubernetes", "Faults", "Obj", "Resource", "Store", "Target"]
+__all__ = [
+    "ApiFaults",
+    "AuditEntry",
+    "EmbeddedKubernetes",
+    "Obj",
+    "Revision",
+    "ServedResource",
+    "StatusError",
+    "Store",
+    "Target",
+]

@@ -9,7 +9,7 @@ Deed = Literal["fail", "hang", "lose reply"]
 
 @dataclass
 class Fault:
-    """What happens to the next `left` matching requests. `hang` waits for `Faults.release`; a lost reply is applied."""
+    """What happens to the next `left` matching requests. `hang` waits for `release`; a lost reply is applied."""
 
     deed: Deed
     left: int
@@ -23,7 +23,7 @@ class Fault:
         return self.left > 0 and self.method in {"", method} and self.path_part in path
 
 
-class Faults:
+class ApiFaults:
     """The faults in force; the first match wins. `clear` ends them all. `hanging`: requests that are held now."""
 
     def __init__(self) -> None:

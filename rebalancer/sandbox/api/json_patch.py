@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 from rebalancer.sandbox.api.resources import Obj
-from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.api.status import StatusError
 
 END = "-"  # the place behind a list's last item
 
@@ -16,7 +16,7 @@ def json_patched(obj: Obj, steps: list[Obj]) -> Obj:
         try:
             _apply(root, step)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise ApiError(
+            raise StatusError(
                 422, f"the server rejected our request: step {number} of the patch, {step}: {error}"
             ) from error
     return root[""]

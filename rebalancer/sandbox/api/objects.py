@@ -5,8 +5,8 @@ Objects are never changed in place: every function returns a new dict that share
 
 from datetime import UTC, datetime
 
-from rebalancer.sandbox.api.resources import Obj, Resource
-from rebalancer.sandbox.api.status import ApiError, invalid
+from rebalancer.sandbox.api.resources import Obj, ServedResource
+from rebalancer.sandbox.api.status import StatusError, invalid
 
 # Metadata that only the server writes.
 OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
@@ -31,7 +31,7 @@ def merged(obj: Obj, patch: Obj, *, strategic: bool = False) -> Obj:
     for key, wanted in patch.items():
         there = result.get(key)
         if strategic and key.startswith("$"):
-            raise ApiError(415, f"strategic merge directive {key!r} is not served here")
+            raise StatusError(415, f"strategic merge directive {key!r} is not served here")
         if wanted is None:
             result.pop(key, None)
         elif isinstance(wanted, dict):
@@ -50,7 +50,7 @@ def _merged_list(items: list[Obj], patches: list[Obj], key: str) -> list[Obj]:
     return list(by_key.values())
 
 
-def typed(resource: Resource, obj: Obj) -> Obj:
+def typed(resource: ServedResource, obj: Obj) -> Obj:
     """`obj` with `apiVersion` and `kind` filled in, and in front."""
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**head, **{key: value for key, value in obj.items() if key not in head}}
@@ -61,13 +61,13 @@ def with_metadata(obj: Obj, **metadata: object) -> Obj:
     return {**obj, "metadata": {**obj.get("metadata", {}), **metadata}}
 
 
-def born(resource: Resource, obj: Obj) -> Obj:
+def born(resource: ServedResource, obj: Obj) -> Obj:
     """What a client may create: no fields of the server's, and no status where that is a subresource."""
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in OWNED}
-    kept = {key: value for key, value in obj.items() if key != "status" or not resource.status}
+    given = {key: value for key, value in obj.items() if key != "status" or not resource.status}
     if resource.plural == "pods":
-        kept["status"] = {"phase": "Pending"}
-    return {**kept, "metadata": metadata}
+        given["status"] = {"phase": "Pending"}
+    return {**given, "metadata": metadata}
 
 
 def view(obj: Obj, subresource: str) -> Obj:
@@ -88,7 +88,7 @@ def view(obj: Obj, subresource: str) -> Obj:
     }
 
 
-def settled(resource: Resource, old: Obj, wanted: Obj, subresource: str) -> Obj:
+def settled(resource: ServedResource, old: Obj, wanted: Obj, subresource: str) -> Obj:
     """What becomes of `old` when a client asks for `wanted` through a subresource ("" is the object itself)."""
     if subresource == "status":
         return {**old, "status": wanted.get("status", {})}
@@ -98,8 +98,8 @@ def settled(resource: Resource, old: Obj, wanted: Obj, subresource: str) -> Obj:
     if resource.status:
         new.pop("status", None)
         new |= {"status": old["status"]} if "status" in old else {}
-    kept = ("name", "namespace", *OWNED)
-    return with_metadata(new, **{key: old["metadata"][key] for key in kept if key in old["metadata"]})
+    unchanged = ("name", "namespace", *OWNED)
+    return with_metadata(new, **{key: old["metadata"][key] for key in unchanged if key in old["metadata"]})
 
 
 def managed(old: Obj, new: Obj, manager: str) -> Obj:
@@ -124,7 +124,7 @@ def managed(old: Obj, new: Obj, manager: str) -> Obj:
     return with_metadata(new, managedFields=[*others, *entries]) if others or entries else new
 
 
-def grace(resource: Resource, obj: Obj, asked_seconds: int | None) -> int:
+def grace(resource: ServedResource, obj: Obj, asked_seconds: int | None) -> int:
     """Seconds a deletion waits for the kubelet: only a pod on a node that has not ended has one to wait for."""
     spec = obj.get("spec", {})
     if resource.plural != "pods" or not spec.get("nodeName") or obj.get("status", {}).get("phase") in POD_OVER:
@@ -149,7 +149,7 @@ def released(obj: Obj) -> bool:
     return "deletionTimestamp" in metadata and not held
 
 
-def check(resource: Resource, obj: Obj) -> None:
+def check(resource: ServedResource, obj: Obj) -> None:
     """The schema rules that our writes could break. Raises ApiError 422."""
     spec, name = obj.get("spec", {}), obj["metadata"]["name"]
     if resource.scale and _number(spec.get("replicas"), 1) < 0:

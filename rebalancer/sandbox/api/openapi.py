@@ -5,14 +5,14 @@ kubectl leaves checking to the server where the description of a kind's PATCH na
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.api.resources import Obj, Resource
+from rebalancer.sandbox.api.resources import Obj, ServedResource
 
 ROOT = "/openapi/v3"
 
 
-def described(path: str, resources: Iterable[Resource]) -> Obj | None:
+def described(path: str, resources: Iterable[ServedResource]) -> Obj | None:
     """The document at a path below `ROOT`: the list of group versions, or one of them; None when there is none."""
-    by_place: dict[str, list[Resource]] = {}
+    by_place: dict[str, list[ServedResource]] = {}
     for resource in resources:
         by_place.setdefault(f"{'apis' if resource.group else 'api'}/{resource.api_version}", []).append(resource)
     if path == ROOT:
@@ -21,7 +21,7 @@ def described(path: str, resources: Iterable[Resource]) -> Obj | None:
     return None if there is None else _document(path.removeprefix(ROOT), there)
 
 
-def _document(place: str, resources: Iterable[Resource]) -> Obj:
+def _document(place: str, resources: Iterable[ServedResource]) -> Obj:
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1"},
@@ -30,11 +30,11 @@ def _document(place: str, resources: Iterable[Resource]) -> Obj:
     }
 
 
-def _path(place: str, resource: Resource) -> str:
+def _path(place: str, resource: ServedResource) -> str:
     return f"{place}/{'namespaces/{namespace}/' if resource.namespaced else ''}{resource.plural}/{{name}}"
 
 
-def _patch(resource: Resource) -> Obj:
+def _patch(resource: ServedResource) -> Obj:
     return {
         "x-kubernetes-action": "patch",
         "x-kubernetes-group-version-kind": {

@@ -13,7 +13,7 @@ SUBRESOURCE_DEPTH = 3  # PLURAL/NAME/SUBRESOURCE
 
 
 @dataclass(frozen=True)
-class Resource:
+class ServedResource:
     """One served resource. `custom` ones come from a CRD and know no strategic merge patch."""
 
     group: str
@@ -44,37 +44,37 @@ class Resource:
         return tuple(name for name, there in offered if there)
 
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns")
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False, short="no")
-PODS = Resource("", "v1", "pods", "Pod", short="po")
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", status=False, short="cm")
-CORE_EVENTS = Resource("", "v1", "events", "Event", status=False)
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event", status=False)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", scale=True, short="deploy")
-STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", scale=True, short="sts")
-REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", scale=True, short="rs")
-HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short="hpa")
-DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb")
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
-SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True, short="so")
-NODEPOOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False, custom=True)
-POD_AUTOSCALERS = Resource("autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", "PodAutoscaler", custom=True)
-NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False, custom=True)
-OVERRIDES = Resource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
-WRITESTOPS = Resource("rebalancer.io", "v1alpha1", "writestops", "WriteStop", namespaced=False, custom=True)
+NAMESPACES = ServedResource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns")
+NODES = ServedResource("", "v1", "nodes", "Node", namespaced=False, short="no")
+PODS = ServedResource("", "v1", "pods", "Pod", short="po")
+CONFIG_MAPS = ServedResource("", "v1", "configmaps", "ConfigMap", status=False, short="cm")
+CORE_EVENTS = ServedResource("", "v1", "events", "Event", status=False)
+EVENTS = ServedResource("events.k8s.io", "v1", "events", "Event", status=False)
+DEPLOYMENTS = ServedResource("apps", "v1", "deployments", "Deployment", scale=True, short="deploy")
+STATEFULSETS = ServedResource("apps", "v1", "statefulsets", "StatefulSet", scale=True, short="sts")
+REPLICASETS = ServedResource("apps", "v1", "replicasets", "ReplicaSet", scale=True, short="rs")
+HPAS = ServedResource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short="hpa")
+DISRUPTION_BUDGETS = ServedResource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb")
+LEASES = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
+SCALEDOBJECTS = ServedResource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True, short="so")
+NODEPOOLS = ServedResource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False, custom=True)
+POD_AUTOSCALERS = ServedResource("autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", "PodAutoscaler", custom=True)
+NODECLAIMS = ServedResource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False, custom=True)
+OVERRIDES = ServedResource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
+WRITESTOPS = ServedResource("rebalancer.io", "v1alpha1", "writestops", "WriteStop", namespaced=False, custom=True)
 
-QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", short="quota")
-LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", status=False, short="limits")
-PRIORITY_CLASSES = Resource(
+QUOTAS = ServedResource("", "v1", "resourcequotas", "ResourceQuota", short="quota")
+LIMIT_RANGES = ServedResource("", "v1", "limitranges", "LimitRange", status=False, short="limits")
+PRIORITY_CLASSES = ServedResource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, status=False, short="pc"
 )
-JOBS = Resource("batch", "v1", "jobs", "Job")
-LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", custom=True)
-CLUSTER_QUEUES = Resource(
+JOBS = ServedResource("batch", "v1", "jobs", "Job")
+LOCAL_QUEUES = ServedResource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", custom=True)
+CLUSTER_QUEUES = ServedResource(
     "kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False, custom=True, short="cq"
 )
-COHORTS = Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False, custom=True)
-FLAVORS = Resource(
+COHORTS = ServedResource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False, custom=True)
+FLAVORS = ServedResource(
     "kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False, custom=True, status=False
 )
 
@@ -89,21 +89,21 @@ RESOURCES = (
 class Target:
     """What a request path points at; an empty `name` is the collection, an empty `namespace` all of them."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str = ""
     name: str = ""
     subresource: str = ""
 
 
-class Table:
+class ResourceTable:
     """The served resources, found by path or by an object's `apiVersion` and `kind`; and their discovery documents."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[ServedResource]) -> None:
         self.resources = tuple(resources)
         self._by_path = {(r.group, r.version, r.plural): r for r in self.resources}
         self._by_kind = {(r.api_version, r.kind): r for r in self.resources}
 
-    def of(self, obj: Obj) -> Resource:
+    def of(self, obj: Obj) -> ServedResource:
         """The resource of an object. Raises KeyError, naming the kind, when it is not served."""
         return self._by_kind[(obj["apiVersion"], obj["kind"])]
 
@@ -155,7 +155,7 @@ class Table:
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _discovered(resource: Resource) -> list[Obj]:
+def _discovered(resource: ServedResource) -> list[Obj]:
     """The entries of one resource and its subresources in an APIResourceList."""
     common = {"singularName": resource.kind.lower(), "namespaced": resource.namespaced, "kind": resource.kind}
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]

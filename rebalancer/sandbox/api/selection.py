@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalancer.sandbox.api.resources import Obj
-from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.api.status import StatusError
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Term:
     def parse(cls, text: str) -> "Term":
         """Read one term. Raises ApiError 400 for set-based ones, which are not served."""
         if "(" in text or " in" in text:
-            raise ApiError(400, f"selector term {text!r}: only =, ==, !=, KEY and !KEY are served here")
+            raise StatusError(400, f"selector term {text!r}: only =, ==, !=, KEY and !KEY are served here")
         if "!=" in text:
             key, _, value = text.partition("!=")
             return cls(key.strip(), value.strip(), wanted=False)
@@ -31,8 +31,8 @@ class Term:
 
     def holds(self, value: object) -> bool:
         """Whether a key with that value (None: no such key) satisfies the term."""
-        found = value is not None if self.value is None else value == self.value
-        return found is self.wanted
+        satisfied = value is not None if self.value is None else value == self.value
+        return satisfied is self.wanted
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from aiohttp import web
 
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api.audit import VERBS, AuditEntry
-from rebalancer.sandbox.api.faults import Fault, Faults
+from rebalancer.sandbox.api.faults import ApiFaults, Fault
 from rebalancer.sandbox.api.openapi import described
-from rebalancer.sandbox.api.resources import Obj, Resource, Target
+from rebalancer.sandbox.api.resources import Obj, ServedResource, Target
 from rebalancer.sandbox.api.reviews import Allow, reviewed
-from rebalancer.sandbox.api.status import ApiError
-from rebalancer.sandbox.api.store import Change, Store
-from rebalancer.sandbox.api.verbs import JSON_PATCH, Call, Verbs
+from rebalancer.sandbox.api.status import StatusError
+from rebalancer.sandbox.api.store import Revision, Store
+from rebalancer.sandbox.api.verbs import JSON_PATCH, ApiRequest, Verbs
 from rebalancer.sandbox.api.watch import Watch
 
 HOST = "127.0.0.1"
@@ -53,7 +53,7 @@ class EmbeddedKubernetes:
     def __init__(self, clock: Clock, store: Store | None = None, bookmark_seconds: float = BOOKMARK_SECONDS) -> None:
         self.store = store or Store(clock)
         self.verbs = Verbs(self.store)
-        self.faults = Faults()
+        self.faults = ApiFaults()
         self.allow: Allow = lambda _user, _wanted: True
         self.audit: list[AuditEntry] = []
         self.url = ""
@@ -138,7 +138,7 @@ class EmbeddedKubernetes:
         body = await request.read()
         try:
             response = await self._answer(request, body, fault)
-        except ApiError as error:
+        except StatusError as error:
             response = _failure(error)
         self._record(request, body, response.status)
         if fault and fault.deed == "lose reply" and request.transport:
@@ -148,14 +148,14 @@ class EmbeddedKubernetes:
     async def _answer(self, request: web.Request, body: bytes, fault: Fault | None) -> web.StreamResponse:
         if fault and fault.deed == "fail":
             details = {"retryAfterSeconds": fault.retry_after_seconds} if fault.retry_after_seconds is not None else {}
-            raise ApiError(fault.code, "a fault was asked for", details=details)
+            raise StatusError(fault.code, "a fault was asked for", details=details)
         user = _user(request)
         target = self.store.table.target(request.path)
         if target is None:
             review = self._review(request, body, user)
             return self._about(request) if review is None else review
         agent = request.headers.get("User-Agent", "unknown")
-        call = Call(request.method, target, request.query, _decoded(request, body), request.content_type, agent)
+        call = ApiRequest(request.method, target, request.query, _decoded(request, body), request.content_type, agent)
         if request.method == "GET" and not target.name:
             watching = request.query.get("watch", "").lower() in {"true", "1"}
             return await self._watch(request, call) if watching else self._list(call)
@@ -166,8 +166,8 @@ class EmbeddedKubernetes:
         if request.method != "POST":
             return None
         # `kubectl auth whoami` asks in protobuf and reads JSON: what it asks is in the path alone.
-        asked = {} if request.content_type == PROTOBUF else _decoded(request, body)
-        answer = reviewed(request.path, asked, user, self._clock.now(), TOKEN_PREFIX, self.allow)
+        review = {} if request.content_type == PROTOBUF else _decoded(request, body)
+        answer = reviewed(request.path, review, user, self._clock.now(), TOKEN_PREFIX, self.allow)
         return None if answer is None else _json(201, _encode(answer))
 
     def _about(self, request: web.Request) -> web.StreamResponse:
@@ -179,16 +179,16 @@ class EmbeddedKubernetes:
             return _json(200, _encode(document))
         if request.method == "GET" and path in HEALTH:
             return web.Response(text="ok")
-        raise ApiError(404, "the server could not find the requested resource")
+        raise StatusError(404, "the server could not find the requested resource")
 
-    def _list(self, call: Call) -> web.StreamResponse:
+    def _list(self, call: ApiRequest) -> web.StreamResponse:
         resource = call.target.resource
         items, metadata = self.verbs.page(call)
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
         raws = b",".join(_item(resource, item) for item in items)
         return _json(200, b'%b,"items":[%b]}' % (_encode(head)[:-1], raws))
 
-    async def _watch(self, request: web.Request, call: Call) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, call: ApiRequest) -> web.StreamResponse:
         watch = Watch(self.store, call.target, call.query, self._clock.monotonic())
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -203,7 +203,7 @@ class EmbeddedKubernetes:
         verb = VERBS.get(request.method)
         if verb is None:
             return
-        with suppress(ApiError):
+        with suppress(StatusError):
             user, agent = _user(request), request.headers.get("User-Agent", "")
             target: Target | None = self.store.table.target(request.path)
             content = _decoded(request, body)
@@ -217,7 +217,7 @@ def _user(request: web.Request) -> str:
     if not scheme:
         return "anonymous"
     if scheme != "Bearer" or not token.startswith(TOKEN_PREFIX):
-        raise ApiError(401, "Unauthorized")
+        raise StatusError(401, "Unauthorized")
     return token.removeprefix(TOKEN_PREFIX)
 
 
@@ -227,10 +227,10 @@ def _decoded(request: web.Request, body: bytes) -> Any:  # noqa: ANN401 - a JSON
     try:
         return msgspec.json.decode(body, type=shape) if body else {}
     except msgspec.DecodeError as error:
-        raise ApiError(400, f"the object provided is unrecognized: {error}") from error
+        raise StatusError(400, f"the object provided is unrecognized: {error}") from error
 
 
-def _item(resource: Resource, change: Change) -> bytes:
+def _item(resource: ServedResource, change: Revision) -> bytes:
     """An object as a list shows it: those of built-in resources come without `apiVersion` and `kind`."""
     if resource.custom:
         return change.raw
@@ -242,7 +242,7 @@ def _json(code: int, body: bytes) -> web.Response:
     return web.Response(status=code, body=body, content_type="application/json")
 
 
-def _failure(error: ApiError) -> web.Response:
+def _failure(error: StatusError) -> web.Response:
     response = _json(error.code, _encode(error.status()))
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)

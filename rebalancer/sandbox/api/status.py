@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rebalancer.sandbox.api.resources import Obj, Resource
+from rebalancer.sandbox.api.resources import Obj, ServedResource
 
 REASONS = {
     400: "BadRequest",
@@ -21,7 +21,7 @@ REASONS = {
 }
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """A request that fails; `code` is the HTTP status, `details` goes into the Status as it is."""
 
     def __init__(self, code: int, message: str, *, reason: str = "", details: Obj | None = None) -> None:
@@ -54,10 +54,10 @@ def integer(text: object, name: str) -> int:
     try:
         return int(str(text))
     except ValueError as error:
-        raise ApiError(400, f"{name}: {text!r} is not a whole number") from error
+        raise StatusError(400, f"{name}: {text!r} is not a whole number") from error
 
 
-def success(resource: Resource, obj: Obj) -> Obj:
+def success(resource: ServedResource, obj: Obj) -> Obj:
     """The `Status` that answers a finished deletion or an eviction."""
     return {
         "kind": "Status",
@@ -68,38 +68,38 @@ def success(resource: Resource, obj: Obj) -> Obj:
     }
 
 
-def not_found(resource: Resource, name: str) -> ApiError:
+def not_found(resource: ServedResource, name: str) -> StatusError:
     """404: no such object."""
-    return ApiError(404, f'{_title(resource)} "{name}" not found', details=_subject(resource, name))
+    return StatusError(404, f'{_title(resource)} "{name}" not found', details=_subject(resource, name))
 
 
-def already_exists(resource: Resource, name: str) -> ApiError:
+def already_exists(resource: ServedResource, name: str) -> StatusError:
     """409 with the reason AlreadyExists: the name is taken."""
     message = f'{_title(resource)} "{name}" already exists'
-    return ApiError(409, message, reason="AlreadyExists", details=_subject(resource, name))
+    return StatusError(409, message, reason="AlreadyExists", details=_subject(resource, name))
 
 
-def conflict(resource: Resource, name: str, why: str) -> ApiError:
+def conflict(resource: ServedResource, name: str, why: str) -> StatusError:
     """409: a precondition (resourceVersion, uid) does not hold."""
     message = f'Operation cannot be fulfilled on {_title(resource)} "{name}": {why}'
-    return ApiError(409, message, details=_subject(resource, name))
+    return StatusError(409, message, details=_subject(resource, name))
 
 
-def invalid(resource: Resource, name: str, field: str, why: str) -> ApiError:
+def invalid(resource: ServedResource, name: str, field: str, why: str) -> StatusError:
     """422: the object breaks a rule of its schema."""
     cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
     details = {**_subject(resource, name), "causes": [cause]}
-    return ApiError(422, f'{resource.kind} "{name}" is invalid: {field}: {why}', details=details)
+    return StatusError(422, f'{resource.kind} "{name}" is invalid: {field}: {why}', details=details)
 
 
-def expired(message: str) -> ApiError:
+def expired(message: str) -> StatusError:
     """410: the revision asked for is older than the history kept."""
-    return ApiError(410, message)
+    return StatusError(410, message)
 
 
-def _title(resource: Resource) -> str:
+def _title(resource: ServedResource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
-def _subject(resource: Resource, name: str) -> dict[str, Any]:
+def _subject(resource: ServedResource, name: str) -> dict[str, Any]:
     return {"name": name, "group": resource.group, "kind": resource.plural}

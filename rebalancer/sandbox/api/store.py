@@ -11,7 +11,7 @@ import msgspec
 
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api import objects
-from rebalancer.sandbox.api.resources import RESOURCES, Obj, Resource, Table
+from rebalancer.sandbox.api.resources import RESOURCES, Obj, ResourceTable, ServedResource
 from rebalancer.sandbox.api.selection import Selection, Term
 from rebalancer.sandbox.api.status import expired
 
@@ -24,11 +24,11 @@ _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Revision:
     """One revision: an object as it became (or as it was when it went), `raw` being its JSON."""
 
     kind: Kind
-    resource: Resource
+    resource: ServedResource
     obj: Obj
     previous: Obj | None
     revision: int
@@ -39,12 +39,12 @@ class Log:
     """The latest changes of one resource. A position counts changes since the start, forgotten ones included."""
 
     def __init__(self, limit: int) -> None:
-        self._changes: list[Change] = []
+        self._changes: list[Revision] = []
         self._limit = limit
         self._forgotten = 0
         self._floor = 0  # revisions below have lost their successors
 
-    def append(self, change: Change) -> None:
+    def append(self, change: Revision) -> None:
         """Add the newest change; forget the older half when twice the limit is reached."""
         self._changes.append(change)
         if len(self._changes) >= 2 * self._limit:
@@ -68,7 +68,7 @@ class Log:
             raise _too_old(revision, self._floor)
         return self._forgotten + bisect_right(self._changes, revision, key=lambda change: change.revision)
 
-    def since(self, position: int) -> list[Change]:
+    def since(self, position: int) -> list[Revision]:
         """The changes from `position` on. Raises ApiError 410 when some were forgotten unread."""
         if position < self._forgotten:
             raise _too_old(position, self._floor)
@@ -81,27 +81,29 @@ class Store:
     `put`, `patch` and `remove` are for the simulated cluster behind the API: they are trusted and check nothing.
     """
 
-    def __init__(self, clock: Clock, resources: Iterable[Resource] = RESOURCES, history: int = HISTORY) -> None:
-        self.table = Table(resources)
+    def __init__(self, clock: Clock, resources: Iterable[ServedResource] = RESOURCES, history: int = HISTORY) -> None:
+        self.table = ResourceTable(resources)
         self.revision = 1
         self._clock = clock
-        self._current: dict[Resource, dict[tuple[str, str], Change]] = {r: {} for r in self.table.resources}
+        self._current: dict[ServedResource, dict[tuple[str, str], Revision]] = {r: {} for r in self.table.resources}
         self._logs = {r: Log(history) for r in self.table.resources}
-        self._subscribers: list[Callable[[Change], None]] = []
-        self._untold: deque[Change] = deque()
+        self._subscribers: list[Callable[[Revision], None]] = []
+        self._untold: deque[Revision] = deque()
         self._telling = False
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Obj | None:
+    def get(self, resource: ServedResource, name: str, namespace: str = "") -> Obj | None:
         """The object, None when there is none."""
         change = self._current[resource].get((namespace, name))
         return change.obj if change else None
 
-    def list(self, resource: Resource, namespace: str = "", labels: Mapping[str, str] | None = None) -> Sequence[Obj]:
+    def list(
+        self, resource: ServedResource, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> Sequence[Obj]:
         """The objects of a resource by namespace and name; an empty namespace means all, `labels` must all be equal."""
         terms = tuple(Term(key, value, wanted=True) for key, value in (labels or {}).items())
         return [change.obj for change in self.select(resource, Selection(namespace, terms))]
 
-    def select(self, resource: Resource, selection: Selection) -> Sequence[Change]:
+    def select(self, resource: ServedResource, selection: Selection) -> Sequence[Revision]:
         """The last changes of the objects a selection wants, by namespace and name."""
         current = self._current[resource]
         return [current[key] for key in sorted(current) if selection.matches(current[key].obj)]
@@ -118,13 +120,13 @@ class Store:
             raise ValueError(f"{resource.kind} {copy['metadata']['name']!r} {wrong} namespace")
         return self.write(resource, copy)
 
-    def patch(self, resource: Resource, name: str, patch: Obj, namespace: str = "") -> Obj:
+    def patch(self, resource: ServedResource, name: str, patch: Obj, namespace: str = "") -> Obj:
         """Merge `patch` into an object, status and all. Raises KeyError when there is none."""
         old = self._current[resource][(namespace, name)].obj
         return self.write(resource, objects.merged(old, _decode(_encode(patch))))
 
     def delete(
-        self, resource: Resource, name: str, namespace: str = "", grace_seconds: int | None = None
+        self, resource: ServedResource, name: str, namespace: str = "", grace_seconds: int | None = None
     ) -> Obj | None:
         """Ask for deletion, as a client does: pods on nodes and objects with finalizers are only marked."""
         old = self.get(resource, name, namespace)
@@ -135,12 +137,12 @@ class Store:
             return self.remove(resource, name, namespace)
         return self.write(resource, objects.dying(old, self._clock.now(), wait))
 
-    def remove(self, resource: Resource, name: str, namespace: str = "", last: Obj | None = None) -> Obj | None:
+    def remove(self, resource: ServedResource, name: str, namespace: str = "", last: Obj | None = None) -> Obj | None:
         """Take an object away at once, as a kubelet or a last finalizer does; `last` is how it looked in the end."""
         old = self.get(resource, name, namespace)
         return self._commit("DELETED", resource, last or old, old) if old else None
 
-    def write(self, resource: Resource, obj: Obj) -> Obj:
+    def write(self, resource: ServedResource, obj: Obj) -> Obj:
         """Store a finished object; an unchanged one makes no revision, as in the API server."""
         old = self.get(resource, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
         if old is None:
@@ -148,7 +150,7 @@ class Store:
         aged = _aged(resource, old, objects.typed(resource, obj))
         return old if aged == old else self._commit("MODIFIED", resource, aged, old)
 
-    def _named(self, resource: Resource, obj: Obj) -> Obj:
+    def _named(self, resource: ServedResource, obj: Obj) -> Obj:
         """A new object's uid (the same in every run that makes the same changes), birth and generation."""
         metadata = obj["metadata"]
         seed = f"{resource.plural}/{metadata.get('namespace', '')}/{metadata['name']}/{self.revision}"
@@ -157,10 +159,10 @@ class Store:
             given["generation"] = 1
         return {**obj, "metadata": {**given, **metadata}}
 
-    def _commit(self, kind: Kind, resource: Resource, obj: Obj, previous: Obj | None) -> Obj:
+    def _commit(self, kind: Kind, resource: ServedResource, obj: Obj, previous: Obj | None) -> Obj:
         self.revision += 1
         obj = objects.with_metadata(objects.typed(resource, obj), resourceVersion=str(self.revision))
-        change = Change(kind, resource, obj, previous, self.revision, _encode(obj))
+        change = Revision(kind, resource, obj, previous, self.revision, _encode(obj))
         key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
         if kind == "DELETED":
             del self._current[resource][key]
@@ -184,12 +186,12 @@ class Store:
         finally:
             self._telling = False
 
-    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[Revision], None]) -> Callable[[], None]:
         """Call `callback` after every change, synchronously; it may write. Returns what ends the subscription."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
-    def log(self, resource: Resource) -> Log:
+    def log(self, resource: ServedResource) -> Log:
         """The history that watches of `resource` read."""
         return self._logs[resource]
 
@@ -200,12 +202,12 @@ class Store:
             log.forget(self.revision)
 
 
-def _aged(resource: Resource, old: Obj, obj: Obj) -> Obj:
+def _aged(resource: ServedResource, old: Obj, obj: Obj) -> Obj:
     """An existing object's next state: same uid and birth, a new generation if more than metadata or status changed."""
-    kept = {key: old["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
+    metadata = {key: old["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
     if resource.status:
-        kept["generation"] = old["metadata"].get("generation", 1) + _differs(old, obj)
-    return objects.with_metadata(obj, **kept)
+        metadata["generation"] = old["metadata"].get("generation", 1) + _differs(old, obj)
+    return objects.with_metadata(obj, **metadata)
 
 
 def _differs(old: Obj, new: Obj) -> bool:

@@ -12,7 +12,7 @@ from rebalancer.sandbox.api.json_patch import json_patched
 from rebalancer.sandbox.api.resources import Obj, Target
 from rebalancer.sandbox.api.selection import Selection
 from rebalancer.sandbox.api.status import (
-    ApiError,
+    StatusError,
     already_exists,
     conflict,
     expired,
@@ -21,18 +21,18 @@ from rebalancer.sandbox.api.status import (
     not_found,
     success,
 )
-from rebalancer.sandbox.api.store import Change, Store
+from rebalancer.sandbox.api.store import Revision, Store
 
 JSON_PATCH = "application/json-patch+json"
 SNAPSHOTS = 16  # paged lists that can be under way at once
 
 Admit = Callable[[Target, Obj | None, Obj], None]  # (target, old or None, new): raises ApiError to refuse a write
 RefuseEviction = Callable[[Obj], str | None]  # (pod): the reason to refuse its eviction, None to allow it
-Snapshot = tuple[int, Sequence[Change]]  # a list as it was at a revision
+Snapshot = tuple[int, Sequence[Revision]]  # a list as it was at a revision
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiRequest:
     """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch.
 
     `agent`: the program that sends it; fields it changes are noted as its own unless it names a field manager.
@@ -61,10 +61,10 @@ class Verbs:
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._serials = itertools.count(1)
 
-    def answer(self, call: Call) -> tuple[int, Obj]:
+    def answer(self, call: ApiRequest) -> tuple[int, Obj]:
         """The HTTP status and the body that answer a call on one object, or a create. Raises ApiError."""
         if "dryRun" in call.query:
-            raise ApiError(400, "dryRun is not served here")
+            raise StatusError(400, "dryRun is not served here")
         part = call.target.subresource
         if (call.method, part) == ("POST", "eviction"):
             return self._evict(call)
@@ -74,10 +74,10 @@ class Verbs:
         if not part:
             allowed["DELETE"] = self._delete
         if not call.target.name or part == "eviction" or call.method not in allowed:
-            raise ApiError(405, "the server does not allow this method on the requested resource")
+            raise StatusError(405, "the server does not allow this method on the requested resource")
         return 200, allowed[call.method](call)
 
-    def page(self, call: Call) -> tuple[Sequence[Change], Obj]:
+    def page(self, call: ApiRequest) -> tuple[Sequence[Revision], Obj]:
         """The objects of one page of a list, and the list's metadata. Raises ApiError 410 for a page of a lost list."""
         resource, limit = call.target.resource, integer(call.query.get("limit") or 0, "limit")
         token = call.query.get("continue")
@@ -112,10 +112,10 @@ class Verbs:
             raise not_found(target.resource, target.name)
         return obj
 
-    def _get(self, call: Call) -> Obj:
+    def _get(self, call: ApiRequest) -> Obj:
         return objects.view(self._stored(call.target), call.target.subresource)
 
-    def _create(self, call: Call) -> tuple[int, Obj]:
+    def _create(self, call: ApiRequest) -> tuple[int, Obj]:
         target, body = call.target, call.body
         resource, metadata = target.resource, body.get("metadata", {})
         name = metadata.get("name") or f"{metadata.get('generateName', '')}{self.store.revision:05d}"
@@ -123,7 +123,7 @@ class Verbs:
         if not metadata.get("name") and not metadata.get("generateName"):
             raise invalid(resource, "", "metadata.name", "name or generateName is required")
         if resource.namespaced and not target.namespace:
-            raise ApiError(400, f"{resource.kind} needs a namespace in the request path")
+            raise StatusError(400, f"{resource.kind} needs a namespace in the request path")
         if self.store.get(resource, name, target.namespace):
             raise already_exists(resource, name)
         place = {"name": name, **({"namespace": target.namespace} if target.namespace else {})}
@@ -131,7 +131,7 @@ class Verbs:
         self._check(target, None, new)
         return 201, self.store.write(resource, new)
 
-    def _change(self, call: Call) -> Obj:
+    def _change(self, call: ApiRequest) -> Obj:
         """PUT and PATCH, of an object or a subresource: what the client sees is replaced or patched, then settled."""
         resource, part = call.target.resource, call.target.subresource
         old = self._stored(call.target)
@@ -148,17 +148,17 @@ class Verbs:
         objects.check(target.resource, new)
         self.admit(target, old, new)
 
-    def _delete(self, call: Call) -> Obj:
+    def _delete(self, call: ApiRequest) -> Obj:
         target = call.target
         old = self._stored(target)
         _hold(target, old, call.body.get("preconditions") or {})
-        asked = call.query.get("gracePeriodSeconds", call.body.get("gracePeriodSeconds"))
-        grace = None if asked is None else integer(asked, "gracePeriodSeconds")
+        seconds = call.query.get("gracePeriodSeconds", call.body.get("gracePeriodSeconds"))
+        grace = None if seconds is None else integer(seconds, "gracePeriodSeconds")
         self.store.delete(target.resource, target.name, target.namespace, grace)
         left = self.store.get(target.resource, target.name, target.namespace)
         return left or success(target.resource, old)
 
-    def _evict(self, call: Call) -> tuple[int, Obj]:
+    def _evict(self, call: ApiRequest) -> tuple[int, Obj]:
         pod = self._stored(call.target)
         options = call.body.get("deleteOptions") or {}
         _hold(call.target, pod, options.get("preconditions") or {})
@@ -166,12 +166,12 @@ class Verbs:
         if refusal:
             causes = [{"reason": "DisruptionBudget", "message": refusal}]
             message = "Cannot evict pod as it would violate the pod's disruption budget."
-            raise ApiError(429, message, details={"causes": causes})
-        self._delete(Call("DELETE", call.target, body=options))
+            raise StatusError(429, message, details={"causes": causes})
+        self._delete(ApiRequest("DELETE", call.target, body=options))
         return 201, success(call.target.resource, pod)
 
 
-def _patched(call: Call, seen: Obj) -> Obj:
+def _patched(call: ApiRequest, seen: Obj) -> Obj:
     """The object a PATCH asks for. Raises ApiError 415 for patches this API does not speak."""
     if call.content_type == JSON_PATCH:
         return json_patched(seen, call.body)
@@ -179,18 +179,18 @@ def _patched(call: Call, seen: Obj) -> Obj:
         return objects.merged(seen, call.body)
     if call.content_type == "application/strategic-merge-patch+json" and not call.target.resource.custom:
         return objects.merged(seen, call.body, strategic=True)
-    raise ApiError(415, f"the body of the request was in an unsupported format ({call.content_type})")
+    raise StatusError(415, f"the body of the request was in an unsupported format ({call.content_type})")
 
 
-def _agree(call: Call, seen: Obj, wanted: Obj) -> None:
+def _agree(call: ApiRequest, seen: Obj, wanted: Obj) -> None:
     """Raise ApiError unless `wanted` is the object that the path names, at the revision its client read."""
     for key in ("apiVersion", "kind"):
         if wanted.get(key, seen[key]) != seen[key]:
-            raise ApiError(400, f"{key} in the body ({wanted[key]}) is not that of the request ({seen[key]})")
+            raise StatusError(400, f"{key} in the body ({wanted[key]}) is not that of the request ({seen[key]})")
     target, metadata = call.target, wanted.get("metadata", {})
     for key, named in (("name", target.name), ("namespace", target.namespace)):
         if named and metadata.get(key, named) != named:
-            raise ApiError(400, f"the {key} of the object ({metadata[key]}) does not match the request ({named})")
+            raise StatusError(400, f"the {key} of the object ({metadata[key]}) does not match the request ({named})")
     if call.method == "POST":
         return
     if target.resource.guarded and target.subresource != "scale" and not metadata.get("resourceVersion"):
@@ -216,4 +216,4 @@ def _opened(token: str) -> tuple[int, int]:
         serial, start = base64.urlsafe_b64decode(token).decode().split(":")
         return int(serial), int(start)
     except ValueError as error:
-        raise ApiError(400, f"continue key is not valid: {token!r}") from error
+        raise StatusError(400, f"continue key is not valid: {token!r}") from error

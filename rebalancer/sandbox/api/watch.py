@@ -7,8 +7,8 @@ import msgspec
 
 from rebalancer.sandbox.api.resources import Obj, Target
 from rebalancer.sandbox.api.selection import Selection
-from rebalancer.sandbox.api.status import ApiError, integer
-from rebalancer.sandbox.api.store import Change, Store
+from rebalancer.sandbox.api.status import StatusError, integer
+from rebalancer.sandbox.api.store import Revision, Store
 
 TIMEOUT_SECONDS = 1800  # when the client names none, as the API server's --min-request-timeout
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -27,9 +27,9 @@ class Watch:
         self._store = store
         self._target = target
         self._selection = Selection.parse(target.namespace, query)
-        self._asked = integer(query.get("resourceVersion") or 0, "resourceVersion")
-        if self._asked > store.revision:
-            raise ApiError(504, f"Too large resource version: {self._asked}, current: {store.revision}")
+        self._from_revision = integer(query.get("resourceVersion") or 0, "resourceVersion")
+        if self._from_revision > store.revision:
+            raise StatusError(504, f"Too large resource version: {self._from_revision}, current: {store.revision}")
         self._initial = query.get("sendInitialEvents", "").lower() == "true"
         self._bookmarks = query.get("allowWatchBookmarks", "").lower() in {"true", "1"}
         self._bookmark_due = False
@@ -66,20 +66,20 @@ class Watch:
                 lines = self._news()
                 if lines:
                     await write(lines)
-        except ApiError as error:
+        except StatusError as error:
             await write(_line("ERROR", _encode(error.status())))
         finally:
             unsubscribe()
 
-    def _wake(self, change: Change) -> None:
+    def _wake(self, change: Revision) -> None:
         if change.resource == self._target.resource:
             self._woken.set()
 
     def _opening(self) -> bytes:
         """Without a revision to go on from, everything there is comes first, as ADDED."""
         log = self._store.log(self._target.resource)
-        if self._asked and not self._initial:
-            self._position = log.position_after(self._asked)
+        if self._from_revision and not self._initial:
+            self._position = log.position_after(self._from_revision)
             return self._news()
         self._position = log.end
         lines = [_line("ADDED", last.raw) for last in self._store.select(self._target.resource, self._selection)]
@@ -98,7 +98,7 @@ class Watch:
         self._bookmark_due = False
         return b"".join(lines)
 
-    def _told(self, change: Change) -> bytes:
+    def _told(self, change: Revision) -> bytes:
         """A change as this selection sees it: an object that comes to match is ADDED, one that ceases to is DELETED."""
         before = change.previous is not None and self._selection.matches(change.previous)
         after = change.kind != "DELETED" and self._selection.matches(change.obj)

@@ -11,7 +11,7 @@ from rebalancer.sim.demand import F64, Stream
 BLOCK_SECONDS = 60
 
 
-class Coming(NamedTuple):
+class ComingRequests(NamedTuple):
     """Requests in the order of their instants: seconds, prompt tokens, tokens to generate."""
 
     arrived: F64
@@ -19,7 +19,7 @@ class Coming(NamedTuple):
     tokens: I64
 
 
-class Arrivals:
+class BatchArrivals:
     """One stream's requests, `scale` for each recorded one.
 
     Instants are uniform within their second. A second's tokens are split in proportion to lognormal weights whose
@@ -35,30 +35,30 @@ class Arrivals:
         self._spread = spread
         self._seed = seed, model
         self._block = -1
-        self._drawn = Coming(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
+        self._drawn = ComingRequests(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
         self._first_number = np.concatenate([[0], np.cumsum(self._counts)])
 
     def first_number(self, second: int) -> int:
         """How many came before the second."""
         return int(self._first_number[second])
 
-    def within(self, begin: int, end: int) -> Coming:
+    def within(self, begin: int, end: int) -> ComingRequests:
         """Those of seconds [begin, end), all of one block of `BLOCK_SECONDS`."""
         block = begin // BLOCK_SECONDS
         if block != self._block:
             self._block, self._drawn = block, self._draw(block * BLOCK_SECONDS)
         first = self._first_number[block * BLOCK_SECONDS]
         some = slice(int(self._first_number[begin] - first), int(self._first_number[end] - first))
-        return Coming(self._drawn.arrived[some], self._drawn.prompt[some], self._drawn.tokens[some])
+        return ComingRequests(self._drawn.arrived[some], self._drawn.prompt[some], self._drawn.tokens[some])
 
-    def _draw(self, begin: int) -> Coming:
+    def _draw(self, begin: int) -> ComingRequests:
         end = min(begin + BLOCK_SECONDS, len(self._counts))
         counts = self._counts[begin:end]
         second = np.repeat(np.arange(len(counts)), counts)
         random = np.random.default_rng((*self._seed, begin // BLOCK_SECONDS))
         arrived = np.sort(begin + second + random.random(len(second)))
         prompt = self._split(self._prompt[begin:end], counts, second, random)
-        return Coming(arrived, prompt, self._split(self._tokens[begin:end], counts, second, random))
+        return ComingRequests(arrived, prompt, self._split(self._tokens[begin:end], counts, second, random))
 
     def _split(self, mean: F64, counts: I64, second: I64, random: np.random.Generator) -> I64:
         weights = np.exp(self._spread * random.standard_normal(len(second)))

@@ -9,7 +9,7 @@ from rebalancer.sim.demand import F64
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class BatchingEngine:
     """Iterations of one replica: every decoding request gets a token, prompts get what is left of the token budget.
 
     An iteration with B decoding requests and P prompt tokens takes the sum of what each costs, in seconds:
@@ -46,8 +46,8 @@ class Engine:
 
 def straight(at: Sequence[float], values: Sequence[float], wanted: F64) -> F64:
     """Straight lines through the points, the last one drawn on beyond them, the first value before them."""
-    found = np.interp(wanted, at, values)
+    interpolated = np.interp(wanted, at, values)
     if len(at) > 1:
         slope = (values[-1] - values[-2]) / (at[-1] - at[-2])
-        found = np.where(wanted > at[-1], values[-1] + slope * (wanted - at[-1]), found)
-    return found
+        interpolated = np.where(wanted > at[-1], values[-1] + slope * (wanted - at[-1]), interpolated)
+    return interpolated

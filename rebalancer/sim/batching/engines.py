@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Served:
     with nobody scaling have 38.5 % late with 0.4, 38.0 with 1.0, 37.4 with 1.5.
     """
 
-    engine: Engine
+    engine: BatchingEngine
     scale: float = 1.0
     slo_token_seconds: float = 0.060
     spread: float = 1.0
@@ -27,14 +27,14 @@ class Served:
         return float(self.engine.decode_seconds()[-1]) / self.engine.most_running
 
 
-def shaped(prefill_per_second: float, seconds_per_token: float, batch: int, kv_tokens: int) -> Engine:
+def shaped(prefill_per_second: float, seconds_per_token: float, batch: int, kv_tokens: int) -> BatchingEngine:
     """An engine that takes `seconds_per_token` with a full batch, less with a smaller one.
 
     The shape is that of Splitwise's medians for a 70B model on four H100: 0.56 of it for one request, 0.70 for half a
     batch. With a full batch an iteration costs what the fluid form says. 2,048 tokens an iteration: 512 would admit
     prompts too slowly to fill the batch of a model with short answers, and leave a fifth of the fluid form's capacity.
     """
-    return Engine(
+    return BatchingEngine(
         prefill_per_second,
         batches=(0, 1, batch // 2, batch),
         seconds_at=(0.0, 0.56 * seconds_per_token, 0.70 * seconds_per_token, seconds_per_token),
@@ -49,7 +49,7 @@ def shaped(prefill_per_second: float, seconds_per_token: float, batch: int, kv_t
 # 13.5 GB of weights read at 1.4 and 0.5 TB/s, 0.52 MB of cache per token read at 1.7 and 0.6 TB/s, and a cache of what
 # 80 and 48 GB leave beside the weights.
 LLAMA2_7B = {
-    "a100": Engine(
+    "a100": BatchingEngine(
         prefill_per_second=21_590,
         batches=(1, 128),
         seconds_at=(0.009879, 0.013649),
@@ -58,7 +58,7 @@ LLAMA2_7B = {
         seconds_per_pair=1.106e-8,
         most_running=128,
     ),
-    "a40": Engine(
+    "a40": BatchingEngine(
         prefill_per_second=11_450,
         batches=(1, 128),
         seconds_at=(0.02644, 0.032345),

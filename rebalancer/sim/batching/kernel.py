@@ -22,14 +22,14 @@ from rebalancer.sim.batching.state import (
     PREEMPTED,
     READY,
     STARTED,
-    State,
+    BatchingState,
 )
 from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 
 @compiled
-def live(state: State, r: int, until: float) -> None:
+def live(state: BatchingState, r: int, until: float) -> None:
     """Live through every iteration of replica `r` that ends at or before `until`."""
     replica, speed = state.replicas[r], state.speed[0]
     while replica.ends <= until:
@@ -52,7 +52,7 @@ def live(state: State, r: int, until: float) -> None:
 
 
 @compiled
-def _begin(state: State, r: int, at: float) -> None:
+def _begin(state: BatchingState, r: int, at: float) -> None:
     """Begin the next iteration at `at`, or rest."""
     replica, speed = state.replicas[r], state.speed[0]
     if replica.waiting > 0:
@@ -78,13 +78,13 @@ def _begin(state: State, r: int, at: float) -> None:
 
 
 @compiled
-def _second(state: State, at: float) -> int:
+def _second(state: BatchingState, at: float) -> int:
     """What happens after the last second is booked in it."""
     return min(int(at), len(state.seconds) - 1)
 
 
 @compiled
-def _decode(state: State, r: int, at: float) -> None:
+def _decode(state: BatchingState, r: int, at: float) -> None:
     replica = state.replicas[r]
     if replica.decoding == 0:
         return
@@ -103,7 +103,7 @@ def _decode(state: State, r: int, at: float) -> None:
 
 
 @compiled
-def _prefill(state: State, r: int, at: float) -> None:
+def _prefill(state: BatchingState, r: int, at: float) -> None:
     replica = state.replicas[r]
     part = replica.part
     while part > 0:
@@ -133,7 +133,7 @@ def _prefill(state: State, r: int, at: float) -> None:
 
 
 @compiled
-def _first_token(state: State, slot: int, at: float) -> None:
+def _first_token(state: BatchingState, slot: int, at: float) -> None:
     request, speed = state.requests[slot], state.speed[0]
     request.first = at
     after = at - request.arrived
@@ -149,9 +149,9 @@ def _first_token(state: State, slot: int, at: float) -> None:
 
 
 @compiled
-def _finish(state: State, r: int, slot: int, at: float) -> None:
+def _finish(state: BatchingState, r: int, slot: int, at: float) -> None:
     request = state.requests[slot]
-    gaps = request.asked - 1
+    gaps = request.total_tokens - 1
     if gaps > 0 and at - request.first > state.speed[0].slo_token_seconds * gaps:
         state.seconds[int(request.arrived)].slow += 1
     after = at - request.arrived
@@ -165,7 +165,7 @@ def _finish(state: State, r: int, slot: int, at: float) -> None:
 
 
 @compiled
-def _lose(state: State, slot: int, at: float, work: float) -> None:
+def _lose(state: BatchingState, slot: int, at: float, work: float) -> None:
     """The request leaves without its tokens: its client gave up, or its replica is gone; `work` was left to do.
 
     Without a first token it is late, however short it waited.
@@ -181,20 +181,20 @@ def _lose(state: State, slot: int, at: float, work: float) -> None:
 
 
 @compiled
-def _vacate(state: State, slot: int) -> None:
+def _vacate(state: BatchingState, slot: int) -> None:
     state.requests[state.counts[FREE]].free = slot
     state.counts[FREE] += 1
 
 
 @compiled
-def _whole(state: State, slot: int) -> float:
+def _whole(state: BatchingState, slot: int) -> float:
     """Replica-seconds of a request that has not started, or starts again."""
     request, speed = state.requests[slot], state.speed[0]
     return float(request.prompt * speed.work_per_prompt_token + request.tokens * speed.work_per_token)
 
 
 @compiled
-def _admit(state: State, r: int, at: float) -> None:
+def _admit(state: BatchingState, r: int, at: float) -> None:
     replica, speed = state.replicas[r], state.speed[0]
     while replica.waiting > 0:
         slot = replica.first_waiting
@@ -228,7 +228,7 @@ def _admit(state: State, r: int, at: float) -> None:
 
 
 @compiled
-def _preempt(state: State, r: int, at: float) -> None:
+def _preempt(state: BatchingState, r: int, at: float) -> None:
     """The youngest that decodes gives its cache back and will be computed again, first of those that wait."""
     replica, heap = state.replicas[r], state.heaps[r]
     place = 0
@@ -255,7 +255,7 @@ def _preempt(state: State, r: int, at: float) -> None:
 
 
 @compiled
-def lose_all(state: State, r: int, at: float) -> None:
+def lose_all(state: BatchingState, r: int, at: float) -> None:
     """The replica is gone at `at`, and with it everything that it had in hand."""
     replica, speed = state.replicas[r], state.speed[0]
     before = state.counts[FREE]
@@ -283,7 +283,7 @@ def lose_all(state: State, r: int, at: float) -> None:
 
 @compiled
 def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    state: State, first_second: int, end_second: int, arrived: F64, prompt: I64, tokens: I64, first_number: int
+    state: BatchingState, first_second: int, end_second: int, arrived: F64, prompt: I64, tokens: I64, first_number: int
 ) -> None:
     """Live through seconds [first, end) with the requests that arrive in them, in the order of their instants.
 
@@ -317,7 +317,7 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
 
 
 @compiled
-def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> int:
+def _enter(state: BatchingState, number: int, at: float, prompt: int, tokens: int) -> int:
     state.counts[FREE] -= 1
     slot = state.requests[state.counts[FREE]].free
     request = state.requests[slot]
@@ -325,21 +325,21 @@ def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> in
     request.arrived = at
     request.prompt = max(1, prompt)
     request.tokens = max(1, tokens)
-    request.asked = request.tokens
+    request.total_tokens = request.tokens
     request.first = np.nan
     request.after = NOBODY
     return int(slot)
 
 
 @compiled
-def _live_all(state: State, until: float) -> None:
+def _live_all(state: BatchingState, until: float) -> None:
     for r in range(len(state.replicas)):
         if state.replicas[r].ends <= until:
             live(state, r, until)
 
 
 @compiled
-def _route(state: State, slot: int, at: float) -> None:
+def _route(state: BatchingState, slot: int, at: float) -> None:
     best, least = NOBODY, np.int64(1) << 62
     for r in range(len(state.replicas)):
         replica = state.replicas[r]
@@ -368,7 +368,7 @@ def _route(state: State, slot: int, at: float) -> None:
 
 
 @compiled
-def _leave_gateway(state: State, at: float) -> None:
+def _leave_gateway(state: BatchingState, at: float) -> None:
     patience = state.speed[0].patience_seconds
     slot = state.counts[GATEWAY_FIRST]
     while slot != NOBODY and at - state.requests[slot].arrived > patience:
@@ -379,7 +379,7 @@ def _leave_gateway(state: State, at: float) -> None:
 
 
 @compiled
-def open_gateway(state: State, at: float) -> None:
+def open_gateway(state: BatchingState, at: float) -> None:
     """Replicas are Ready again: those who still wait are spread over them, oldest first."""
     _leave_gateway(state, at)
     slot = state.counts[GATEWAY_FIRST]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rebalancer.sim.batching.arrivals import BLOCK_SECONDS, Arrivals
+from rebalancer.sim.batching.arrivals import BLOCK_SECONDS, BatchArrivals
 from rebalancer.sim.batching.engines import Served
 from rebalancer.sim.batching.kernel import lose_all, open_gateway, serve
 from rebalancer.sim.batching.state import (
@@ -15,7 +15,7 @@ from rebalancer.sim.batching.state import (
     NOBODY,
     PREEMPTED,
     READY,
-    State,
+    BatchingState,
     fresh,
     with_replicas,
     with_requests,
@@ -23,14 +23,14 @@ from rebalancer.sim.batching.state import (
 from rebalancer.sim.demand import F64
 
 
-class Line:
+class BatchLine:
     """Replicas have places: `start` gives one, `drain` and `stop` name it. Seconds are lived through in order."""
 
     def __init__(
-        self, served: Served, arrivals: Arrivals, seconds: int, *, patience_seconds: float, slo_wait_seconds: float
+        self, served: Served, arrivals: BatchArrivals, seconds: int, *, patience_seconds: float, slo_wait_seconds: float
     ) -> None:
         self._arrivals = arrivals
-        self.state: State = fresh(
+        self.state: BatchingState = fresh(
             served.engine,
             seconds,
             patience_seconds=patience_seconds,

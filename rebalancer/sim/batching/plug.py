@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from rebalancer.domain.events import Counters, Gauges
-from rebalancer.sim.batching.arrivals import Arrivals
+from rebalancer.sim.batching.arrivals import BatchArrivals
 from rebalancer.sim.batching.engines import Served
-from rebalancer.sim.batching.line import Line
+from rebalancer.sim.batching.line import BatchLine
 from rebalancer.sim.batching.state import FINISHED, FIRST_TOKENS, GATEWAY_LENGTH, GONE, I64
-from rebalancer.sim.demand import F64, Demand
-from rebalancer.sim.scenario import Model
-from rebalancer.world import Look, Pod
+from rebalancer.sim.demand import F64, DemandStreams
+from rebalancer.sim.scenario import ScenarioModel
+from rebalancer.world import Look, WorldPod
 
 REFRESH_SECONDS = 60
 SETTLED_SECONDS = 600  # so long after it a second's arrivals have all had, or lost, their first token
@@ -27,14 +27,16 @@ class BatchingService:
     `sim.controller.Seen` has them. Metrics count simulated requests.
     """
 
-    def __init__(self, model: Model, served: Served, arrivals: Arrivals, started_at: float, seconds: int) -> None:
+    def __init__(
+        self, model: ScenarioModel, served: Served, arrivals: BatchArrivals, started_at: float, seconds: int
+    ) -> None:
         self.wait, self.late, self.lost, self.left = (np.zeros(seconds) for _ in range(4))
         self.slow, self.busy, self.served_by = (np.zeros(seconds) for _ in range(3))
         self._slo_wait_seconds = model.slo_wait_seconds
         self._requests = model.requests[:seconds]
         self._served = served
         self._started_at = started_at
-        self._line = Line(
+        self._line = BatchLine(
             served,
             arrivals,
             seconds,
@@ -42,10 +44,10 @@ class BatchingService:
             slo_wait_seconds=model.slo_wait_seconds,
         )
         self._places: dict[str, int] = {}
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, WorldPod] = {}
         self._past = np.zeros(3)  # finished, prompt tokens, tokens of replicas that are gone
         self._looked = [0, 0]  # first tokens and ends that were looked at
-        self._settled: Sequence[Pod] | None = None  # pods that all serve, and nobody else is leaving
+        self._settled: Sequence[WorldPod] | None = None  # pods that all serve, and nobody else is leaving
         self._ready = 0
         self._watched = False
         self._now = self._lived = 0
@@ -55,7 +57,7 @@ class BatchingService:
         """Recorded requests that were lost with their pod."""
         return self._line.lost_in_flight / self._served.scale
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:  # noqa: ARG002  # always a second
         """One second with those pods that were Ready as it began."""
         second = round(since - self._started_at)
         if not 0 <= second < len(self.late):
@@ -90,7 +92,7 @@ class BatchingService:
         if end // REFRESH_SECONDS > begin // REFRESH_SECONDS or end == len(self.late):
             self._refresh(end)
 
-    def _follow(self, serving: Mapping[str, Pod], now: float) -> None:
+    def _follow(self, serving: Mapping[str, WorldPod], now: float) -> None:
         for uid in [uid for uid in self._places if uid not in serving]:
             pod, place = self._pods[uid], self._places[uid]
             deleted_at = now if pod.deleted_at is None else pod.deleted_at
@@ -128,7 +130,7 @@ class BatchingService:
         np.add.at(self.wait, born, waited / came[born])
         np.add.at(self.late, born, (waited > self._slo_wait_seconds) * (self._requests / came)[born])
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:
         """The model as a whole; each Ready pod besides would double what a sum over samples says."""
         self._catch_up()
         state = self._line.state
@@ -164,15 +166,15 @@ def quantile(values: F64, share: float) -> float | None:
 
 
 def serving(
-    demand: Demand, served: Mapping[str, Served], seed: int = 0
-) -> Callable[[Model, float, int], BatchingService]:
+    demand: DemandStreams, served: Mapping[str, Served], seed: int = 0
+) -> Callable[[ScenarioModel, float, int], BatchingService]:
     """What makes the service of a model, by name: for whoever plays the product or a peer in the full world."""
     streams = {stream.model: (index, stream) for index, stream in enumerate(demand.streams)}
 
-    def serve(model: Model, started_at: float, seconds: int) -> BatchingService:
+    def serve(model: ScenarioModel, started_at: float, seconds: int) -> BatchingService:
         index, stream = streams[model.name]
         how = served[model.name]
-        arrivals = Arrivals(stream, scale=how.scale, spread=how.spread, seed=seed, model=index)
+        arrivals = BatchArrivals(stream, scale=how.scale, spread=how.spread, seed=seed, model=index)
         return BatchingService(model, how, arrivals, started_at, seconds)
 
     return serve

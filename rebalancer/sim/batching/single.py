@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.kernel import live, serve
 from rebalancer.sim.batching.state import I64, READY, fresh, with_replicas, with_requests
 from rebalancer.sim.demand import F64
 
 
-def alone(engine: Engine, arrived: F64, prompt: I64, tokens: I64, patience_seconds: float = np.inf) -> F64:
+def alone(engine: BatchingEngine, arrived: F64, prompt: I64, tokens: I64, patience_seconds: float = np.inf) -> F64:
     """Seconds to the first token and to the last of each request; shape (requests, 2), NaN where none came.
 
     `arrived`: rising instants in seconds from 0; `prompt`, `tokens`: int64.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.demand import F64
 
 I64 = NDArray[np.int64]
@@ -57,7 +57,7 @@ REPLICA = np.dtype(
     ]
 )
 # `number`: which one of the run. `prompt`, `tokens`: to compute and to generate since its last start; `left`: of the
-# prompt; `asked`: tokens asked for; `first`: when its first token came, NaN before; `order`: of its last start.
+# prompt; `total_tokens`: to generate in all; `first`: when its first token came, or NaN; `order`: of its last start.
 # `free`: no field of the request, but the stack of free slots.
 REQUEST = np.dtype(
     [
@@ -66,7 +66,7 @@ REQUEST = np.dtype(
         ("prompt", "i8"),
         ("left", "i8"),
         ("tokens", "i8"),
-        ("asked", "i8"),
+        ("total_tokens", "i8"),
         ("first", "f8"),
         ("order", "i8"),
         ("after", "i8"),
@@ -88,7 +88,7 @@ SECOND = np.dtype(
 )
 
 
-class State(NamedTuple):
+class BatchingState(NamedTuple):
     """Everything about one model.
 
     `speed`: (1,) and `decode`: seconds by batch. `heaps`: (replicas, most_running, 2) heaps of (the step of the last
@@ -108,7 +108,7 @@ class State(NamedTuple):
 
 
 def fresh(  # noqa: PLR0913  # a service's objectives beside its engine
-    engine: Engine,
+    engine: BatchingEngine,
     seconds: int,
     *,
     patience_seconds: float = np.inf,
@@ -116,7 +116,7 @@ def fresh(  # noqa: PLR0913  # a service's objectives beside its engine
     slo_token_seconds: float = np.inf,
     work_per_token: float = 0.0,
     log: F64 | None = None,
-) -> State:
+) -> BatchingState:
     """No replicas, no requests, nothing has happened in any of the `seconds`.
 
     `work_per_token`: replica-seconds that a token costs in the fluid form; a prompt token costs what it takes.
@@ -136,7 +136,7 @@ def fresh(  # noqa: PLR0913  # a service's objectives beside its engine
         1 / engine.prefill_per_second,
         work_per_token,
     )
-    return State(
+    return BatchingState(
         speed=np.array([numbers], SPEED),
         decode=engine.decode_seconds(),
         replicas=np.zeros(0, REPLICA),
@@ -149,7 +149,7 @@ def fresh(  # noqa: PLR0913  # a service's objectives beside its engine
     )
 
 
-def with_replicas(state: State, count: int) -> State:
+def with_replicas(state: BatchingState, count: int) -> BatchingState:
     """The same with room for `count` replicas."""
     have = len(state.replicas)
     replicas = np.zeros(count, REPLICA)
@@ -161,7 +161,7 @@ def with_replicas(state: State, count: int) -> State:
     return state._replace(replicas=replicas, heaps=heaps)
 
 
-def with_requests(state: State, count: int) -> State:
+def with_requests(state: BatchingState, count: int) -> BatchingState:
     """The same with room for `count` requests inside at a time."""
     have, free = len(state.requests), int(state.counts[FREE])
     requests = np.zeros(count, REQUEST)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.sim.batching.arrivals import Arrivals
+from rebalancer.sim.batching.arrivals import BatchArrivals
 from rebalancer.sim.batching.engines import Served
-from rebalancer.sim.batching.line import Line
+from rebalancer.sim.batching.line import BatchLine
 from rebalancer.sim.controller import Controller, Seen
-from rebalancer.sim.demand import F64, Demand
-from rebalancer.sim.fluid.fleet import Fleet, Pod
+from rebalancer.sim.demand import F64, DemandStreams
+from rebalancer.sim.fluid.fleet import Fleet, FluidPod
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 
@@ -33,7 +33,7 @@ class SeenBatches(Seen):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """`record`: late is a first token more than the SLO after the request's own prefill, or none at all.
 
     `slow`: (models, seconds) requests whose time per token missed its objective. `lost_in_flight`: requests lost with
@@ -56,7 +56,13 @@ class BatchingWorld:
     """
 
     def __init__(
-        self, scenario: Scenario, demand: Demand, served: Sequence[Served], *, seed: int = 0, delay_seconds: int = 0
+        self,
+        scenario: Scenario,
+        demand: DemandStreams,
+        served: Sequence[Served],
+        *,
+        seed: int = 0,
+        delay_seconds: int = 0,
     ) -> None:
         names = [model.name for model in scenario.models]
         if [stream.model for stream in demand.streams] != names or len(served) != len(names):
@@ -66,16 +72,16 @@ class BatchingWorld:
         self._floor_breaches = 0
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._lines = [
-            Line(
+            BatchLine(
                 how,
-                Arrivals(stream, scale=how.scale, spread=how.spread, seed=seed, model=index),
+                BatchArrivals(stream, scale=how.scale, spread=how.spread, seed=seed, model=index),
                 scenario.seconds,
                 patience_seconds=model.patience_seconds,
                 slo_wait_seconds=model.slo_wait_seconds,
             )
             for index, (model, stream, how) in enumerate(zip(scenario.models, demand.streams, served, strict=True))
         ]
-        self._places: list[dict[Pod, int]] = [{} for _ in names]
+        self._places: list[dict[FluidPod, int]] = [{} for _ in names]
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
         shape = len(names), scenario.seconds
         self.seen = SeenBatches(
@@ -88,7 +94,7 @@ class BatchingWorld:
             served_by=np.zeros(shape),
             left=np.zeros(shape),
             wait=np.zeros(shape),
-            asked=self.fleet.asked,
+            desired=self.fleet.desired,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
@@ -105,7 +111,7 @@ class BatchingWorld:
     def ask(self, model: int, replicas: int) -> None:
         """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
         self._floor_breaches += replicas < self._scenario.models[model].floor
-        if replicas != self.fleet.asked[model]:
+        if replicas != self.fleet.desired[model]:
             self.fleet.ask(model, replicas)
 
     def advance(self, until: int) -> None:
@@ -149,7 +155,7 @@ class BatchingWorld:
             cache = ready * self._served[index].engine.kv_tokens
             seen.kv_use[index, begin:end] = np.minimum(1.0, happened["held"] / cache)
 
-    def outcome(self, controller: str) -> Outcome:
+    def outcome(self, controller: str) -> BatchOutcome:
         """What happened so far; who still waits beyond the SLO is late."""
         happened = np.stack([line.state.seconds for line in self._lines])
         late, wait = happened["late"].copy(), happened["wait"].copy()
@@ -174,7 +180,7 @@ class BatchingWorld:
             stops=self.fleet.stops,
             floor_breaches=self._floor_breaches,
         )
-        return Outcome(
+        return BatchOutcome(
             record,
             slow=happened["slow"] * recorded,
             lost_in_flight=sum(
@@ -187,14 +193,14 @@ class BatchingWorld:
 
 def play(  # noqa: PLR0913  # what is played, by whom, and how it is served
     scenario: Scenario,
-    demand: Demand,
+    demand: DemandStreams,
     served: Sequence[Served],
     controller: Controller,
     name: str,
     *,
     seed: int = 0,
     delay_seconds: int = 0,
-) -> Outcome:
+) -> BatchOutcome:
     """One run from the first second to the last; the controller's first word comes after its first interval."""
     world = BatchingWorld(scenario, demand, served, seed=seed, delay_seconds=delay_seconds)
     while world.now < scenario.seconds:

@@ -12,7 +12,7 @@ from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.names import BEST, Entry, UnknownController
-from rebalancer.sim.suite.search import COARSE, Outcome, Search
+from rebalancer.sim.suite.search import COARSE, Search, SearchOutcome
 
 MORE_RUNS = 15  # of a search, about, after its coarse steps
 SIGNALS_OF_KNOB = 2.4  # that a turn of it tries, about
@@ -30,29 +30,29 @@ class _Told:
         return self._inner.decide(seen)
 
 
-def play_entry(asked: Entry, scenario: Scenario, delay_seconds: int, tell: Callable[[float], None]) -> Record:
+def play_entry(entry: Entry, scenario: Scenario, delay_seconds: int, tell: Callable[[float], None]) -> Record:
     """The run of a peer on the fast path; `tell` hears the share that is done, which is a guess while one is tuned.
 
     Raises UnknownController for a peer that is made for other scenarios.
     """
-    if not asked.peer.plays(scenario.name):
-        raise UnknownController(f"{asked.peer.name} plays {', '.join(sorted(asked.peer.scenarios))} only")
-    if asked.tuning != BEST:
-        controller = _Told(asked.peer.make(asked.tuning), tell)
-        record = play(scenario, controller, asked.name, delay_seconds)
+    if not entry.peer.plays(scenario.name):
+        raise UnknownController(f"{entry.peer.name} plays {', '.join(sorted(entry.peer.scenarios))} only")
+    if entry.tuning != BEST:
+        controller = _Told(entry.peer.make(entry.tuning), tell)
+        record = play(scenario, controller, entry.name, delay_seconds)
         tell(1.0)
         return record
     runs: dict[str, Record] = {}
-    tried = len(asked.peer.begins) + SIGNALS_OF_KNOB * len(asked.peer.knobs)
-    many = MORE_RUNS + tried * len(asked.peer.targets[::COARSE])
+    tried = len(entry.peer.begins) + SIGNALS_OF_KNOB * len(entry.peer.knobs)
+    many = MORE_RUNS + tried * len(entry.peer.targets[::COARSE])
 
-    def judge(tuning: str, limit: float) -> Outcome | None:
+    def judge(tuning: str, limit: float) -> SearchOutcome | None:
         done = len(runs)
-        controller = _Told(asked.peer.make(tuning), lambda share: tell(min(0.99, (done + share) / many)))
-        runs[tuning] = play(scenario, controller, f"{asked.peer.name}:{tuning}", delay_seconds)
-        found = score(runs[tuning])
-        return Outcome(found.violation, found.gpu_hours) if found.violation <= limit else None
+        controller = _Told(entry.peer.make(tuning), lambda share: tell(min(0.99, (done + share) / many)))
+        runs[tuning] = play(scenario, controller, f"{entry.peer.name}:{tuning}", delay_seconds)
+        total = score(runs[tuning])
+        return SearchOutcome(total.violation, total.gpu_hours) if total.violation <= limit else None
 
-    best = Search(asked.peer, judge).best()
+    best = Search(entry.peer, judge).best()
     tell(1.0)
     return runs[best]

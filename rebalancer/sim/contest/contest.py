@@ -8,8 +8,8 @@ from msgspec import Struct
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.contenders import play_entry
-from rebalancer.sim.contest.outcome import Outcome, Paid, Run, SimulatedMove, outcome
-from rebalancer.sim.contest.telling import Difference
+from rebalancer.sim.contest.outcome import ContestRun, Paid, RunOutcome, SimulatedMove, outcome
+from rebalancer.sim.contest.telling import OutcomeDifference
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import violations_by_block
@@ -40,8 +40,8 @@ class Result(Struct, frozen=True):
     trace: str
     seconds: int
     seed: int
-    runs: tuple[Outcome, ...]
-    difference: Difference | None
+    runs: tuple[RunOutcome, ...]
+    difference: OutcomeDifference | None
 
 
 Tell = Callable[[str, float], None]  # a run's name, the share of it that is done
@@ -49,7 +49,7 @@ Tell = Callable[[str, float], None]  # a run's name, the share of it that is don
 
 def contest(
     trace: str, sides: Sequence[Side], tell: Tell, *, metrics_delay_seconds: int | None = None, seed: int = 0
-) -> tuple[Result, tuple[Run, ...]]:
+) -> tuple[Result, tuple[ContestRun, ...]]:
     """Play one side or two of the same traffic; `trace`: what it is called.
 
     `metrics_delay_seconds` None: as in the benchmarks, where peers see at once and the service as `METRICS` says.
@@ -64,7 +64,9 @@ def contest(
         moves: list[SimulatedMove] = []
         record = _played(side, metrics_delay_seconds, seed, told, moves)
         owned = [model.entitlement for model in side.policy.models]
-        runs.append(Run(record, outcome(record, side.called or record.controller, owned, side.paid), owned, moves))
+        runs.append(
+            ContestRun(record, outcome(record, side.called or record.controller, owned, side.paid), owned, moves)
+        )
     outcomes = tuple(run.outcome for run in runs)
     result = Result(trace, sides[0].scenario.seconds, seed, outcomes, _difference(runs, seed))
     return result, tuple(runs)
@@ -81,10 +83,10 @@ def _played(
     if isinstance(side.who, Entry):
         return play_entry(side.who, side.scenario, metrics_delay_seconds or 0, tell)
     from rebalancer.sim.contest.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
-    from rebalancer.sim.product.run import METRICS, Metrics  # noqa: PLC0415  # the same
+    from rebalancer.sim.product.run import METRICS, RunMetrics  # noqa: PLC0415  # the same
     from rebalancer.sim.product.stage import STARTED_AT  # noqa: PLC0415  # the same
 
-    metrics = METRICS if metrics_delay_seconds is None else Metrics(lag_seconds=metrics_delay_seconds)
+    metrics = METRICS if metrics_delay_seconds is None else RunMetrics(lag_seconds=metrics_delay_seconds)
 
     def keep(plan: Plan) -> None:
         moves.extend(SimulatedMove(plan.at - STARTED_AT, f"{change}") for change in plan.changes)
@@ -92,12 +94,12 @@ def _played(
     return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell, keep)
 
 
-def _difference(runs: Sequence[Run], seed: int) -> Difference | None:
+def _difference(runs: Sequence[ContestRun], seed: int) -> OutcomeDifference | None:
     if len(runs) == 1:
         return None
     first, second = runs
     blocks = [violations_by_block(run.record) for run in runs]
     mean, low, high = paired_interval(blocks[1], blocks[0], seed)
     if len(blocks[0]) < 2:  # noqa: PLR2004  one block has nothing to be drawn against
-        return Difference(first.outcome.name, second.outcome.name, mean, None, None, None)
-    return Difference(first.outcome.name, second.outcome.name, mean, low, high, not low <= 0.0 <= high)
+        return OutcomeDifference(first.outcome.name, second.outcome.name, mean, None, None, None)
+    return OutcomeDifference(first.outcome.name, second.outcome.name, mean, low, high, not low <= 0.0 <= high)

@@ -3,12 +3,12 @@
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.recorded import Unfit
 from rebalancer.sim.scenario import BY_MINUTE, Scenario
-from rebalancer.sim.suite.cases import Case, cases
+from rebalancer.sim.suite.cases import SuiteCase, cases
 
 GENERATED = "generated"  # the day of a case that needs no folder of traces
 
 
-def named_cases() -> dict[str, Case]:
+def named_cases() -> dict[str, SuiteCase]:
     """By name. Without Faro's: they are about lost utility, which a share of late requests does not show."""
     return {f"{case.budget}/{case.day}": case for case in cases() if case.scenario not in BY_MINUTE}
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.product import FluidService, Metrics, play_product
+from rebalancer.sim.product import FluidService, RunMetrics, play_product
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.suite.names import Ours
-from rebalancer.world import Pod
+from rebalancer.world import WorldPod
 
 TOLD_SECONDS = 60  # a day is told in 1,440 steps: a bar that moves costs more than a simulated second
 
@@ -18,7 +18,7 @@ class _Told(FluidService):
 
     tell: Callable[[float], None]
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:
         super().flow(since, until, pods)
         if self._now % TOLD_SECONDS == 0:
             self.tell(self._now / len(self.wait))
@@ -28,7 +28,7 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
     who: Ours,
     scenario: Scenario,
     policy: Policy,
-    metrics: Metrics,
+    metrics: RunMetrics,
     slots: Mapping[str, float],
     seed: int,
     tell: Callable[[float], None],
@@ -40,13 +40,13 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
     """
     first = scenario.models[0].name
 
-    def serve(model: Model, started_at: float, seconds: int) -> FluidService:
+    def serve(model: ScenarioModel, started_at: float, seconds: int) -> FluidService:
         in_hand = slots.get(model.name)
         if model.name != first:
             return FluidService(model, started_at, seconds, slots=in_hand)
-        told = _Told(model, started_at, seconds, slots=in_hand)
-        told.tell = tell
-        return told
+        service = _Told(model, started_at, seconds, slots=in_hand)
+        service.tell = tell
+        return service
 
     record = play_product(
         scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, journal=keep, name=who.name

@@ -26,7 +26,7 @@ class ModelOutcome(Struct, frozen=True):
     lent_gpu_hours: float
 
 
-class Outcome(Struct, frozen=True):
+class RunOutcome(Struct, frozen=True):
     """A whole run. GPU-hours here count every GPU held, those of starting and ending replicas included."""
 
     name: str
@@ -76,19 +76,19 @@ class SimulatedMove(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContestRun:
     """One run with its numbers; `owned`: replicas that each model owns, in the scenario's order.
 
     `moves`: what the service wrote, in order; a peer explains nothing and has none.
     """
 
     record: Record
-    outcome: Outcome
+    outcome: RunOutcome
     owned: Sequence[int]
     moves: Sequence[SimulatedMove] = ()
 
 
-def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid | None = None) -> Outcome:
+def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid | None = None) -> RunOutcome:
     """The numbers of a run; `entitlements`: replicas that each model owns, in the scenario's order."""
     scenario, total = record.scenario, score(record)
     owned_usd, rented_usd = (None, None) if paid is None else paid.bill(record.gpus)
@@ -97,12 +97,12 @@ def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid |
         _model(record, index, owned, late)
         for index, (owned, late) in enumerate(zip(entitlements, minutes, strict=True))
     )
-    asked = [each for each in models if each.violation is not None]
-    worst = max(asked, key=lambda each: each.violation or 0.0, default=None)
-    return Outcome(
+    with_requests = [each for each in models if each.violation is not None]
+    worst = max(with_requests, key=lambda each: each.violation or 0.0, default=None)
+    return RunOutcome(
         name=name,
         requests=sum(each.requests for each in models),
-        violation=total.violation if asked else None,
+        violation=total.violation if with_requests else None,
         late_minutes=_share(np.concatenate(minutes)) if minutes else None,
         worst_model=worst.model if worst else None,
         worst_model_violation=worst.violation if worst else None,

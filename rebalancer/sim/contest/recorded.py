@@ -12,11 +12,11 @@ from io import BytesIO, StringIO
 import numpy as np
 from pyarrow import ArrowException, csv
 
-from rebalancer.domain import policy as told
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.sim.contest.outcome import Paid
-from rebalancer.sim.contest.replica import Service
-from rebalancer.sim.demand import F64, Demand, Stream
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.contest.replica import ReplicaSpeeds
+from rebalancer.sim.demand import F64, DemandStreams, Stream
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, read_trace
 
 SECONDS_MOST = 31 * 86_400  # a month at 1 s is 21 MB per model and array
@@ -28,15 +28,15 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ContestTerms:
     """What holds whoever decides. `services`: by model id, the defaults where one is missing."""
 
-    demand: Demand
-    services: Mapping[str, Service] = field(default_factory=dict)
+    demand: DemandStreams
+    services: Mapping[str, ReplicaSpeeds] = field(default_factory=dict)
     gpus_per_node: int = 8
 
 
-def read_demand(content: bytes, name: str, row_seconds: int = 1) -> Demand:
+def read_demand(content: bytes, name: str, row_seconds: int = 1) -> DemandStreams:
     """Arrivals of a trace, by second. A row's requests come evenly in the `row_seconds` that begin at its time.
 
     Raises BadTrace with the line and what it should hold.
@@ -68,7 +68,7 @@ def read_demand(content: bytes, name: str, row_seconds: int = 1) -> Demand:
         mine = columns["model"] == model
         sums = [_by_second(times[mine] - begin, each[mine], seconds, row_seconds) for each in numbers[1:]]
         streams.append(Stream(str(model), *sums))
-    return Demand(name, tuple(streams))
+    return DemandStreams(name, tuple(streams))
 
 
 def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
@@ -93,7 +93,7 @@ def _explain(content: bytes) -> None:
     raise BadTrace(f"it cannot be read as a CSV; the header is {','.join(TRACE_COLUMNS)}")
 
 
-def with_gpus(policy: told.Policy, gpus: Mapping[str | None, int]) -> told.Policy:
+def with_gpus(policy: Policy, gpus: Mapping[str | None, int]) -> Policy:
     """The policy with other limits of its pools: by pool name, or None for the only one. Raises Unfit."""
     names = [pool.name for pool in policy.pools]
     if None in gpus and len(names) > 1:
@@ -118,7 +118,7 @@ def with_gpus(policy: told.Policy, gpus: Mapping[str | None, int]) -> told.Polic
     return changed
 
 
-def paid(policy: told.Policy) -> Paid | None:
+def paid(policy: Policy) -> Paid | None:
     """What its GPUs cost, by pools as they are before `one_pool`; None without prices."""
     owned = [pool for pool in policy.pools if pool.kind == "primary"]
     rented = [pool for pool in policy.pools if pool.kind != "primary"]
@@ -127,13 +127,13 @@ def paid(policy: told.Policy) -> Paid | None:
     return Paid(sum(pool.gpu_limit for pool in owned), _price(owned), _price(rented))
 
 
-def _price(pools: Sequence[told.Pool]) -> float:
+def _price(pools: Sequence[Pool]) -> float:
     """USD for one of their GPUs for an hour: the mean over all of them."""
     gpus = sum(pool.gpu_limit for pool in pools)
     return sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in pools) / gpus if gpus else 0.0
 
 
-def one_pool(policy: told.Policy) -> told.Policy:
+def one_pool(policy: Policy) -> Policy:
     """The policy with its pools put together as one that neither grows nor goes: as a scenario's nodes are."""
     first, limit, price = policy.pools[0], sum(pool.gpu_limit for pool in policy.pools), _price(policy.pools)
     pool = first.model_copy(
@@ -146,7 +146,7 @@ def one_pool(policy: told.Policy) -> told.Policy:
     return policy.model_copy(update={"pools": (pool,), "models": models})
 
 
-def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
+def scenario_of(policy: Policy, terms: ContestTerms) -> Scenario:
     """The demand on the GPUs of a policy of one pool (`one_pool`), each model holding what it owns at first.
 
     Models of the policy that the trace does not name get no requests. Nodes are of `gpus_per_node` GPUs, the last of
@@ -166,7 +166,7 @@ def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
         _model(
             each,
             streams.get(each.id),
-            terms.services.get(each.id, Service()),
+            terms.services.get(each.id, ReplicaSpeeds()),
             demand,
             policy.deferral.deadline_seconds(each),
         )
@@ -175,7 +175,7 @@ def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
     return Scenario(demand.name, "", tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
 
 
-def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
+def _by_model(demand: DemandStreams, policy: Policy) -> dict[str, Stream]:
     ids = {alias: each.id for each in policy.models for alias in (each.id, *each.aliases)}
     unknown = [each.model for each in demand.streams if each.model not in ids]
     if unknown:
@@ -183,11 +183,11 @@ def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
             f"no model {', '.join(unknown)} in the policy; it has {', '.join(each.id for each in policy.models)}"
             " (a model's other names are its aliases)"
         )
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for each in demand.streams:
-        known = found.get(ids[each.model])
-        found[ids[each.model]] = each if known is None else _added(known, each)
-    return found
+        known = streams.get(ids[each.model])
+        streams[ids[each.model]] = each if known is None else _added(known, each)
+    return streams
 
 
 def _added(one: Stream, other: Stream) -> Stream:
@@ -204,11 +204,11 @@ def _nodes(gpus: int, each: int) -> Sequence[int]:
 
 
 def _model(
-    of: told.Model, stream: Stream | None, service: Service, demand: Demand, deadline_seconds: float | None
-) -> Model:
+    of: Model, stream: Stream | None, service: ReplicaSpeeds, demand: DemandStreams, deadline_seconds: float | None
+) -> ScenarioModel:
     none = np.zeros(demand.seconds)
     promised = of.slo.latency_seconds if of.slo else SLO_SECONDS
-    return Model(
+    return ScenarioModel(
         name=of.id,
         work=none if stream is None else service.rates(of).work(stream),
         requests=none if stream is None else stream.requests,

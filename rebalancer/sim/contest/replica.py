@@ -10,7 +10,7 @@ FULL_SHARE = 0.8  # of a full replica's requests: what it carries within its SLO
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ReplicaSpeeds:
     """What one replica of a model does. `batch`: requests that it decodes at once when it is full.
 
     `batch` None: 1.25 x the policy's `concurrency.perReplica`, which is what a replica carries within its SLO; without

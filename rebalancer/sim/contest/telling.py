@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from rebalancer.sim.contest.outcome import ModelOutcome, Outcome
+from rebalancer.sim.contest.outcome import ModelOutcome, RunOutcome
 
 UNKNOWN = "?"
 PART = "  "  # begins the name of a row that belongs to the row above
 
 
-class Difference(Struct, frozen=True):
+class OutcomeDifference(Struct, frozen=True):
     """What the second run violates more than the first, as a share of all requests, with its 95 % interval.
 
     `counts`: the interval holds no 0. None where the trace is too short to draw from.
@@ -24,10 +24,10 @@ class Difference(Struct, frozen=True):
     counts: bool | None
 
     @property
-    def other_way(self) -> "Difference":
+    def other_way(self) -> "OutcomeDifference":
         """What the first run violates more than the second."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
-        return Difference(self.second, self.first, -self.violation, low, high, self.counts)
+        return OutcomeDifference(self.second, self.first, -self.violation, low, high, self.counts)
 
     @property
     def said(self) -> str:
@@ -48,7 +48,7 @@ class Difference(Struct, frozen=True):
         )
 
 
-def headline(first: Outcome, second: Outcome, gpus: tuple[int, int]) -> str:
+def headline(first: RunOutcome, second: RunOutcome, gpus: tuple[int, int]) -> str:
     """What the second run is worth beside the first, in one sentence; `gpus`: how many each had.
 
     `38 % fewer late requests than keda:work@0.775 on the same 16 GPUs: 12,420 instead of 20,210`.
@@ -65,7 +65,7 @@ def headline(first: Outcome, second: Outcome, gpus: tuple[int, int]) -> str:
     return f"{much} {word} late requests than under {first.name} {where}: {after:,} instead of {before:,}"
 
 
-def verdicts(first: Outcome, second: Outcome) -> list[str]:
+def verdicts(first: RunOutcome, second: RunOutcome) -> list[str]:
     """A line for each model with requests: how much of them is late under the second run, and under the first."""
     before = {each.model: each.violation for each in first.models}
     lines = []
@@ -82,7 +82,7 @@ def verdicts(first: Outcome, second: Outcome) -> list[str]:
     return lines
 
 
-def rows(outcomes: Sequence[Outcome], *, wide: bool = False) -> list[list[str]]:
+def rows(outcomes: Sequence[RunOutcome], *, wide: bool = False) -> list[list[str]]:
     """A table, heads first: a column per run, and what the second changes where there are two. `wide`: all by model.
 
     A change says whether it is better or worse; GPU-hours, loans and starts are neither by themselves.
@@ -116,12 +116,12 @@ def rows(outcomes: Sequence[Outcome], *, wide: bool = False) -> list[list[str]]:
 Said = Callable[[float], str]
 
 
-def _judged(said: Said) -> Said:
+def _judged(form: Said) -> Said:
     """The same with a word: of what is told so less is better."""
-    return lambda change: f"{said(change)} {'better' if change < 0 else 'worse'}"
+    return lambda change: f"{form(change)} {'better' if change < 0 else 'worse'}"
 
 
-def _costs(outcomes: Sequence[Outcome]) -> list[list[str]]:
+def _costs(outcomes: Sequence[RunOutcome]) -> list[list[str]]:
     """Owned GPUs cost the same whoever uses them; rented ones, where there are any, while they are held."""
     form = _judged("{:+,.2f}".format)
     if any(each.owned_usd is None or each.rented_usd is None for each in outcomes):
@@ -132,11 +132,11 @@ def _costs(outcomes: Sequence[Outcome]) -> list[list[str]]:
     return table
 
 
-def _row(name: str, values: Sequence[float | None], said: Said, change: Said) -> list[str]:
-    cells = [UNKNOWN if value is None else said(value) for value in values]
+def _row(name: str, values: Sequence[float | None], form: Said, change: Said) -> list[str]:
+    cells = [UNKNOWN if value is None else form(value) for value in values]
     match values:
         case [float() | int() as before, float() | int() as after]:
-            cells.append(change(after - before) if said(after) != said(before) else "0")
+            cells.append(change(after - before) if form(after) != form(before) else "0")
         case [_, _]:
             cells.append(UNKNOWN)
         case _:
@@ -145,12 +145,12 @@ def _row(name: str, values: Sequence[float | None], said: Said, change: Said) ->
 
 
 def _parts(
-    outcomes: Sequence[Outcome], of: Callable[[ModelOutcome], float | None], said: Said, change: Said
+    outcomes: Sequence[RunOutcome], of: Callable[[ModelOutcome], float | None], form: Said, change: Said
 ) -> list[list[str]]:
     names = [each.model for each in outcomes[0].models]
     others = [{each.model: each for each in outcome.models} for outcome in outcomes]
     return [
-        _row(PART + name, [of(models[name]) if name in models else None for models in others], said, change)
+        _row(PART + name, [of(models[name]) if name in models else None for models in others], form, change)
         for name in names
     ]
 

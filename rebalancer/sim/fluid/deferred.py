@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.sim.demand import F64
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import ScenarioModel
 
 LEAST_WORK = 1e-6  # replica-seconds: sums of so many floats differ by less
 
@@ -21,7 +21,7 @@ class Finished(NamedTuple):
     late: F64
 
 
-def finished(model: Model, busy: F64, lost: F64) -> Finished:
+def finished(model: ScenarioModel, busy: F64, lost: F64) -> Finished:
     """What became of each second's arrivals. `busy`: replica-seconds done by second; `lost`: requests that left.
 
     Who left is late. What was not finished by the last second is late if it was due before.
@@ -43,7 +43,7 @@ class FirstCome:
     grow and shrink by hundreds from look to look.
     """
 
-    def __init__(self, model: Model, seconds: int) -> None:
+    def __init__(self, model: ScenarioModel, seconds: int) -> None:
         self._came, self._work = (
             np.concatenate(([0.0], np.cumsum(each[:seconds]))) for each in (model.requests, model.work)
         )

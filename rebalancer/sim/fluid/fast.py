@@ -10,10 +10,10 @@ import numpy as np
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fleet import NEVER, Fleet
-from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, Karpenter
+from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, FluidKarpenter
 from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, NodeChange, Scenario
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class FastWorld:
         self._lost_in_flight = 0.0
         self._deeds = self._agenda()
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model, list(scenario.pool_of), split)
-        self._karpenter = Karpenter(scenario.launches, self.fleet) if scenario.launches else None
+        self._karpenter = FluidKarpenter(scenario.launches, self.fleet) if scenario.launches else None
         self.seen = Seen(
             scenario,
             0,
@@ -55,7 +55,7 @@ class FastWorld:
             served_by=self._served_by,
             left=self._left,
             wait=self._wait,
-            asked=self.fleet.asked,
+            desired=self.fleet.desired,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
@@ -70,15 +70,15 @@ class FastWorld:
     def ask(self, model: int, replicas: int, pool: int | None = None) -> None:
         """That many replicas are wanted, of the Deployment for that pool; less than the floor in all is counted."""
         fleet = self.fleet
-        asked = fleet.asked[model] if pool is None else fleet.asked_in(pool)[model]
-        self._floor_breaches += fleet.asked[model] - asked + replicas < self._scenario.models[model].floor
-        if replicas != asked:
+        before = fleet.desired[model] if pool is None else fleet.asked_in(pool)[model]
+        self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor
+        if replicas != before:
             fleet.ask(model, replicas, pool)
 
     def ask_by_pool(self, model: int, replicas: tuple[int, int]) -> None:
         """The same of both Deployments: what is more first."""
-        asked = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
-        for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: asked[pool] - replicas[pool]):
+        before = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
+        for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: before[pool] - replicas[pool]):
             self.ask(model, replicas[pool], pool)
 
     def advance(self, until: int) -> None:
@@ -116,7 +116,7 @@ class FastWorld:
         deed = self._deeds[-1][0] if self._deeds else NEVER
         return min(self.fleet.next_event, deed, self._karpenter.next_event if self._karpenter else NEVER)
 
-    def _drain(self, change: Change, now: int) -> None:
+    def _drain(self, change: NodeChange, now: int) -> None:
         self.fleet.drain(change.node)
         self.fleet.advance(now)
         self._offer(change.node, 0)
@@ -126,7 +126,7 @@ class FastWorld:
         nodes = self.seen.scenario.nodes
         self.seen.scenario = replace(self.seen.scenario, nodes=(*nodes[:node], gpus, *nodes[node + 1 :]))
 
-    def _change(self, change: Change, now: int) -> None:
+    def _change(self, change: NodeChange, now: int) -> None:
         """The machine is another one; what was in service on replicas that die with it is lost."""
         for index, died in enumerate(self.fleet.become(change.node, change.gpus)):
             if died and now:

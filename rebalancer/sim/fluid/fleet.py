@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.sim.scenario import PRIMARY, Model
+from rebalancer.sim.scenario import PRIMARY, ScenarioModel
 
 NEVER = 1 << 62
 
 
 @dataclass(slots=True, eq=False)
-class Pod:
+class FluidPod:
     """One replica. `node` None: it waits. `ready_at`, `gone_at`: seconds, NEVER until they are known.
 
     `pool`: the one that its Deployment is for, None for any.
@@ -31,19 +31,19 @@ class Pod:
 
 @dataclass(slots=True)
 class Fleet:
-    """`asked`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
+    """`desired`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
 
     `pool_of`: the pool of each node, all primary when it is empty; `used_in`: GPUs held by pool. `split`: what models
     begin with is on the primary pool's Deployments. `queued`: how many pods have had to wait so far.
     """
 
-    models: Sequence[Model]
+    models: Sequence[ScenarioModel]
     free: list[int]  # GPUs by node
     by_model: bool = False  # waiting pods in the order of models instead of first-come
     pool_of: list[int] = field(default_factory=list)
     split: bool = False
     now: int = 0
-    asked: list[int] = field(default_factory=list)
+    desired: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     loading: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
@@ -55,14 +55,14 @@ class Fleet:
     _removed: list[int] = field(default_factory=list)
     _on: list[int] = field(default_factory=list)  # pods by node, ending ones included
     _open: dict[int | None, list[int]] = field(default_factory=dict)  # nodes that take pods, by a Deployment's pool
-    _pods: list[list[Pod]] = field(default_factory=list)
-    _queue: list[Pod] = field(default_factory=list)
-    _ending: list[Pod] = field(default_factory=list)
+    _pods: list[list[FluidPod]] = field(default_factory=list)
+    _queue: list[FluidPod] = field(default_factory=list)
+    _ending: list[FluidPod] = field(default_factory=list)
     _next: int = NEVER
 
     def __post_init__(self) -> None:
         count = len(self.models)
-        self.asked, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
+        self.desired, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
         self._pods = [[] for _ in range(count)]
         self.pool_of = self.pool_of or [PRIMARY] * len(self.free)
         self._on = [0] * len(self.free)
@@ -102,11 +102,11 @@ class Fleet:
         """The next second at which something changes by itself, NEVER when nothing will."""
         return self._next
 
-    def serving(self, index: int) -> list[Pod]:
+    def serving(self, index: int) -> list[FluidPod]:
         """The Ready replicas of a model: who they are, for worlds in which a replica has requests of its own."""
         return [pod for pod in self._pods[index] if pod.ready_at <= self.now]
 
-    def ending(self, index: int) -> list[Pod]:
+    def ending(self, index: int) -> list[FluidPod]:
         """The replicas of a model that were asked to go and still hold their GPUs."""
         return [pod for pod in self._ending if pod.model == index]
 
@@ -122,7 +122,7 @@ class Fleet:
         ]
 
     @property
-    def queue(self) -> list[Pod]:
+    def queue(self) -> list[FluidPod]:
         """The pods that wait, first come first."""
         return self._queue
 
@@ -192,17 +192,17 @@ class Fleet:
                 nodes.remove(node)
 
     def _create(self, index: int, pool: int | None) -> None:
-        pod = Pod(index, pool)
+        pod = FluidPod(index, pool)
         self._pods[index].append(pod)
-        self.asked[index] += 1
+        self.desired[index] += 1
         self._wait(pod)
 
-    def _wait(self, pod: Pod) -> None:
+    def _wait(self, pod: FluidPod) -> None:
         self._queue.append(pod)
         self.waiting[pod.model] += 1
         self.queued += 1
 
-    def _hold(self, pod: Pod, sign: int) -> None:
+    def _hold(self, pod: FluidPod, sign: int) -> None:
         """Count the GPUs of a pod with a node as held, or as held no more."""
         gpus = sign * self.models[pod.model].gpus
         self.used += gpus
@@ -210,14 +210,14 @@ class Fleet:
             self.used_in[self.pool_of[pod.node]] += gpus
             self._on[pod.node] += sign
 
-    def _take_off(self, pod: Pod) -> None:
+    def _take_off(self, pod: FluidPod) -> None:
         """It serves, or loads, no more."""
         counts = self.ready if pod.ready_at <= self.now else self.loading
         counts[pod.model] -= 1
 
-    def _end(self, pod: Pod) -> None:
+    def _end(self, pod: FluidPod) -> None:
         self._pods[pod.model].remove(pod)
-        self.asked[pod.model] -= 1
+        self.desired[pod.model] -= 1
         if pod.node is None:
             self._queue.remove(pod)
             self.waiting[pod.model] -= 1
@@ -242,7 +242,7 @@ class Fleet:
                 self.free[pod.node] += self.models[pod.model].gpus
             self._place()
 
-    def _victims(self, mine: list[Pod], count: int) -> list[Pod]:
+    def _victims(self, mine: list[FluidPod], count: int) -> list[FluidPod]:
         """Who goes of one Deployment's pods, as `world.replicas` has it: first to last."""
         if not count:
             return []
@@ -285,5 +285,5 @@ class Fleet:
         self._next = min((at for at in (*loading, *ending) if self.now < at < NEVER), default=NEVER)
 
 
-def _model(pod: Pod) -> int:
+def _model(pod: FluidPod) -> int:
     return pod.model

@@ -8,7 +8,7 @@ DRAIN_AFTER_SECONDS = 2  # from a cloud's notice to the first eviction
 NO_CAPACITY_AFTER_SECONDS = 3  # from the order to the cloud's refusal; the claim goes as long after that
 
 
-class Karpenter:
+class FluidKarpenter:
     """Looks at what waits a batch after it came, as `rebalancer.world.karpenter` does by the second."""
 
     def __init__(self, launches: Launches, fleet: Fleet) -> None:

@@ -41,7 +41,7 @@ from scipy.sparse import coo_matrix
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.fleet import Fleet
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 WINDOW_SECONDS = 3600
 SLOT_SECONDS = 5
@@ -125,7 +125,7 @@ class _Rows:
 class _Part:
     """One model in one window: its columns (`serving`, `begins`, `ceases` by slot, `on_time`, `backlog` by second)."""
 
-    model: Model
+    model: ScenarioModel
     work: F64
     cost: F64
     most: int

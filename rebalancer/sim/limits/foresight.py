@@ -22,7 +22,7 @@ from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
 from rebalancer.sim.limits.lookahead import allocate, values
 from rebalancer.sim.requests.scenarios import OWN_SECONDS, SLO_SECONDS
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import ScenarioModel
 
 FORESIGHT_VERSION = 2  # 2: a request of Faro's takes OWN_SECONDS by itself; 1 took .16 s
 
@@ -44,7 +44,7 @@ class Utility:
 
 
 @dataclass(slots=True)
-class Foresight:
+class PerfectForesight:
     """One run's controller; a new one for each run. `utility`: minimise lost utility instead of late work."""
 
     utility: Utility | None = None
@@ -85,9 +85,9 @@ class Foresight:
             starting = seen.loading[i] + seen.waiting[i]
             due = self._due[i]
             del due[: max(0, len(due) - starting)]
-            asked = self._last + model.start_seconds
-            due += [asked] * (starting - len(due) - seen.waiting[i])
-            due += [asked + model.release_seconds] * (starting - len(due))
+            starts_serving = self._last + model.start_seconds
+            due += [starts_serving] * (starting - len(due) - seen.waiting[i])
+            due += [starts_serving + model.release_seconds] * (starting - len(due))
             self._due[i] = sorted(max(at, seen.now + 1) for at in due)
 
     def _fitting(self, seen: Seen, i: int) -> int:
@@ -133,7 +133,7 @@ class Foresight:
         )
         return costs
 
-    def _weight(self, model: Model, level: float, each: float) -> float:
+    def _weight(self, model: ScenarioModel, level: float, each: float) -> float:
         """Per late replica-second: one request's priority; with `utility` every model counts alike."""
         if self.utility:
             return model.priority / max(level, each / 2)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.drawing.bins import Bins
-from rebalancer.drawing.panels import MODEL_COLOURS, Level, Line, Panel
-from rebalancer.sim.contest.outcome import Run
+from rebalancer.drawing.panels import MODEL_COLOURS, LevelLine, Line, Panel
+from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.demand import F64
 from rebalancer.sim.page.figures import table
 
@@ -20,15 +20,15 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One run's half of the picture. `said`: the same in words."""
+    """One run's half of the picture. `caption`: the same in words."""
 
     name: str
     run: str
-    said: str
+    caption: str
     panels: tuple[Panel, Panel]
 
 
-def pictures(runs: Sequence[Run], fine: Bins) -> list[Picture]:
+def pictures(runs: Sequence[ContestRun], fine: Bins) -> list[Picture]:
     """One for each run, on the same scales."""
     late = [fine.sums(run.record.late.sum(axis=0)) for run in runs]
     most = float(max(1.0, *(each.max() for each in late)))
@@ -38,24 +38,24 @@ def pictures(runs: Sequence[Run], fine: Bins) -> list[Picture]:
     ]
 
 
-def keys(runs: Sequence[Run]) -> list[tuple[str, str, bool]]:
+def keys(runs: Sequence[ContestRun]) -> list[tuple[str, str, bool]]:
     """(colour, label, dashed) of the legend."""
     names = [model.name for model in runs[0].record.scenario.models]
     of_models = [(f"model-{index % MODEL_COLOURS}", name, False) for index, name in enumerate(names)]
     return [*of_models, ("need", "starting or ending", False), ("second", "late requests", False)]
 
 
-def numbers(runs: Sequence[Run], rough: Bins) -> list[list[str]]:
+def numbers(runs: Sequence[ContestRun], rough: Bins) -> list[list[str]]:
     """GPUs of Ready replicas as a table, heads first."""
     return table(runs, rough, held_by, "{:.1f}")
 
 
-def held_by(run: Run, model: int, pieces: Bins) -> F64:
+def held_by(run: ContestRun, model: int, pieces: Bins) -> F64:
     """(bins,) GPUs of a model's Ready replicas."""
     return pieces.means(run.record.ready[model]) * run.record.scenario.models[model].gpus
 
 
-def _held(run: Run, fine: Bins) -> Panel:
+def _held(run: ContestRun, fine: Bins) -> Panel:
     scenario = run.record.scenario
     lines = [
         Line(held_by(run, index, fine), f"model-{index % MODEL_COLOURS}", model.name)
@@ -63,7 +63,7 @@ def _held(run: Run, fine: Bins) -> Panel:
     ]
     rest = fine.means(run.record.gpus.astype(np.float64)) - np.sum([line.values for line in lines], axis=0)
     lines.append(Line(np.maximum(rest, 0.0), "need", "starting or ending"))
-    budget = Level(scenario.gpus, f"{scenario.gpus} GPUs")
+    budget = LevelLine(scenario.gpus, f"{scenario.gpus} GPUs")
     return Panel(run.outcome.name, lines, [budget], stacked=True, unit="GPUs", whole=True, tall=2.2)
 
 
@@ -72,7 +72,7 @@ def _late(values: F64, most: float, fine: Bins) -> Panel:
     return Panel("late requests", [Line(values, "second", "late", filled=True)], unit=f"in {step}", least=most)
 
 
-def _said(run: Run) -> str:
+def _said(run: ContestRun) -> str:
     outcome = run.outcome
     return (
         f"{outcome.name}: {outcome.late:,.0f} late requests of {outcome.requests:,.0f}, {outcome.gpu_hours:,.1f}"

@@ -69,7 +69,7 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CasePage:
     """One case with all that played it. `against` None: ours or every peer is missing.
 
     `beyond_static`: of each draw ours less static in the headline; empty where either is missing.
@@ -96,7 +96,7 @@ class Case:
         return any(row.lost_utility is not None for row in self.means.values())
 
 
-def cases_of(rows: Sequence[Row], played: Iterable[Played]) -> list[Case]:
+def cases_of(rows: Sequence[Row], played: Iterable[Played]) -> list[CasePage]:
     """By scenario, world and budget. `played`: where blocks of 10 minutes are found; rows without any have no interval.
 
     What was played by other code or on other data differs from its row in some number, and is left out.
@@ -120,7 +120,7 @@ def _key(row: Row) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(row, gap_closure=None))
 
 
-def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> Case:
+def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> CasePage:
     by_column: dict[str, list[Row]] = {}
     for row in rows:
         by_column.setdefault(kind(row), []).append(row)
@@ -128,7 +128,7 @@ def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> Case:
     beyond = _by_seed(by_column.get(OURS, [])), _by_seed(by_column.get("static", []))
     seeds = sorted(beyond[0].keys() & beyond[1].keys())
     beyond_static = tuple(beyond[0][seed] - beyond[1][seed] for seed in seeds)
-    return Case(name, means, _against(by_column, means, blocks), beyond_static)
+    return CasePage(name, means, _against(by_column, means, blocks), beyond_static)
 
 
 def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
@@ -159,7 +159,7 @@ def _interval(ours: Sequence[Row], peer: Sequence[Row], blocks: Mapping[bytes, F
     if ours[0].scenario in FAMILIES:
         return _over_worlds(_by_seed(ours), _by_seed(peer))
     mine, theirs = (
-        {row.seed: found for row in rows if (found := blocks.get(_key(row))) is not None and len(found)}
+        {row.seed: by_block for row in rows if (by_block := blocks.get(_key(row))) is not None and len(by_block)}
         for rows in (ours, peer)
     )
     seeds = sorted(mine.keys() & theirs.keys())

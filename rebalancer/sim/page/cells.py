@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rebalancer.sim.page.cases import Against, Case
+from rebalancer.sim.page.cases import Against, CasePage
 from rebalancer.sim.suite.names import called
 from rebalancer.sim.suite.row import Row, headline
 
@@ -14,7 +14,7 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rest)) + "\n"
 
 
-def told(row: Row | None, case: Case) -> str:
+def told(row: Row | None, case: CasePage) -> str:
     """The headline: lost utility, or late requests in per cent."""
     value = None if row is None else headline(row)
     if value is None:
@@ -22,19 +22,19 @@ def told(row: Row | None, case: Case) -> str:
     return f"{value:.3f}" if case.by_utility else f"{100 * value:.2f}"
 
 
-def told_peer(each: Against, case: Case) -> str:
+def told_peer(each: Against, case: CasePage) -> str:
     """The best peer's headline, and who it is."""
     return f"{told(each.peer, case)} {called(each.peer)}"
 
 
-def difference(each: Against, case: Case) -> str:
+def difference(each: Against, case: CasePage) -> str:
     """In points of a violation, or of lost utility; a star where it counts."""
     times, form = (1, "{:+.3f}") if case.by_utility else (100, "{:+.2f}")
-    said = form.format(times * each.difference)
+    points = form.format(times * each.difference)
     if each.low is None or each.high is None:
-        return said
+        return points
     between = " to ".join(form.format(times * end) for end in (each.low, each.high))
-    return f"{said} ({between})" + " *" * each.counts
+    return f"{points} ({between})" + " *" * each.counts
 
 
 def number(value: float | None) -> str:

@@ -6,16 +6,16 @@ from html import escape
 from rebalancer.drawing.bins import Bins, bins, clock
 from rebalancer.drawing.panels import draw
 from rebalancer.drawing.parts import head, legend, table
-from rebalancer.sim.contest.outcome import Run
+from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.telling import verdicts
 from rebalancer.sim.page.beside import ABOUT, TITLE, keys, numbers, pictures
-from rebalancer.sim.page.figures import ROWS, Figure, figures
+from rebalancer.sim.page.figures import ROWS, PageFigure, figures
 
 MOVES_MOST = 500  # lines; a day of 20 models has some thousands, which nobody reads
 BESIDE_INCHES = 5.2
 
 
-def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> str:
+def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[ContestRun]) -> str:
     """One or two runs of the same traffic as HTML.
 
     `about`: sentences, the headline first. `rows`: the table of the results, heads first; a first cell that begins with
@@ -24,8 +24,8 @@ def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: 
     return "".join(_page(title, about, rows, runs))
 
 
-def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[str]:
-    pieces, made = figures(runs)
+def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[ContestRun]) -> Iterator[str]:
+    pieces, drawn = figures(runs)
     yield head(title)
     yield f"<h1>{escape(about[0] if about else title)}</h1>\n"
     yield from (f"<p>{escape(line)}</p>\n" for line in ((title, *about[1:]) if about else ()))
@@ -34,7 +34,7 @@ def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs:
     yield '<section>\n<h2 id="numbers">What came of it</h2>\n'
     yield from table(rows, "What came of it")
     yield "</section>\n"
-    for figure in made:
+    for figure in drawn:
         yield from _figure(figure, pieces, runs[0].record.scenario.seconds)
     yield from _moves(runs)
     step = f"{pieces.width // 60} min" if pieces.width % 60 == 0 else f"{pieces.width} s"
@@ -43,21 +43,21 @@ def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs:
     yield "</body>\n</html>\n"
 
 
-def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
+def _beside(runs: Sequence[ContestRun], pieces: Bins) -> Iterator[str]:
     seconds = runs[0].record.scenario.seconds
     yield f'<section>\n<h2 id="beside">{escape(TITLE)}</h2>\n<p>{escape(ABOUT)}</p>{legend(keys(runs))}\n'
     yield '<div class="beside">\n'
     for picture in pictures(runs, pieces):
-        label = f'role="img" aria-label="{escape(picture.said)}"'
+        label = f'role="img" aria-label="{escape(picture.caption)}"'
         drawn = draw(picture.name, picture.panels, pieces.begins, seconds, BESIDE_INCHES)
         yield f"<figure>{drawn.replace('<svg', f'<svg {label}', 1)}"
-        yield f"<figcaption>{escape(picture.said)}</figcaption></figure>\n"
+        yield f"<figcaption>{escape(picture.caption)}</figcaption></figure>\n"
     yield "</div>\n<details>\n<summary>The numbers</summary>\n"
     yield from table(numbers(runs, bins(seconds, ROWS)), f"{TITLE}, numbers")
     yield "</details>\n</section>\n"
 
 
-def _verdicts(runs: Sequence[Run]) -> Iterator[str]:
+def _verdicts(runs: Sequence[ContestRun]) -> Iterator[str]:
     if len(runs) == 1:
         return
     first, second = (run.outcome for run in runs)
@@ -66,13 +66,13 @@ def _verdicts(runs: Sequence[Run]) -> Iterator[str]:
     yield "</ul>\n</section>\n"
 
 
-def _moves(runs: Sequence[Run]) -> Iterator[str]:
+def _moves(runs: Sequence[ContestRun]) -> Iterator[str]:
     """Every move of the service with its reason; peers give none."""
-    told = [run for run in runs if run.moves]
-    if not told:
+    with_moves = [run for run in runs if run.moves]
+    if not with_moves:
         return
     yield '<section>\n<h2 id="moves">What moved, and why</h2>\n'
-    for run in told:
+    for run in with_moves:
         rows = [["at", "what"], *([clock(move.second), move.said] for move in run.moves[:MOVES_MOST])]
         more = f", the first {MOVES_MOST} of them" if len(run.moves) > MOVES_MOST else ""
         yield f"<details>\n<summary>{len(run.moves):,} moves of {escape(run.outcome.name)}{more}</summary>\n"
@@ -81,11 +81,12 @@ def _moves(runs: Sequence[Run]) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _figure(figure: Figure, pieces: Bins, seconds: int) -> Iterator[str]:
+def _figure(figure: PageFigure, pieces: Bins, seconds: int) -> Iterator[str]:
     drawn = draw(figure.name, figure.panels, pieces.begins, seconds)
-    label = f'role="img" aria-label="{escape(f"{figure.title}. {figure.said}")}"'
+    label = f'role="img" aria-label="{escape(f"{figure.title}. {figure.caption}")}"'
     yield f'<section>\n<h2 id="{figure.name}">{escape(figure.title)}</h2>\n<figure>\n'
-    yield f"<figcaption><p>{escape(figure.about)}</p><p>{escape(figure.said)}</p>{legend(figure.keys)}</figcaption>\n"
+    caption = f"<p>{escape(figure.about)}</p><p>{escape(figure.caption)}</p>{legend(figure.keys)}"
+    yield f"<figcaption>{caption}</figcaption>\n"
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}, plot">'
     yield drawn.replace("<svg", f"<svg {label}", 1)
     yield "</div>\n</figure>\n<details>\n<summary>The numbers</summary>\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalancer.sim.page.cases import COMPARED, Against, Case, cases_of, read_played
+from rebalancer.sim.page.cases import COMPARED, Against, CasePage, cases_of, read_played
 from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
 from rebalancer.sim.page.robust import robust
 from rebalancer.sim.suite.names import called
@@ -56,11 +56,11 @@ def inserted(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 
-def _plain(cases: Sequence[Case]) -> list[Case]:
+def _plain(cases: Sequence[CasePage]) -> list[CasePage]:
     return [case for case in cases if case.name.is_plain]
 
 
-def _losses(cases: Sequence[Case]) -> Iterator[str]:
+def _losses(cases: Sequence[CasePage]) -> Iterator[str]:
     """Where ours is above the best peer for certain, the worst first; how the others stand in a sentence or two."""
     compared = [(case, case.against) for case in cases if case.against is not None]
     if not compared:
@@ -70,7 +70,7 @@ def _losses(cases: Sequence[Case]) -> Iterator[str]:
     yield from _dear(cases=[pair for pair in compared if pair[0].allowed is not None])
 
 
-def _late(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
+def _late(cases: Sequence[tuple[CasePage, Against]]) -> Iterator[str]:
     lost = [(case, each) for case, each in cases if each.counts and each.difference > 0]
     won = sum(each.counts and each.difference < 0 for _, each in cases)
     unknown = sum(each.low is None for _, each in cases)
@@ -90,7 +90,7 @@ def _late(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
         yield markdown(lines)
 
 
-def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
+def _dear(cases: Sequence[tuple[CasePage, Against]]) -> Iterator[str]:
     """Cases about cost, which has no interval."""
     if not cases:
         return
@@ -108,11 +108,11 @@ def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
         yield markdown(lines)
 
 
-def _whole_name(case: Case) -> str:
+def _whole_name(case: CasePage) -> str:
     return f"{case.name}{WORLDS.get(case.name.world, '')}"
 
 
-def _everybody(cases: Sequence[Case]) -> str:
+def _everybody(cases: Sequence[CasePage]) -> str:
     """A row per case, a column per controller; `bound` bounds the share of late work, not of late requests."""
     present = {column for case in cases for column in case.means}
     peers = sorted(column for column in present if not column.startswith(OURS) and column not in LIMITS)
@@ -123,11 +123,11 @@ def _everybody(cases: Sequence[Case]) -> str:
     return markdown(lines)
 
 
-def _place(case: Case) -> list[str]:
+def _place(case: CasePage) -> list[str]:
     return [case.name.day, str(case.name.gpus), str(case.name.start_seconds or "-")]
 
 
-def _cell(row: Row | None, case: Case) -> str:
+def _cell(row: Row | None, case: CasePage) -> str:
     if row is None:
         return "-"
     if row.controller == "bound":
@@ -136,7 +136,7 @@ def _cell(row: Row | None, case: Case) -> str:
     return f"**{cell}**" if case.best is not None and case.best.controller == row.controller else cell
 
 
-def _pairs(cases: Sequence[Case]) -> str:
+def _pairs(cases: Sequence[CasePage]) -> str:
     """GPU-hours, cost, starts + stops and recovery as peer / ours."""
     heads = "day,GPUs,start s,best peer,ours - peer (95 %),gap closed,GPU-hours,USD,starts + stops,recover p95 s,"
     lines = [f"{heads}floor breaches".split(",")]

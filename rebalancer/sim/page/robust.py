@@ -5,7 +5,7 @@ Peers that are told the future are no measure here: leave their rows out.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rebalancer.sim.page.cases import Against, Case, Name
+from rebalancer.sim.page.cases import Against, CasePage, Name
 from rebalancer.sim.page.cells import difference, markdown, told, told_peer
 from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import EXACT, GIVEN
@@ -16,7 +16,7 @@ TIE = 0.001  # a family in which both are late less than that says nothing
 WORSE_POINTS = 0.002  # later than standing still by more than that: a world that regrets to be rebalanced
 
 
-def robust(cases: Sequence[Case]) -> Iterator[str]:
+def robust(cases: Sequence[CasePage]) -> Iterator[str]:
     """Markdown of what is there of both: a head, some sentences and a table each."""
     by_name = {case.name: case for case in cases}
     given = [case for case in cases if case.name.given != EXACT.name]
@@ -29,12 +29,12 @@ def robust(cases: Sequence[Case]) -> Iterator[str]:
         yield from _families(families)
 
 
-def _place(case: Case) -> tuple[object, ...]:
+def _place(case: CasePage) -> tuple[object, ...]:
     name = case.name
     return name.scenario, name.day, name.gpus, name.start_seconds, list(GIVEN).index(name.given)
 
 
-def _given(cases: Sequence[Case], by_name: Mapping[Name, Case]) -> Iterator[str]:
+def _given(cases: Sequence[CasePage], by_name: Mapping[Name, CasePage]) -> Iterator[str]:
     heads = "case,given,ours,ours exact,static,best peer so given,ours - peer (95 %),peer exact,floor breaches"
     lines, close, behind, below, played = [heads.split(",")], 0, 0, 0, 0
     for case in cases:
@@ -77,7 +77,7 @@ def _later(ours: Row, other: Row | None, points: float) -> bool:
     return mine is not None and theirs is not None and mine > theirs + points
 
 
-def _families(cases: Sequence[Case]) -> Iterator[str]:
+def _families(cases: Sequence[CasePage]) -> Iterator[str]:
     heads = "family,worlds,ours,best peer,ours - peer (95 %),stands,static,foresight,worse than static,floor breaches"
     lines = [heads.split(",")]
     stands = [_stands(case) for case in cases]
@@ -107,7 +107,7 @@ def _families(cases: Sequence[Case]) -> Iterator[str]:
     yield markdown(lines)
 
 
-def _stands(case: Case) -> str:
+def _stands(case: CasePage) -> str:
     """By the interval over worlds, of late requests in the mean over worlds."""
     each = case.against
     if each is None:

@@ -97,10 +97,10 @@ class Apa:
 
     def decide(self, seen: Seen) -> list[int]:
         """Replicas asked for, by model; a model that shows no metric keeps what it has."""
-        return [self._sync(index, seen) for index in range(len(seen.asked))]
+        return [self._sync(index, seen) for index in range(len(seen.desired))]
 
     def _sync(self, index: int, seen: Seen) -> int:
-        model, replicas = seen.scenario.models[index], seen.asked[index]
+        model, replicas = seen.scenario.models[index], seen.desired[index]
         use = engine.kv_use(seen, index, seen.now - seen.delay_seconds)
         if use is None or replicas == 0:
             return replicas

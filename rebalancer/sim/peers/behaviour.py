@@ -104,13 +104,13 @@ class Behaviour:
         )
         self._recommended.append((now, desired))
         if settled > current:
-            asked = min(settled, most, up_limit(self.up, now, current, self._added, self._removed))
+            replicas = min(settled, most, up_limit(self.up, now, current, self._added, self._removed))
         elif settled < current:
-            asked = max(settled, least, down_limit(self.down, now, current, self._added, self._removed))
+            replicas = max(settled, least, down_limit(self.down, now, current, self._added, self._removed))
         else:
-            asked = settled
-        self.changed(now, asked - current)
-        return asked
+            replicas = settled
+        self.changed(now, replicas - current)
+        return replicas
 
     def changed(self, now: float, by: int) -> None:
         """The replicas were changed at `now`."""

@@ -34,13 +34,13 @@ def waiting(seen: Seen, model: int, end: int) -> float | None:
     at = end - 1
     if at < 0 or seen.served_by[model, at] <= 0.0:
         return None
-    told = seen.scenario.models[model]
-    behind = float(seen.left[model, at]) - told.headroom_seconds * float(seen.served_by[model, at])
+    entry = seen.scenario.models[model]
+    behind = float(seen.left[model, at]) - entry.headroom_seconds * float(seen.served_by[model, at])
     if behind <= 0.0:
         return 0.0
     begin = max(0, end - SIZE_SECONDS)
     work = float(np.add.reduce(seen.work[model, begin:end]))
-    return behind * told.scale * float(np.add.reduce(seen.requests[model, begin:end])) / work if work > 0.0 else 0.0
+    return behind * entry.scale * float(np.add.reduce(seen.requests[model, begin:end])) / work if work > 0.0 else 0.0
 
 
 def peak(seen: Seen, model: int, window_seconds: int) -> tuple[float, float] | None:

@@ -87,16 +87,16 @@ def by_average_value(current: int, total: float, target: float, tolerance: float
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class HpaMetric:
     """One entry of `spec.metrics`: a signal and its target in the signal's unit."""
 
     signal: Signal
     target: float
 
 
-def by_metrics(seen: Seen, index: int, metrics: Sequence[Metric], tolerance: float = TOLERANCE) -> int | None:
+def by_metrics(seen: Seen, index: int, metrics: Sequence[HpaMetric], tolerance: float = TOLERANCE) -> int | None:
     """The most that any metric wants; None when none is known, or when one is unknown and the others would shrink."""
-    current = seen.asked[index]
+    current = seen.desired[index]
     wanted, unknown = [], False
     for metric in metrics:
         match metric.signal(seen, index):
@@ -110,12 +110,12 @@ def by_metrics(seen: Seen, index: int, metrics: Sequence[Metric], tolerance: flo
     return None if most is None or (unknown and most < current) else most
 
 
-class Hpa:
+class HpaPeer:
     """An HPA per model: minReplicas its floor (at least 1), maxReplicas its `most`."""
 
     def __init__(
         self,
-        metrics: Sequence[Metric],
+        metrics: Sequence[HpaMetric],
         up: Rules = UP,
         down: Rules = DOWN,
         tolerance: float = TOLERANCE,
@@ -129,7 +129,7 @@ class Hpa:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each model for itself: no HPA knows of another."""
-        return [self.replicas(seen, index) for index in range(len(seen.asked))]
+        return [self.replicas(seen, index) for index in range(len(seen.desired))]
 
     def replicas(self, seen: Seen, index: int) -> int:
         """One model's replicas from now on; none of it (0) means that the HPA is off."""
@@ -140,12 +140,12 @@ class Hpa:
         """The same between other bounds, which somebody may have moved since the last time."""
         while len(self._behaviours) <= index:
             self._behaviours.append(Behaviour(*self._rules))
-        behaviour, current = self._behaviours[index], seen.asked[index]
+        behaviour, current = self._behaviours[index], seen.desired[index]
         if not current:
             return 0
         if not least <= current <= most:
-            asked = min(max(current, least), most)
-            behaviour.changed(seen.now, asked - current)
-            return asked
+            bounded = min(max(current, least), most)
+            behaviour.changed(seen.now, bounded - current)
+            return bounded
         desired = by_metrics(seen, index, self._metrics, self._tolerance)
         return current if desired is None else behaviour.follow(seen.now, current, desired, least, most)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers.behaviour import DOWN, UP, Rules
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, TOLERANCE, Hpa, Metric, Total
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, TOLERANCE, HpaMetric, HpaPeer, Total
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Keda:
 
     def __init__(  # noqa: PLR0913  # the fields of a ScaledObject that decide something
         self,
-        triggers: Sequence[Metric],
+        triggers: Sequence[HpaMetric],
         up: Rules = UP,
         down: Rules = DOWN,
         activation: float = 0.0,
@@ -53,17 +53,17 @@ class Keda:
     ) -> None:
         self.every_seconds = every_seconds
         self._triggers = tuple(triggers)
-        self._hpa = Hpa(self._triggers, up, down, tolerance, every_seconds)
+        self._hpa = HpaPeer(self._triggers, up, down, tolerance, every_seconds)
         self._activation, self._cooldown_seconds, self._idle = activation, cooldown_seconds, idle
         self._poll_seconds = poll_seconds
         self._last_active: dict[int, float] = {}
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """The HPA's word, and the executor's after it whenever it polls."""
-        asked = [self._hpa.replicas(seen, index) for index in range(len(seen.asked))]
+        desired = [self._hpa.replicas(seen, index) for index in range(len(seen.desired))]
         if seen.now % self._poll_seconds < self.every_seconds:
-            asked = [self._executed(seen, index, replicas) for index, replicas in enumerate(asked)]
-        return asked
+            desired = [self._executed(seen, index, replicas) for index, replicas in enumerate(desired)]
+        return desired
 
     def _executed(self, seen: Seen, index: int, replicas: int) -> int:
         known = [value.value for trigger in self._triggers if isinstance(value := trigger.signal(seen, index), Total)]

@@ -96,13 +96,13 @@ class Kpa:
             self._deciders = [Decider.begin(seen.now, ready) for ready in seen.ready]
             models = seen.scenario.models
             self._specs = [Spec(self._target * model.slots, self._stable_seconds) for model in models]
-        asked = []
+        desired = []
         for index, model in enumerate(seen.scenario.models):
             if math.isnan(stable[index]):
-                asked.append(seen.asked[index])
+                desired.append(seen.desired[index])
                 continue
             pods = self._deciders[index].scale(
                 self._specs[index], seen.now, seen.ready[index], stable[index], panic[index]
             )
-            asked.append(min(max(pods, model.floor), model.most))
-        return asked
+            desired.append(min(max(pods, model.floor), model.most))
+        return desired

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers import signals
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import ScenarioModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Delay:
 
 
 @dataclass(slots=True)
-class Deployment:
+class ServeDeployment:
     """One deployment between its bounds: `replicas` is called at each tick of the control loop."""
 
     config: Config
@@ -76,7 +76,7 @@ class Deployment:
 
 
 class RayServe:
-    """A deployment per model; `share` of its `Model.slots` is its target, else `config.target_ongoing` requests."""
+    """A deployment per model; `share` of its model's `slots` is its target, else `config.target_ongoing` requests."""
 
     every_seconds = 2  # its loop of 0.1 s sees nothing new between reports, which come, as delays end, at even seconds
 
@@ -84,7 +84,7 @@ class RayServe:
         self._config = config
         self._share = share
         self._ongoing: list[float] = []
-        self._deployments: list[Deployment] = []
+        self._deployments: list[ServeDeployment] = []
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each deployment for itself; nothing before the first report."""
@@ -92,15 +92,17 @@ class RayServe:
             (known,) = signals.in_flight(seen, (self._config.look_back_seconds,))
             self._ongoing = [] if any(map(math.isnan, known)) else known
         if not self._ongoing:
-            return seen.asked
+            return seen.desired
         if not self._deployments:
-            self._deployments = [Deployment(self._of(model), model.floor, model.most) for model in seen.scenario.models]
+            self._deployments = [
+                ServeDeployment(self._of(model), model.floor, model.most) for model in seen.scenario.models
+            ]
         return [
-            deployment.replicas(seen.now, ongoing, ready, asked)
-            for deployment, ongoing, ready, asked in zip(
-                self._deployments, self._ongoing, seen.ready, seen.asked, strict=True
+            deployment.replicas(seen.now, ongoing, ready, desired)
+            for deployment, ongoing, ready, desired in zip(
+                self._deployments, self._ongoing, seen.ready, seen.desired, strict=True
             )
         ]
 
-    def _of(self, model: Model) -> Config:
+    def _of(self, model: ScenarioModel) -> Config:
         return self._config if self._share is None else replace(self._config, target_ongoing=self._share * model.slots)

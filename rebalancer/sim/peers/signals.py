@@ -88,8 +88,8 @@ class Queue:
 
     def __call__(self, seen: Seen, model: int) -> Total | None:
         """A total of requests; None before the first scrape, and where nobody serves."""
-        told = waiting(seen, model, _scraped(seen, self.scrape_seconds))
-        return None if told is None else Total(told)
+        requests = waiting(seen, model, _scraped(seen, self.scrape_seconds))
+        return None if requests is None else Total(requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def in_flight(seen: Seen, windows: Sequence[int]) -> list[list[float]]:
     Those of the engine: a recorded one may stand for several. NaN before anything is known. Compiled: KPA asks 43,200
     times a day.
     """
-    out = np.full((len(windows), len(seen.asked)), math.nan)
+    out = np.full((len(windows), len(seen.desired)), math.nan)
     end = seen.now - seen.delay_seconds
     if end > 0:
         hold = np.array([(model.slots, model.scale) for model in seen.scenario.models])

@@ -29,18 +29,18 @@ class HedgeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Pools:
+class SpotPools:
     """Replicas of one model by how they are bought."""
 
     spot: int
     on_demand: int
 
 
-def hedge(needed: int, spot_ready: int, settings: HedgeSettings) -> Pools:
+def hedge(needed: int, spot_ready: int, settings: HedgeSettings) -> SpotPools:
     """`needed` and `extra` on spot; on demand as many as of these are not Ready, never more than `needed`."""
     spot = needed + settings.extra - settings.always_on_demand
     missing = max(0, spot - spot_ready)
-    return Pools(spot, min(settings.always_on_demand + missing, needed))
+    return SpotPools(spot, min(settings.always_on_demand + missing, needed))
 
 
 @dataclass(slots=True)
@@ -111,14 +111,14 @@ class SpotHedge:
         models = seen.scenario.models
         if not self._steady:
             self._steady = [Steady(max(model.floor, model.first)) for model in models]
-        found = []
+        desired = []
         for index, model in enumerate(models):
             pools = self._hedge(index, seen)
             on_demand = max(pools.on_demand, model.floor - pools.spot)
-            found.append((on_demand, min(pools.spot, model.most - on_demand)))
-        return found
+            desired.append((on_demand, min(pools.spot, model.most - on_demand)))
+        return desired
 
-    def _hedge(self, index: int, seen: Seen) -> Pools:
+    def _hedge(self, index: int, seen: Seen) -> SpotPools:
         model, steady = seen.scenario.models[index], self._steady[index]
         rate = seen.rate(index, RATE_SECONDS)
         if rate is not None:

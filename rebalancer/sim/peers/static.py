@@ -12,4 +12,4 @@ class Static:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """What is asked for already."""
-        return seen.asked
+        return seen.desired

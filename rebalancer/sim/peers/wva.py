@@ -167,12 +167,12 @@ class Wva:
         """Replicas asked for, by model, floors and ceilings kept; increases only as far as GPUs are free."""
         models = seen.scenario.models
         wishes = [self._wish(index, seen) for index in range(len(models))]
-        used = sum(asked * model.gpus for asked, model in zip(seen.asked, models, strict=True))
+        used = sum(replicas * model.gpus for replicas, model in zip(seen.desired, models, strict=True))
         limit(wishes, seen.scenario.gpus - used)
         return [min(max(wish.target, model.floor), model.most) for wish, model in zip(wishes, models, strict=True)]
 
     def _wish(self, index: int, seen: Seen) -> Wish:
-        model, replicas = seen.scenario.models[index], seen.asked[index]
+        model, replicas = seen.scenario.models[index], seen.desired[index]
         peak = engine.peak(seen, index, PEAK_SECONDS)
         loads = [ReplicaLoad(model.name, *peak)] * seen.ready[index] if peak else []
         analysis = analyse(loads, self._limits)

@@ -5,8 +5,8 @@
 
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.policy import default_policy
-from rebalancer.sim.product.run import Metrics, play_product
-from rebalancer.sim.product.stage import Recorded, Serve
+from rebalancer.sim.product.run import RunMetrics, play_product
+from rebalancer.sim.product.stage import RecordedService, Serve
 from rebalancer.sim.product.timing import PlanTimes
 
-__all__ = ["FluidService", "Metrics", "PlanTimes", "Recorded", "Serve", "default_policy", "play_product"]
+__all__ = ["FluidService", "PlanTimes", "RecordedService", "RunMetrics", "Serve", "default_policy", "play_product"]

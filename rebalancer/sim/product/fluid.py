@@ -8,8 +8,8 @@ from rebalancer.domain.events import Counters, Gauges
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.deferred import FirstCome, finished
 from rebalancer.sim.fluid.serving import serve
-from rebalancer.sim.scenario import Model
-from rebalancer.world import Look, Pod
+from rebalancer.sim.scenario import ScenarioModel
+from rebalancer.world import Look, WorldPod
 
 MEAN_SECONDS = 60  # over which the work of one request is averaged
 
@@ -28,7 +28,7 @@ class FluidService:
     `sim.controller.Seen` has them.
     """
 
-    def __init__(self, model: Model, started_at: float, seconds: int, *, slots: float | None = None, per_pod: bool = False) -> None:  # noqa: E501  # fmt: skip
+    def __init__(self, model: ScenarioModel, started_at: float, seconds: int, *, slots: float | None = None, per_pod: bool = False) -> None:  # noqa: E501  # fmt: skip
         self.wait, self.late, self.lost, self.left, self.busy, self.served_by = (np.zeros(seconds) for _ in range(6))
         self._model = model
         self._started_at = started_at
@@ -39,12 +39,12 @@ class FluidService:
         self._backlog = self._gone = 0.0
         self._work_of_one = _work_of_one(model.work[:seconds], model.requests[:seconds])
         self._queue = FirstCome(model, seconds) if model.deferred else None
-        self._pods: Sequence[Pod] | None = None
-        self._serving: Sequence[Pod] = ()
+        self._pods: Sequence[WorldPod] | None = None
+        self._serving: Sequence[WorldPod] = ()
         self._finished: dict[str | None, float] = {None: 0.0}
         self._serve(0, 0, 0)  # the kernel is compiled or read from its cache now, not within the event loop
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:  # noqa: ARG002  # always a second
         """One second; a replica that became Ready within it serves from the next one on."""
         second = round(since - self._started_at)
         if not 0 <= second < len(self.wait):
@@ -107,7 +107,7 @@ class FluidService:
             for pod in serving:
                 finished[pod.uid] = finished.get(pod.uid, 0.0) + some / len(serving)
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:
         """The model as a whole, or every Ready pod with its equal part."""
         self._catch_up()
         begin, end = self._looked, self._now

@@ -6,7 +6,7 @@ import numpy as np
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, Hpa, Metric
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, HpaMetric, HpaPeer
 from rebalancer.sim.peers.signals import Utilisation
 from rebalancer.sim.product.stage import Stage
 
@@ -27,7 +27,7 @@ class Autoscalers:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._hpa = Hpa([Metric(Utilisation(), TARGET)])
+        self._hpa = HpaPeer([HpaMetric(Utilisation(), TARGET)])
         scenario, world = stage.scenario, stage.world
         self._bounds = [
             world.add_hpa(
@@ -48,7 +48,7 @@ class Autoscalers:
         seen.now = second
         for index, deployment in enumerate(self._stage.deployments):
             pods = [pod for pod in deployment.pods.values() if pod.deleted_at is None]
-            seen.asked[index] = deployment.replicas
+            seen.desired[index] = deployment.replicas
             seen.ready[index] = sum(pod.ready for pod in pods)
             seen.waiting[index] = sum(pod.node is None for pod in pods)
             seen.loading[index] = len(pods) - seen.ready[index] - seen.waiting[index]
@@ -75,7 +75,7 @@ def _seen(stage: Stage) -> Seen:
         served_by=served_by,
         left=left,
         wait=wait,
-        asked=[0] * len(models),
+        desired=[0] * len(models),
         ready=[0] * len(models),
         loading=[0] * len(models),
         waiting=[0] * len(models),

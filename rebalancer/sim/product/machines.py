@@ -6,7 +6,7 @@ from itertools import cycle
 
 from rebalancer.domain.policy import Pool
 from rebalancer.sim.product.fluid import FluidService
-from rebalancer.sim.scenario import Change, Scenario
+from rebalancer.sim.scenario import NodeChange, Scenario
 from rebalancer.world import World
 
 Deed = Callable[[], None]
@@ -76,19 +76,19 @@ class Machines:
         self._launched += 1
         self._claims[node] = self._world.launch(NODE_POOL, f"{node:03}-{self._launched}")
 
-    def _announce(self, change: Change, deadline: float) -> None:
+    def _announce(self, change: NodeChange, deadline: float) -> None:
         claim = self._claims.get(change.node)
         if claim in self._world.node_claims:
             self._world.interrupt(str(claim), deadline)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: NodeChange) -> None:
         """Who is about to die with the machine."""
         node = self._world.nodes.get(self._claims.get(change.node, ""))
         for pod in node.pods.values() if node is not None else ():
             if pod.ready:
                 self._died.append((change.second, pod.owner.model))
 
-    def _go(self, change: Change) -> None:
+    def _go(self, change: NodeChange) -> None:
         claim = self._claims.pop(change.node, None)
         if claim in self._world.node_claims:
             self._world.lose(str(claim))

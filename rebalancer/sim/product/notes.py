@@ -9,7 +9,7 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.loop.gate_ports import Recorder
+from rebalancer.loop.gate_ports import CycleRecorder
 from rebalancer.obs import recorder
 from rebalancer.obs.journal_files import JournalFiles
 
@@ -44,7 +44,7 @@ class Unwritten:
 
 
 @asynccontextmanager
-async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[Recorder]:
+async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[CycleRecorder]:
     """Production's recorder over one file, complete on leaving; without a file one that writes nothing.
 
     `code`: digest of the source that decides. Raises OSError when the file could not be written.
@@ -54,15 +54,15 @@ async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) 
         return
     files = JournalFiles(to.parent, 0, single=to)
     files.start()
-    kept = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
-    kept.code = code
-    kept.policy(policy, started_at)
+    journal = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
+    journal.code = code
+    journal.policy(policy, started_at)
     try:
-        yield kept
+        yield journal
     finally:
-        await kept.close()
-    if kept.trouble is not None:
-        raise OSError(kept.trouble)
+        await journal.close()
+    if journal.trouble is not None:
+        raise OSError(journal.trouble)
 
 
 async def _acknowledged(_key: bytes, _line: bytes) -> bool:

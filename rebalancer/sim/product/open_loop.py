@@ -20,11 +20,11 @@ from rebalancer.sim.product.clock import still
 class RecordedPorts:
     """Implements `loop.cycle.CyclePorts`: looks at recorded snapshots, writes nothing, compares what is decided."""
 
-    def __init__(self, policy: Policy, found: Replay) -> None:
+    def __init__(self, policy: Policy, into: Replay) -> None:
         self.policy = policy
         self.memory = Memory()
         self.memo = Memo()
-        self._found = found
+        self._into = into
         self._turn: RecordedTurn | None = None
 
     def take(self, turn: RecordedTurn) -> None:
@@ -47,7 +47,7 @@ class RecordedPorts:
     def note(self, snapshot: Snapshot, decision: Decision) -> None:  # noqa: ARG002  # as the wheel has it
         """Compare with what was decided then."""
         if self._turn is not None:
-            compare(self._turn, decision, self._found)
+            compare(self._turn, decision, self._into)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:  # noqa: ARG002  # open loop
         """Nothing is written."""
@@ -56,14 +56,14 @@ class RecordedPorts:
 
 def feed(lines: Iterable[bytes]) -> Replay:
     """Turn the cycle on a journal's inputs. Raises ValueError naming the line that is not a journal's."""
-    found, tally = Replay(), JournalRead()
+    again, tally = Replay(), JournalRead()
     ports: RecordedPorts | None = None
     with still() as runner:
         for turn in turns_in(lines, tally):
-            ports = ports or RecordedPorts(turn.policy, found)
+            ports = ports or RecordedPorts(turn.policy, again)
             ports.take(turn)
             runner.run(cycle(turn.snapshot.at, ports))
     if tally.damaged:
         raise ValueError(tally.damaged[0])
-    found.skipped = tally.skipped
-    return found
+    again.skipped = tally.skipped
+    return again

@@ -51,7 +51,7 @@ def _elastic(scenario: played.Scenario) -> Pool:
     )
 
 
-def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Model:
+def _model(model: played.ScenarioModel, scenario: played.Scenario, actuation: str) -> Model:
     return Model.model_validate(
         {
             "id": model.name,

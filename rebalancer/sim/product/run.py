@@ -9,7 +9,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
 from rebalancer.leader.right import Alone
 from rebalancer.loop.cycle import CyclePorts, cycle
-from rebalancer.loop.gate_ports import GatePorts, Recorder, mark_unconfirmed
+from rebalancer.loop.gate_ports import CycleRecorder, GatePorts, mark_unconfirmed
 from rebalancer.obs.journal import code_digest
 from rebalancer.sim.product.clock import WorldClock, still
 from rebalancer.sim.product.ears import Ears
@@ -27,14 +27,14 @@ Actuation = Literal["scale", "bounds"]
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class RunMetrics:
     """How the product sees the cluster: a scrape every so often, there to be read `lag_seconds` later."""
 
     scrape_seconds: float = 5.0
     lag_seconds: float = 1.0
 
 
-METRICS = Metrics()
+METRICS = RunMetrics()
 
 
 def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do otherwise
@@ -44,7 +44,7 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     seed: int = 0,
     *,
     serve: Serve = FluidService,
-    metrics: Metrics = METRICS,
+    metrics: RunMetrics = METRICS,
     journal: Notes | None = None,
     name: str = "ours",
     times: PlanTimes | None = None,
@@ -100,7 +100,7 @@ class Product:
         self,
         stage: Stage,
         policy: Policy,
-        recorder: Recorder,
+        recorder: CycleRecorder,
         times: PlanTimes | None = None,
         gate: type[Gate] = Gate,
     ) -> None:

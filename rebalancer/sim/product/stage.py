@@ -17,8 +17,8 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.machines import Machines
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Model, Scenario
-from rebalancer.world import Deployment, Service, World
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Scenario, ScenarioModel
+from rebalancer.world import Deployment, ServedModel, World
 from rebalancer.world.slots import Slots
 
 STARTED_AT = 1_800_000_000.0
@@ -26,7 +26,7 @@ STEP_SECONDS = 1.0
 GRACE_SECONDS = 30
 
 
-class Recorded(Service, Protocol):
+class RecordedService(ServedModel, Protocol):
     """A service model that keeps what a `Record` needs: arrays of shape (seconds,)."""
 
     wait: F64
@@ -35,7 +35,7 @@ class Recorded(Service, Protocol):
     left: F64
 
 
-Serve = Callable[[Model, float, int], Recorded]
+Serve = Callable[[ScenarioModel, float, int], RecordedService]
 """Makes the service of one model: the model, when its first second begins, how many seconds there are."""
 
 
@@ -90,10 +90,10 @@ class Stage:
     @property
     def asked(self) -> NDArray[np.int32]:
         """Replicas asked for of each model."""
-        asked: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
-        return asked
+        desired: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
+        return desired
 
-    def _deployment(self, model: Model, policy: Policy, pool: Pool) -> Deployment:
+    def _deployment(self, model: ScenarioModel, policy: Policy, pool: Pool) -> Deployment:
         of = next((each for each in policy.models if each.id == model.name), None)
         if of is None:
             raise ValueError(f"the policy has no model {model.name}; it has {', '.join(m.id for m in policy.models)}")
@@ -135,13 +135,13 @@ class Stage:
         self._held_now = held - elastic, elastic
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = len(self.world.ready_pods(deployment.model))
-            self.asked_in[PRIMARY, index, second] = asked = deployment.replicas
+            self.asked_in[PRIMARY, index, second] = desired = deployment.replicas
             if self.elastic:
                 self.asked_in[ELASTIC, index, second] = self.elastic[index].replicas
-                asked += self.elastic[index].replicas
-            if asked != self._last_asked[index]:
-                self._last_asked[index] = asked
-                self._floor_breaches += asked < self.scenario.models[index].floor
+                desired += self.elastic[index].replicas
+            if desired != self._last_asked[index]:
+                self._last_asked[index] = desired
+                self._floor_breaches += desired < self.scenario.models[index].floor
 
     def record(self, controller: str) -> Record:
         """What happened so far."""

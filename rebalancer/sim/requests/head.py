@@ -11,11 +11,21 @@ import numpy as np
 from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.arrivals import Arrivals
 from rebalancer.sim.requests.minutes import by_minute
-from rebalancer.sim.requests.passage import ACTIVE, COME, PLACES, WAITING, Draws, State, Told, live, resize
+from rebalancer.sim.requests.passage import (
+    ACTIVE,
+    COME,
+    PLACES,
+    WAITING,
+    Draws,
+    PassageRows,
+    PassageState,
+    live,
+    resize,
+)
 
 
 class Head:
-    """One job under way; `told` is what came of its requests, by second in `rows`, (5, seconds) of zeros."""
+    """One job under way; `measured` is what came of its requests, by second in `rows`, (5, seconds) of zeros."""
 
     def __init__(self, arrivals: Arrivals, rows: F64, most: int, ongoing_limit: int = 4, queue_limit: int = 50) -> None:
         count = len(arrivals.at)
@@ -26,7 +36,7 @@ class Head:
             arrivals.route_seconds,
             float(arrivals.service_seconds.mean()) if count else 0.0,
         )
-        self._state = State(
+        self._state = PassageState(
             cursor=np.zeros(PLACES, np.int64),
             routed_at=np.full(1, np.inf),
             lane=np.zeros(2 * count, np.int32),
@@ -37,7 +47,7 @@ class Head:
             ongoing=np.zeros(places, np.int64),
             next_at=np.full(places, np.inf),
         )
-        self.told = Told(np.full(count, np.nan), np.full(count, np.nan), *rows)
+        self.measured = PassageRows(np.full(count, np.nan), np.full(count, np.nan), *rows)
 
     @property
     def replicas(self) -> int:
@@ -57,7 +67,7 @@ class Head:
 
     def keep_in(self, wait: F64, left: F64, busy: F64) -> None:
         """Write on in these rows, (seconds,): mean waits of the answered, work left, replica-seconds done."""
-        self.told = self.told._replace(mean_wait=wait, left=left, busy=busy)
+        self.measured = self.measured._replace(mean_wait=wait, left=left, busy=busy)
 
     def resize(self, replicas: int) -> None:
         """That many take requests from now on; the youngest are let go. Raises IndexError far above `most`."""
@@ -66,7 +76,7 @@ class Head:
 
     def live(self, begin: float, end: float) -> None:
         """Everything that happens in [begin, end); an infinite `end` is the last answer."""
-        live(begin, end, self._draws, self._state, self.told)
+        live(begin, end, self._draws, self._state, self.measured)
 
     def by_second(self, seconds: int, slo_seconds: float) -> tuple[F64, F64, F64]:
         """(seconds,) by arrival: mean wait, requests over the SLO, requests turned away; once all have been answered.
@@ -75,7 +85,7 @@ class Head:
         """
         inside = np.searchsorted(self._draws.at, seconds)
         second = self._draws.at[:inside].astype(np.int64)
-        waited = np.nan_to_num(self.told.wait[:inside], nan=np.inf)
+        waited = np.nan_to_num(self.measured.wait[:inside], nan=np.inf)
         latency = self._latency[:inside]
         came = np.maximum(np.bincount(second, minlength=seconds), 1)
         return (
@@ -90,4 +100,4 @@ class Head:
 
     @property
     def _latency(self) -> F64:
-        return np.nan_to_num(self.told.latency, nan=np.inf, posinf=np.inf)
+        return np.nan_to_num(self.measured.latency, nan=np.inf, posinf=np.inf)

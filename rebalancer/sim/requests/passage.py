@@ -22,7 +22,7 @@ class Draws(NamedTuple):
     mean_service: float
 
 
-class State(NamedTuple):
+class PassageState(NamedTuple):
     """`lane`: what the router was given, in order; a request on its way out is -1 - its number.
 
     `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`,
@@ -40,7 +40,7 @@ class State(NamedTuple):
     next_at: F64
 
 
-class Told(NamedTuple):
+class PassageRows(NamedTuple):
     """By request: seconds of `latency` and of `wait` for a replica; NaN until known, inf when turned away.
 
     By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), the sum
@@ -57,7 +57,7 @@ class Told(NamedTuple):
 
 
 @compiled
-def resize(replicas: int, state: State) -> None:
+def resize(replicas: int, state: PassageState) -> None:
     """Take on or let go replicas, the youngest first. Raises IndexError when there is no place for so many."""
     cursor = state.cursor
     active, ending = cursor[ACTIVE], cursor[ENDING]
@@ -81,7 +81,7 @@ def resize(replicas: int, state: State) -> None:
 
 
 @compiled
-def _move(state: State, source: int, target: int) -> None:
+def _move(state: PassageState, source: int, target: int) -> None:
     state.first[target] = state.first[source]
     state.ongoing[target] = state.ongoing[source]
     state.next_at[target] = state.next_at[source]
@@ -91,7 +91,7 @@ def _move(state: State, source: int, target: int) -> None:
 
 
 @compiled
-def _next_done(state: State) -> tuple[float, int]:
+def _next_done(state: PassageState) -> tuple[float, int]:
     """When a replica is next done with a request, and which."""
     soonest, who = np.inf, -1
     for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
@@ -101,7 +101,7 @@ def _next_done(state: State) -> tuple[float, int]:
 
 
 @compiled
-def _whose_turn(state: State) -> int:
+def _whose_turn(state: PassageState) -> int:
     """The next replica in turn that can take one more; -1 when all are full."""
     active = state.cursor[ACTIVE]
     place = state.cursor[TURN]
@@ -121,7 +121,7 @@ def _around(slot: int, size: int) -> int:
 
 
 @compiled
-def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
+def _dispatch(now: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """Hand out what waits, until nothing waits or every replica is full."""
     cursor = state.cursor
     limit = state.done_at.shape[1]
@@ -142,12 +142,12 @@ def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
         state.done_at[place, slot] = done_at
         state.held[place, slot] = request
         state.ongoing[place] += 1
-        told.wait[request] = begin - draws.at[request]
-        _note_busy(begin, done_at, told.busy)
+        measured.wait[request] = begin - draws.at[request]
+        _note_busy(begin, done_at, measured.busy)
 
 
 @compiled
-def _hand_back(who: int, state: State) -> None:
+def _hand_back(who: int, state: PassageState) -> None:
     """The replica is done with the first it holds: the router gets it."""
     first = state.first[who]
     state.lane[state.cursor[LANE_TAIL]] = -1 - state.held[who, first]
@@ -169,47 +169,47 @@ def _note_busy(begin: float, end: float, busy: F64) -> None:
 
 
 @compiled
-def _come_in(now: float, request: int, draws: Draws, state: State, told: Told) -> None:
+def _come_in(now: float, request: int, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """It is through the router: it waits for a replica, or is turned away."""
     cursor = state.cursor
     if cursor[WAITING] == len(state.queue):
-        told.wait[request] = np.inf
+        measured.wait[request] = np.inf
         state.lane[cursor[LANE_TAIL]] = -1 - request
         cursor[LANE_TAIL] += 1
         return
     state.queue[_around(cursor[QUEUE_HEAD] + cursor[WAITING], len(state.queue))] = request
     cursor[WAITING] += 1
-    _dispatch(now, draws, state, told)
+    _dispatch(now, draws, state, measured)
 
 
 @compiled
-def _go_out(now: float, request: int, draws: Draws, told: Told) -> None:
+def _go_out(now: float, request: int, draws: Draws, measured: PassageRows) -> None:
     """Whoever asked has the answer, or the refusal."""
-    turned_away = told.wait[request] == np.inf
-    told.latency[request] = np.inf if turned_away else now - draws.at[request]
+    turned_away = measured.wait[request] == np.inf
+    measured.latency[request] = np.inf if turned_away else now - draws.at[request]
     second = int(now)
-    if second < len(told.answered):
-        told.answered[second] += 1
-        told.latencies[second] += now - draws.at[request]
-        wait = 0.0 if turned_away else told.wait[request]
-        told.mean_wait[second] += (wait - told.mean_wait[second]) / told.answered[second]
+    if second < len(measured.answered):
+        measured.answered[second] += 1
+        measured.latencies[second] += now - draws.at[request]
+        wait = 0.0 if turned_away else measured.wait[request]
+        measured.mean_wait[second] += (wait - measured.mean_wait[second]) / measured.answered[second]
 
 
 @compiled
-def live(begin: float, end: float, draws: Draws, state: State, told: Told) -> None:
+def live(begin: float, end: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     """Everything that happens in [begin, end), second by second; an infinite `end` is the last answer."""
-    _dispatch(begin, draws, state, told)
+    _dispatch(begin, draws, state, measured)
     second = begin
     while second < end:
-        until = min(end, second + 1.0) if second < len(told.left) else end
-        _live_until(until, draws, state, told)
-        if second < len(told.left):
-            told.left[int(second)] = _work_left(until, draws, state)
+        until = min(end, second + 1.0) if second < len(measured.left) else end
+        _live_until(until, draws, state, measured)
+        if second < len(measured.left):
+            measured.left[int(second)] = _work_left(until, draws, state)
         second = until
 
 
 @compiled
-def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
+def _live_until(until: float, draws: Draws, state: PassageState, measured: PassageRows) -> None:
     cursor, routed_at, lane = state.cursor, state.routed_at, state.lane
     done_at, who = _next_done(state)
     while True:
@@ -223,16 +223,16 @@ def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
             cursor[COME] += 1
         elif now == done_at:
             _hand_back(who, state)
-            _dispatch(now, draws, state, told)
+            _dispatch(now, draws, state, measured)
             done_at, who = _next_done(state)
         else:
             message = lane[cursor[LANE_HEAD]]
             cursor[LANE_HEAD] += 1
             routed_at[0] = np.inf
             if message < 0:
-                _go_out(now, -1 - message, draws, told)
+                _go_out(now, -1 - message, draws, measured)
             else:
-                _come_in(now, message, draws, state, told)
+                _come_in(now, message, draws, state, measured)
                 done_at, who = _next_done(state)
         if routed_at[0] == np.inf and cursor[LANE_HEAD] < cursor[LANE_TAIL]:
             message = lane[cursor[LANE_HEAD]]
@@ -241,7 +241,7 @@ def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
 
 
 @compiled
-def _work_left(now: float, draws: Draws, state: State) -> float:
+def _work_left(now: float, draws: Draws, state: PassageState) -> float:
     """Replica-seconds of what waits and of what replicas hold."""
     work = float(state.cursor[WAITING] * draws.mean_service)
     limit = state.done_at.shape[1]

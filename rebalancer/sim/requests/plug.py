@@ -8,8 +8,8 @@ from rebalancer.domain.events import Counters, Gauges
 from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.head import Head
 from rebalancer.sim.requests.world import RequestScenario
-from rebalancer.sim.scenario import Model
-from rebalancer.world import Look, Pod
+from rebalancer.sim.scenario import ScenarioModel
+from rebalancer.world import Look, WorldPod
 
 
 class HeadService:
@@ -45,7 +45,7 @@ class HeadService:
         self._head.resize(1)
         self._head.resize(0)
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
+    def flow(self, since: float, until: float, pods: Sequence[WorldPod]) -> None:  # noqa: ARG002  # always a second
         """One second with those pods that were Ready as it began."""
         second = round(since - self._started_at)
         if not 0 <= second < len(self.late):
@@ -81,7 +81,7 @@ class HeadService:
         self.wait, self.late, self.lost = self._head.by_second(self._now, self._slo_seconds)
         self.minutes = self._head.by_minute(self._slo_seconds)
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:  # noqa: ARG002  # a head speaks for all its pods
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:  # noqa: ARG002  # a head speaks for all its pods
         """The job as a whole."""
         self._catch_up()
         begin, end = self._looked, self._now
@@ -104,7 +104,7 @@ class HeadService:
     def _answered_in(self, begin: int, end: int) -> F64:
         """Seconds that those requests lasted which were answered in [begin, end)."""
         some = slice(self._unsettled, self._head.came)
-        latency = self._head.told.latency[some]
+        latency = self._head.measured.latency[some]
         done_at = self._arrivals.at[some] + latency
         self._turned_away = self._settled_away + float(np.isinf(latency).sum())
         settled = int(np.argmax(np.isnan(latency))) if np.isnan(latency).any() else len(latency)
@@ -114,11 +114,11 @@ class HeadService:
         return answered
 
 
-def serving(of: RequestScenario) -> Callable[[Model, float, int], HeadService]:
+def serving(of: RequestScenario) -> Callable[[ScenarioModel, float, int], HeadService]:
     """What makes the service of a job, by its name: for whoever plays the product in the full world."""
     jobs = {model.name: job for job, model in enumerate(of.scenario.models)}
 
-    def serve(model: Model, started_at: float, seconds: int) -> HeadService:
+    def serve(model: ScenarioModel, started_at: float, seconds: int) -> HeadService:
         return HeadService(of, jobs[model.name], started_at, seconds)
 
     return serve

@@ -6,7 +6,7 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.arrivals import RESNET_34, ROUTE, Kind, draw
 from rebalancer.sim.requests.minutes import QUANTILE
 from rebalancer.sim.requests.world import RequestScenario
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.traces.faro import FaroDay, faro
 
 NAMES: dict[Kind, str] = {"compatible": "S1a", "clean": "S1b"}
@@ -20,13 +20,13 @@ QUEUE_LIMIT, ONGOING_LIMIT = 50, 4  # of the head, and of one replica
 NEVER_SECONDS = 86_400.0  # a client of Faro's waits for as long as it takes
 
 
-def faro_model(job: str, requests: F64, first: int = 1) -> Model:
+def faro_model(job: str, requests: F64, first: int = 1) -> ScenarioModel:
     """One job in the fluid form; `requests`: (seconds,).
 
     A request is late when what is left of earlier seconds keeps it for longer than the SLO less its own time. A head
     holds `QUEUE_LIMIT` requests and one in hand besides those of its replicas, and turns away the next.
     """
-    return Model(
+    return ScenarioModel(
         job,
         work=requests * RESNET_34.mean_seconds,
         requests=requests,

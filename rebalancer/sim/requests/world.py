@@ -82,7 +82,7 @@ class RequestWorld:
             served_by=self._served_by,
             left=self._left,
             wait=wait,
-            asked=self.fleet.asked,
+            desired=self.fleet.desired,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
@@ -98,7 +98,7 @@ class RequestWorld:
     def ask(self, model: int, replicas: int) -> None:
         """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
         self._floor_breaches += replicas < self._requests.scenario.models[model].floor
-        if replicas != self.fleet.asked[model]:
+        if replicas != self.fleet.desired[model]:
             self.fleet.ask(model, replicas)
 
     def advance(self, until: int) -> None:

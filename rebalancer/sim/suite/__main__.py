@@ -14,7 +14,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sim.page.cases import cases_of
 from rebalancer.sim.page.robust import robust
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import Case, budgets, every_case, quick_cases
+from rebalancer.sim.suite.cases import SuiteCase, budgets, every_case, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.given import EXACT, GIVEN
 from rebalancer.sim.suite.names import UnknownController, called, kind
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _cases(chosen: argparse.Namespace) -> list[Case]:
+def _cases(chosen: argparse.Namespace) -> list[SuiteCase]:
     wanted = chosen.scenarios.split(",") if chosen.scenarios else None
     given = chosen.given.split(",") if chosen.given else GIVEN
     every = quick_cases() if chosen.quick else every_case()
@@ -98,7 +98,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     if chosen.estimate:
         _estimate(planned, chosen.processes, console)
         return
-    play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
+    play = partial(run_task, folder=folder, results=chosen.out.with_suffix(".d"))
     results: dict[Task, Played] = {}
     for task, result in run_all(play, planned.tasks, chosen.processes):
         results[task] = result
@@ -116,7 +116,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     for holds, numbers in bound_kept(rows):
         if not holds:
             console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)
-    for line in planned.told:
+    for line in planned.warnings:
         console.print(line, highlight=False)
     console.print(f"{chosen.out}: {len(rows)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
 

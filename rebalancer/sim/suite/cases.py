@@ -12,7 +12,7 @@ from rebalancer.sim.requests.arrivals import SEEDS as FARO_SEEDS
 from rebalancer.sim.requests.scenarios import BUDGETS as FARO_GPUS
 from rebalancer.sim.requests.scenarios import START_SECONDS as FARO_START_SECONDS
 from rebalancer.sim.requests.scenarios import s1a, s1b
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.suite import elastic, families, scenarios
 from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import EXACT, GIVEN, Given
@@ -37,7 +37,7 @@ class Budget(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SuiteCase:
     """`start_seconds` 0 where the models of one scenario differ. `seeds`: those that chance makes worth playing.
 
     `given`: what whoever decides is told; peers are tuned on exact figures, as far as they need any.
@@ -104,7 +104,7 @@ S2_GPUS = (28, 32, 36, 40, 48)
 AMPLE = 48  # of S2's GPUs: from here on a start of 180 s differs from one of 60 s by less than chance
 
 
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[SuiteCase, ...]:
     """The scenarios with exact figures; the reported day first, the day that peers were tuned on beside it.
 
     Left out is what taught nothing when it was played: S1a's day 8, beside S1b's of the same jobs; S2 with 48 GPUs and
@@ -113,29 +113,29 @@ def cases() -> tuple[Case, ...]:
     """
     return (
         *(
-            Case(name, day, gpus, FARO_START_SECONDS, FARO_SEEDS)
+            SuiteCase(name, day, gpus, FARO_START_SECONDS, FARO_SEEDS)
             for name, days in (("S1a", ("11",)), ("S1b", ("11", "8")))
             for day in days
             for gpus in FARO_GPUS
         ),
         *(
-            Case("S2", day, gpus, start)
+            SuiteCase("S2", day, gpus, start)
             for day in "10"
             for gpus in S2_GPUS
             for start in ((60, 180) if gpus < AMPLE else (60,))
         ),
-        Case("S3", "0", 64, 0),
-        *(Case("S4", day, gpus, 60) for day in "98" for gpus in (24, 48)),
+        SuiteCase("S3", "0", 64, 0),
+        *(SuiteCase("S4", day, gpus, 60) for day in "98" for gpus in (24, 48)),
         *(
-            Case("S5", day, elastic.RESERVED_GPUS, start, SURGE_SEEDS if day == "1" else (0,))
+            SuiteCase("S5", day, elastic.RESERVED_GPUS, start, SURGE_SEEDS if day == "1" else (0,))
             for day in "10"
             for start in (60, 180)
         ),
-        *(Case("S6", f"1-{zone}", 32, start) for zone in SPOT_ZONES for start in (60, 180)),
-        *(Case("S6", DEVELOPMENT_DAY["S6"], 32, start) for start in (60, 180)),
-        *(Case("S6", f"1-{elastic.CALM}", 32, start, SURGE_SEEDS) for start in (60, 180)),
+        *(SuiteCase("S6", f"1-{zone}", 32, start) for zone in SPOT_ZONES for start in (60, 180)),
+        *(SuiteCase("S6", DEVELOPMENT_DAY["S6"], 32, start) for start in (60, 180)),
+        *(SuiteCase("S6", f"1-{elastic.CALM}", 32, start, SURGE_SEEDS) for start in (60, 180)),
         *(
-            Case("S7", day, gpus, start, SURGE_SEEDS if (day, start) == ("generated", 60) else (0,))
+            SuiteCase("S7", day, gpus, start, SURGE_SEEDS if (day, start) == ("generated", 60) else (0,))
             for day in ("azure-code", "generated")
             for gpus in (16, 24)
             for start in (60, 180)
@@ -143,24 +143,24 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-def given_cases() -> tuple[Case, ...]:
+def given_cases() -> tuple[SuiteCase, ...]:
     """The scenarios that are also played with figures and metrics as users have them, on their reported days."""
     exact = (
-        Case("S1b", "11", 32, FARO_START_SECONDS),
-        *(Case("S2", "1", gpus, 60) for gpus in (28, 32, 40)),
-        Case("S4", "9", 24, 60),
-        *(Case("S7", "generated", gpus, 60, SURGE_SEEDS) for gpus in (16, 24)),
+        SuiteCase("S1b", "11", 32, FARO_START_SECONDS),
+        *(SuiteCase("S2", "1", gpus, 60) for gpus in (28, 32, 40)),
+        SuiteCase("S4", "9", 24, 60),
+        *(SuiteCase("S7", "generated", gpus, 60, SURGE_SEEDS) for gpus in (16, 24)),
     )
     return tuple(replace(case, given=given) for case in exact for given in GIVEN.values() if given != EXACT)
 
 
-def family_cases() -> tuple[Case, ...]:
+def family_cases() -> tuple[SuiteCase, ...]:
     """The families of shapes, 50 worlds each."""
     seeds = tuple(range(WORLDS_OF_A_FAMILY))
-    return tuple(Case(name, JUDGED, families.GPUS, families.START_SECONDS, seeds) for name in FAMILIES)
+    return tuple(SuiteCase(name, JUDGED, families.GPUS, families.START_SECONDS, seeds) for name in FAMILIES)
 
 
-def every_case() -> tuple[Case, ...]:
+def every_case() -> tuple[SuiteCase, ...]:
     """The whole suite."""
     return *cases(), *given_cases(), *family_cases()
 
@@ -170,29 +170,29 @@ QUICK_GIVEN = "x0.5", "absent", "lag60", "gaps"
 QUICK_WORLDS = 2  # of a family
 
 
-def quick_cases() -> tuple[Case, ...]:
+def quick_cases() -> tuple[SuiteCase, ...]:
     """A few of each kind: they say within minutes whether the suite still runs, and roughly where things stand."""
     plain = (case for case in cases() if case.budget in QUICK and case.day != "azure-code")
     return (
         *(replace(case, seeds=case.seeds[:1]) for case in plain),
-        *(Case("S7", "generated", 24, 60, given=GIVEN[name]) for name in QUICK_GIVEN),
+        *(SuiteCase("S7", "generated", 24, 60, given=GIVEN[name]) for name in QUICK_GIVEN),
         *(replace(case, seeds=case.seeds[:QUICK_WORLDS]) for case in family_cases()),
     )
 
 
-def development(budget: Budget) -> Case:
+def development(budget: Budget) -> SuiteCase:
     """The case that is told beside the reported one: the last that peers are tuned on."""
     given = EXACT if budget.figures else GIVEN["absent"]
-    return Case(budget.scenario, DEVELOPMENT_DAY[budget.scenario], budget.gpus, budget.start_seconds, given=given)
+    return SuiteCase(budget.scenario, DEVELOPMENT_DAY[budget.scenario], budget.gpus, budget.start_seconds, given=given)
 
 
-def development_days(budget: Budget) -> tuple[Case, ...]:
+def development_days(budget: Budget) -> tuple[SuiteCase, ...]:
     """The cases that peers are tuned on, by the mean over them."""
     last = development(budget)
     return *(replace(last, day=day) for day in MORE_DAYS.get(budget.scenario, ())), last
 
 
-def budgets(of: Iterable[Case]) -> tuple[Budget, ...]:
+def budgets(of: Iterable[SuiteCase]) -> tuple[Budget, ...]:
     """The distinct budgets, in order."""
     return tuple(dict.fromkeys(case.budget for case in of))
 
@@ -210,6 +210,6 @@ def data_digest(scenario: Scenario) -> str:
     return digest.hexdigest()[:DIGEST_LETTERS]
 
 
-def _fields(model: Model) -> list[tuple[str, object]]:
+def _fields(model: ScenarioModel) -> list[tuple[str, object]]:
     names = [each.name for each in fields(model) if each.name not in {"work", "requests"}]
     return [(name, getattr(model, name)) for name in names]

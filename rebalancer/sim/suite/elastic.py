@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.sim.scenario import Change, Launches, Scenario
+from rebalancer.sim.scenario import Launches, NodeChange, Scenario
 from rebalancer.sim.suite.scenarios import s2
 from rebalancer.sim.traces.prices import interruption, usd_per_gpu_hour
 from rebalancer.sim.traces.servegen import LLM_3
@@ -107,7 +107,7 @@ def calm(per_hour: float, seconds: int, seed: int) -> NDArray[np.int64]:
     return there
 
 
-def spot_changes(there: NDArray[np.int64], seconds: int) -> tuple[Change, ...]:
+def spot_changes(there: NDArray[np.int64], seconds: int) -> tuple[NodeChange, ...]:
     """Changes of nodes 1, 2, ... when `there` (from second to second, longer than `seconds`) are so many of them.
 
     The last one is the first to go; it comes back when it is there again for longer than a notice.
@@ -119,7 +119,7 @@ def spot_changes(there: NDArray[np.int64], seconds: int) -> tuple[Change, ...]:
     for second in np.flatnonzero(np.diff(least, prepend=-1)):
         now = int(least[second])
         notice = NOTICE_SECONDS if second else 0  # what is not there at the beginning never was
-        changes += [Change(int(second) + notice, node + 1, 0, notice) for node in range(now, before)]
-        changes += [Change(int(second), node + 1, 1) for node in range(before, now)]
+        changes += [NodeChange(int(second) + notice, node + 1, 0, notice) for node in range(now, before)]
+        changes += [NodeChange(int(second), node + 1, 1) for node in range(before, now)]
         before = now
     return tuple(sorted(changes, key=lambda change: change.second))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.sim.demand import F64
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.suite.surges import arriving
 
 GPUS, START_SECONDS = 16, 60
@@ -24,7 +24,7 @@ LEVELS = (0.5, 1.0)  # of one model over another's, before all are scaled to the
 FIRST_CHANGE = (600, 1500)  # seconds until something happens
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """From second `at` on a level goes to another one within `ramp` seconds, and stays there."""
 
     at: float
@@ -56,11 +56,11 @@ class Draw:
             at += self.one(apart)
 
 
-Shape = Callable[[Draw], Sequence[tuple[float, list[Change]]]]
+Shape = Callable[[Draw], Sequence[tuple[float, list[LevelChange]]]]
 """Of each model its level at first, and how it changes: in order, none before the last has ended."""
 
 
-def swaps(draw: Draw) -> list[tuple[float, list[Change]]]:
+def swaps(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """One half of the models is busy while the other is not, and they swap every 7 to 30 min within a minute."""
     high, low = draw.levels(), draw.one((0.2, 0.4))
     turns = [(at, draw.one((10, 60))) for at in draw.instants((420, 1800))]
@@ -68,20 +68,20 @@ def swaps(draw: Draw) -> list[tuple[float, list[Change]]]:
     for index, level in enumerate(high):
         second = int(index >= draw.models // 2)
         of = [level * (low if (number + second) % 2 else 1.0) for number in range(len(turns) + 1)]
-        rows.append((of[0], [Change(at, ramp, to) for (at, ramp), to in zip(turns, of[1:], strict=True)]))
+        rows.append((of[0], [LevelChange(at, ramp, to) for (at, ramp), to in zip(turns, of[1:], strict=True)]))
     return rows
 
 
-def joint_rises(draw: Draw) -> list[tuple[float, list[Change]]]:
+def joint_rises(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """All models rise together to 2 to 3.5 times their own for 5 to 15 min; there is room for all."""
     levels, changes = draw.levels(), []
     for at in draw.instants((1500, 2700)):
         ramp, times = draw.one((20, 90)), draw.one((2.0, 3.5))
-        changes.append([Change(at, ramp, times), Change(at + draw.one((300, 900)), ramp, 1.0)])
+        changes.append([LevelChange(at, ramp, times), LevelChange(at + draw.one((300, 900)), ramp, 1.0)])
     return [(level, [each._replace(to=level * each.to) for pair in changes for each in pair]) for level in levels]
 
 
-def joint_falls(draw: Draw) -> list[tuple[float, list[Change]]]:
+def joint_falls(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """All models but one end together, and that one rises to 2 to 4 times its own, for 10 to 25 min."""
     levels, riser = draw.levels(), int(draw.chance.integers(draw.models))
     times = draw.one((2.0, 4.0))
@@ -89,56 +89,59 @@ def joint_falls(draw: Draw) -> list[tuple[float, list[Change]]]:
     rows = []
     for index, level in enumerate(levels):
         to = level * (times if index == riser else QUIET)
-        pairs = ((Change(at, ramp, to), Change(at + held, ramp, level)) for at, ramp, held in ends)
+        pairs = ((LevelChange(at, ramp, to), LevelChange(at + held, ramp, level)) for at, ramp, held in ends)
         rows.append((level, [each for pair in pairs for each in pair]))
     return rows
 
 
-def ramps(draw: Draw) -> list[tuple[float, list[Change]]]:
+def ramps(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """Each model goes from one level to the next in 15 to 50 min, all the time."""
     rows = []
     for _ in range(draw.models):
         at, changes = 0.0, []
         while at < draw.seconds:
             ramp = draw.one((900, 3000))
-            changes.append(Change(at, ramp, draw.one((0.15, 1.0))))
+            changes.append(LevelChange(at, ramp, draw.one((0.15, 1.0))))
             at += ramp
         rows.append((draw.one((0.15, 1.0)), changes))
     return rows
 
 
-def dips(draw: Draw) -> list[tuple[float, list[Change]]]:
+def dips(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """Steady models, of which now and then one has next to nothing to do for 1 to 6 min, and then all at once."""
-    rows: list[tuple[float, list[Change]]] = [(level, []) for level in draw.levels()]
+    rows: list[tuple[float, list[LevelChange]]] = [(level, []) for level in draw.levels()]
     for at in draw.instants((600, 1500)):
         level, changes = rows[draw.chance.integers(draw.models)]
         ramp, held = draw.one((5, 20)), draw.one((60, 360))
-        changes += [Change(at, ramp, QUIET * level), Change(at + held, ramp, level)]
+        changes += [LevelChange(at, ramp, QUIET * level), LevelChange(at + held, ramp, level)]
     return rows
 
 
-def bursts(draw: Draw) -> list[tuple[float, list[Change]]]:
+def bursts(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """Each model has a burst of 2 to 5 min to 2 to 4 times its own, at a period of its own of 10 to 30 min."""
     rows = []
     for level in draw.levels():
         period, held, ramp, times = (draw.one(span) for span in ((600, 1800), (120, 300), (5, 30), (2.0, 4.0)))
         starts = np.arange(draw.one((60, period)), draw.seconds, period)
-        pairs = ((Change(at, ramp, times * level), Change(at + held, ramp, level)) for at in starts)
+        pairs = ((LevelChange(at, ramp, times * level), LevelChange(at + held, ramp, level)) for at in starts)
         rows.append((level, [each for pair in pairs for each in pair]))
     return rows
 
 
-def spikes(draw: Draw) -> list[tuple[float, list[Change]]]:
+def spikes(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """Now and then one model has 3 to 6 times its own for 15 to 45 s: it is over before a replica has started."""
-    rows: list[tuple[float, list[Change]]] = [(level, []) for level in draw.levels()]
+    rows: list[tuple[float, list[LevelChange]]] = [(level, []) for level in draw.levels()]
     for at in draw.instants((180, 900)):
         level, changes = rows[draw.chance.integers(draw.models)]
         ramp = draw.one((1, 4))
-        changes += [Change(at, ramp, draw.one((3.0, 6.0)) * level), Change(at + draw.one((15, 45)), ramp, level)]
+        changes += [
+            LevelChange(at, ramp, draw.one((3.0, 6.0)) * level),
+            LevelChange(at + draw.one((15, 45)), ramp, level),
+        ]
     return rows
 
 
-def office_hours(draw: Draw) -> list[tuple[float, list[Change]]]:
+def office_hours(draw: Draw) -> list[tuple[float, list[LevelChange]]]:
     """Each model's users begin to work within 10 to 40 min, each in its own time zone, and go to lunch."""
     rows = []
     for level in draw.levels():
@@ -146,10 +149,10 @@ def office_hours(draw: Draw) -> list[tuple[float, list[Change]]]:
         lunch = begin + last * draw.one((0.4, 0.6))
         come, go, leave = (draw.one((600, 2400)) for _ in range(3))
         changes = [
-            Change(begin, come, level),
-            Change(lunch, go / 2, level * draw.one((0.5, 0.8))),
-            Change(lunch + go, go / 2, level),
-            Change(begin + last, leave, idle * level),
+            LevelChange(begin, come, level),
+            LevelChange(lunch, go / 2, level * draw.one((0.5, 0.8))),
+            LevelChange(lunch + go, go / 2, level),
+            LevelChange(begin + last, leave, idle * level),
         ]
         rows.append((idle * level, changes))
     return rows
@@ -191,7 +194,7 @@ def world(family: str, seed: int, day: str = "") -> Scenario:
     for index, row in enumerate(levels):
         first = GPUS // len(levels) + (index < GPUS % len(levels))
         work, requests = arriving(row, float(chance.uniform(*SIZES)), chance)
-        models.append(Model("abcd"[index], work, requests, first, start_seconds=START_SECONDS))
+        models.append(ScenarioModel("abcd"[index], work, requests, first, start_seconds=START_SECONDS))
     return Scenario(family, day, tuple(models), (GPUS,), levels.shape[1])
 
 
@@ -207,7 +210,7 @@ def _level(family: Family, chance: np.random.Generator) -> F64:
     return scaled
 
 
-def _followed(first: float, changes: Sequence[Change], seconds: int) -> F64:
+def _followed(first: float, changes: Sequence[LevelChange], seconds: int) -> F64:
     """A level through its changes, by the second; one that would begin before the last has ended waits for it."""
     at, values = [0.0], [first]
     for change in changes:

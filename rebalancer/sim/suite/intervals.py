@@ -29,6 +29,6 @@ def paired_interval(a_blocks: F64, b_blocks: F64, seed: int) -> tuple[float, flo
 
 
 def _share(counted_and_all: F64) -> F64:
-    counted, asked = counted_and_all[..., 0], counted_and_all[..., 1]
-    shares: F64 = np.divide(counted, asked, out=np.zeros_like(counted), where=asked > 0)
+    counted, every = counted_and_all[..., 0], counted_and_all[..., 1]
+    shares: F64 = np.divide(counted, every, out=np.zeros_like(counted), where=every > 0)
     return shares

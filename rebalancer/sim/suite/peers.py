@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid import fast, fleet, karpenter, serving
 from rebalancer.sim.limits import foresight, lookahead
-from rebalancer.sim.limits.foresight import Foresight, Utility
+from rebalancer.sim.limits.foresight import PerfectForesight, Utility
 from rebalancer.sim.peers import apa, behaviour, engine, hpa, keda, kpa, ray_serve, signals, spothedge, static, wva
 from rebalancer.sim.peers.apa import Apa, ApaSettings
 from rebalancer.sim.peers.faro import controllers, jobs, policy, queueing, reactive, solver
@@ -23,10 +23,10 @@ from rebalancer.sim.peers.faro.controllers import (
     faro_on_fluid,
     faro_on_requests,
 )
-from rebalancer.sim.peers.faro.policy import Policy
+from rebalancer.sim.peers.faro.policy import FaroPolicy
 from rebalancer.sim.peers.faro.reactive import TICK_SECONDS, Aiad, Oneshot
-from rebalancer.sim.peers.faro.solver import Objective, Settings
-from rebalancer.sim.peers.hpa import Hpa, Metric
+from rebalancer.sim.peers.faro.solver import FaroSettings, Objective
+from rebalancer.sim.peers.hpa import HpaMetric, HpaPeer
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kpa import Kpa
 from rebalancer.sim.peers.kueue import controller as kueue
@@ -72,7 +72,7 @@ def _faro(objective: Objective) -> Callable[[float], Controller]:
     """Faro with one of its paper's objectives, planning for that percentile of latency."""
 
     def make(percentile: float) -> Controller:
-        settings = Settings(objective, percentile)
+        settings = FaroSettings(objective, percentile)
 
         def of(seen: Seen) -> Controller:
             if isinstance(seen, ShowsLatency):
@@ -94,31 +94,31 @@ def _wva(every_seconds: int) -> Callable[[float], Controller]:
     return lambda target: Wva(Thresholds(kv=target), every_seconds)
 
 
-def _keda_metrics(signal: rationing.Signal, target: float) -> list[Metric]:
+def _keda_metrics(signal: rationing.Signal, target: float) -> list[HpaMetric]:
     match signal:
         case "work":
-            return [Metric(WorkRate(), target)]
+            return [HpaMetric(WorkRate(), target)]
         case "gpu-util":
-            return [Metric(Summed(GpuUtil()), target)]
+            return [HpaMetric(Summed(GpuUtil()), target)]
         case "kv-queue":
-            return [Metric(Summed(KvUse()), target), Metric(Queue(), QUEUE_PER_REPLICA)]
+            return [HpaMetric(Summed(KvUse()), target), HpaMetric(Queue(), QUEUE_PER_REPLICA)]
 
 
 def _keda(signal: rationing.Signal) -> Callable[[float], Controller]:
     return lambda target: Keda(_keda_metrics(signal, target))
 
 
-def _kueue(settings: rationing.Settings) -> Callable[[float], Controller]:
+def _kueue(settings: rationing.KueueSettings) -> Callable[[float], Controller]:
     """KEDA's replicas as far as Kueue admits them."""
     return lambda target: KedaKueue(_keda_metrics(settings.signal, target), settings)
 
 
-def _rationed(knob: Callable[[rationing.Settings], list[rationing.Settings]]) -> Knob:
+def _rationed(knob: Callable[[rationing.KueueSettings], list[rationing.KueueSettings]]) -> Knob:
     """A knob of Kueue's, by the names of settings."""
     return lambda name: [settings.name for settings in knob(_RATIONED[name])]
 
 
-def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
+def _baseline(make: Callable[[], FaroPolicy]) -> Callable[[float], Controller]:
     """Of Faro's paper: nothing to tune."""
 
     def of(seen: Seen) -> Controller:
@@ -129,7 +129,7 @@ def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
 
 def _foresight(seen: Seen) -> Controller:
     """It minimises what the scenario is about: utility in Faro's, late requests elsewhere."""
-    return Foresight(Utility() if seen.scenario.name in BY_MINUTE else None)
+    return PerfectForesight(Utility() if seen.scenario.name in BY_MINUTE else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _code(module: ModuleType) -> str:
 
 
 _SIGNALS: tuple[rationing.Signal, ...] = get_args(rationing.Signal)
-_RATIONED: Mapping[str, rationing.Settings] = {settings.name: settings for settings in rationing.every()}
+_RATIONED: Mapping[str, rationing.KueueSettings] = {settings.name: settings for settings in rationing.every()}
 _FARO = (controllers, jobs, policy, queueing, reactive, solver)
 
 PEERS: tuple[Peer, ...] = (
@@ -210,9 +210,9 @@ PEERS: tuple[Peer, ...] = (
     Peer(
         "hpa",
         {
-            "work": lambda target: Hpa([Metric(Utilisation(), target)]),
-            "gpu-util": lambda target: Hpa([Metric(GpuUtil(), target)]),
-            "kv-queue": lambda target: Hpa([Metric(KvUse(), target), Metric(Queue(), QUEUE_PER_REPLICA)]),
+            "work": lambda target: HpaPeer([HpaMetric(Utilisation(), target)]),
+            "gpu-util": lambda target: HpaPeer([HpaMetric(GpuUtil(), target)]),
+            "kv-queue": lambda target: HpaPeer([HpaMetric(KvUse(), target), HpaMetric(Queue(), QUEUE_PER_REPLICA)]),
         },
         (hpa, behaviour, signals, engine),
     ),
@@ -257,8 +257,8 @@ PEERS: tuple[Peer, ...] = (
         "faro",
         {each.value: _faro(each) for each in (Objective.FAIR_SUM, Objective.SUM, Objective.FAIR)},
         _FARO,
-        (Settings().percentile,),
-        default=Settings().percentile,
+        (FaroSettings().percentile,),
+        default=FaroSettings().percentile,
         most=99.99,  # of a percentile
     ),
     Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, (), scenarios=BY_MINUTE),  # its paper's own baselines
@@ -270,7 +270,12 @@ PEERS: tuple[Peer, ...] = (
         reach={"work": RATE},
         scenarios=frozenset({"S6"}),  # elsewhere there is nothing to hedge
     ),
-    Peer("foresight", {"future": lambda _: OnSight(_foresight, Foresight().every_seconds)}, (foresight, lookahead), ()),
+    Peer(
+        "foresight",
+        {"future": lambda _: OnSight(_foresight, PerfectForesight().every_seconds)},
+        (foresight, lookahead),
+        (),
+    ),
 )
 BY_NAME: Mapping[str, Peer] = {peer.name: peer for peer in PEERS}
 LIMITS = frozenset({"foresight", "bound"})  # no peers: what nobody passes

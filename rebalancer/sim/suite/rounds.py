@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.scenario import BY_MINUTE
-from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.cases import SuiteCase
 from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.row import BOUND, OURS
 from rebalancer.sim.suite.worlds import World
@@ -30,7 +30,7 @@ class Round(NamedTuple):
     actuations: tuple[Actuation, ...]
 
 
-def rounds(case: Case) -> tuple[Round, ...]:
+def rounds(case: SuiteCase) -> tuple[Round, ...]:
     """Those of a case; the fluid world first. By bounds the product acts on the reported day with the first seed.
 
     What is given, and families of shapes, are played in the fluid world only: there a difference is theirs alone.
@@ -44,7 +44,7 @@ def rounds(case: Case) -> tuple[Round, ...]:
     return (*fluid, *([Round("batching", case.seeds[0], first)] if _batched(case) else []))
 
 
-def _of_faro(case: Case) -> tuple[Round, ...]:
+def _of_faro(case: SuiteCase) -> tuple[Round, ...]:
     """The fluid form's own chance is in which second a request comes: one seed says enough of it."""
     tight = case.gpus in SEEDED_GPUS
     first = BOTH if tight and _reported(case) else SCALE
@@ -55,11 +55,11 @@ def _of_faro(case: Case) -> tuple[Round, ...]:
     return fluid, *(Round("requests", seed, SCALE if index else first) for index, seed in enumerate(seeds))
 
 
-def _reported(case: Case) -> bool:
+def _reported(case: SuiteCase) -> bool:
     return case.day.partition("-")[0] == REPORTED_DAY.get(case.scenario, case.day.partition("-")[0])
 
 
-def _batched(case: Case) -> bool:
+def _batched(case: SuiteCase) -> bool:
     if case.scenario == "S2":
         return (case.gpus, case.start_seconds) in BATCHED_S2
     return (case.scenario, case.day) == ("S7", "azure-code")  # the one of S7 that knows its tokens
@@ -98,7 +98,7 @@ _MODELS_AND_HOURS |= {name: (3, family.hours) for name, family in FAMILIES.items
 BUILD_SECONDS, DRAW_SECONDS = 1.0, 0.1
 
 
-def cpu_seconds(case: Case, world: World, controller: str) -> float:
+def cpu_seconds(case: SuiteCase, world: World, controller: str) -> float:
     """About what a run takes. Raises KeyError for a controller without a price."""
     models, hours = _MODELS_AND_HOURS.get(case.scenario, (3, 24))
     seconds = (DRAW_SECONDS if case.scenario in FAMILIES else BUILD_SECONDS) + models * hours * _WORLD[world]

@@ -86,26 +86,26 @@ def standing(row: Row) -> tuple[float, float]:
 
 def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
     """The row with the record's numbers in it. `minutes`: Faro's score; None for what the fluid form says of it."""
-    told = score(record)
+    total = score(record)
     if minutes is None and row.scenario in BY_MINUTE:
         minutes = fluid_minutes(record)
     filled = {
-        "violation": told.violation,
-        "worst_model_violation": told.worst_model_violation,
+        "violation": total.violation,
+        "worst_model_violation": total.worst_model_violation,
         "lost_utility": None if minutes is None else minutes.lost_utility,
-        "gpu_hours": told.gpu_hours,
-        "cost_usd": told.cost_usd if record.scenario.has_prices else None,
-        "starts_and_stops": told.starts_and_stops,
-        "floor_breaches": told.floor_breaches,
-        "recover_p95_seconds": told.recover_p95_seconds,
+        "gpu_hours": total.gpu_hours,
+        "cost_usd": total.cost_usd if record.scenario.has_prices else None,
+        "starts_and_stops": total.starts_and_stops,
+        "floor_breaches": total.floor_breaches,
+        "recover_p95_seconds": total.recover_p95_seconds,
         "lost_in_flight": record.lost_in_flight,
-        "late_work_share": told.late_work_share,
+        "late_work_share": total.late_work_share,
     }
     whole = {name: getattr(row, name) for name in row.__struct_fields__} | filled
     by_block = (
         violations_by_block(record) if minutes is None else minutes.lost_by_block(BLOCK_SECONDS // MINUTE_SECONDS)
     )
-    return Played(Row(**whole), [(float(counted), float(asked)) for counted, asked in by_block])
+    return Played(Row(**whole), [(float(counted), float(requests)) for counted, requests in by_block])
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:

@@ -14,7 +14,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import PlanTimes
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
+from rebalancer.sim.suite.cases import SuiteCase, budgets, data_digest, development
 from rebalancer.sim.suite.given import EXACT
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, LIMITS, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.rounds import Round, cpu_seconds, rounds
@@ -45,7 +45,7 @@ _LEAVES = frozenset({"rebalancer.sim.suite.peers", "rebalancer.sim.suite.worlds"
 class Task:
     """One run. `tuning` of a peer that has targets; `actuation` of the product."""
 
-    case: Case
+    case: SuiteCase
     controller: str
     seed: int
     tuning: str | None = None
@@ -98,37 +98,39 @@ class Planned:
     """What is to be played, and what people should know of it (tunings that are missing or stale)."""
 
     tasks: tuple[Task, ...]
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def plan_tasks(
-    cases: Sequence[Case], field: Field, tuned: Found, folder: Path, *, without_missing: bool = False
+    cases: Sequence[SuiteCase], field: Field, tuned: Found, folder: Path, *, without_missing: bool = False
 ) -> Planned:
     """Every controller on every case, in every world and with every seed that it has (`rounds`).
 
     Raises MissingTrace; `without_missing`: cases whose traces are not there are left out, and told.
     """
-    told: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     tasks: list[Task] = []
     if without_missing:
-        cases = [case for case in cases if _is_there(case, folder, told)]
+        cases = [case for case in cases if _is_there(case, folder, warnings)]
     data = {budget: data_digest(development(budget).build(folder)) for budget in budgets(cases)}
     for case in cases:
-        settings = _settings(case, field, tuned, data[case.budget], told)
+        settings = _settings(case, field, tuned, data[case.budget], warnings)
         for each in rounds(case):
             if each.world in field.worlds:
                 tasks += _played_in(each, case, field, settings)
-    return Planned(tuple(tasks), tuple(told))
+    return Planned(tuple(tasks), tuple(warnings))
 
 
-def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
+def players(case: SuiteCase, peers: Iterable[Peer]) -> Iterator[Peer]:
     """Those of the peers that play it. Who knows the future is told nothing wrong or late."""
     for peer in entrants(case.budget, peers):
         if case.given == EXACT or peer.name not in LIMITS | TOLD_THE_FUTURE:
             yield peer
 
 
-def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str, None]) -> dict[str, str | None]:
+def _settings(
+    case: SuiteCase, field: Field, tuned: Found, data: str, warnings: dict[str, None]
+) -> dict[str, str | None]:
     """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
     for peer in players(case, field.peers):
@@ -138,15 +140,15 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str,
         elif not peer.targets:
             settings[peer.name] = None
         elif entry is None:
-            told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
+            warnings[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
         else:
             settings[peer.name] = entry.tuning
             if why := stale(entry, peer, data):
-                told[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
+                warnings[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
     return settings
 
 
-def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str | None]) -> Iterator[Task]:
+def _played_in(each: Round, case: SuiteCase, field: Field, settings: Mapping[str, str | None]) -> Iterator[Task]:
     world, seed, actuations = each
     for name, tuning in settings.items():
         yield Task(case, name, seed, tuning, world=world)
@@ -157,23 +159,23 @@ def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str
             yield Task(case, OURS, seed, actuation=actuation, world=world)
 
 
-def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
+def _is_there(case: SuiteCase, folder: Path, warnings: dict[str, None]) -> bool:
     try:
         case.build(folder)
     except MissingTrace as error:
-        told[f"{case.scenario} {case.day} {case.gpus}: left out, {error}"] = None
+        warnings[f"{case.scenario} {case.day} {case.gpus}: left out, {error}"] = None
         return False
     return True
 
 
-def run_task(task: Task, folder: Path, kept: Path) -> Played:
-    """The result of a task, from `kept` when it is there. Raises MissingTrace."""
+def run_task(task: Task, folder: Path, results: Path) -> Played:
+    """The result of a task, from `results` when it is there. Raises MissingTrace."""
     arena = open_arena(task.case, task.world, folder, task.seed)
-    path = kept / task.file(digest_of_values(arena.contents))
+    path = results / task.file(digest_of_values(arena.contents))
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Played)
     result = _play(task, arena)
-    kept.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_bytes(msgspec.json.encode(result))
     partial.replace(path)

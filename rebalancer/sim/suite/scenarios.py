@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rebalancer.sim.demand import F64, Demand
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.demand import F64, DemandStreams
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
 from rebalancer.sim.traces.azure_functions import azure_functions
@@ -27,7 +27,7 @@ def s2(folder: Path, day: int, gpus: int, start_seconds: int) -> Scenario:
     """
     demand = servegen(folder, day, LLM_3)
     models = tuple(
-        Model(
+        ScenarioModel(
             stream.model,
             work=LLM_3_RATES[stream.model].work(stream),
             requests=stream.requests,
@@ -68,7 +68,7 @@ def s3(folder: Path, gpus: int) -> Scenario:
         work = rates.work(streams[name])
         scale = 0.6 * gpus * share / size / work.mean()
         models.append(
-            Model(
+            ScenarioModel(
                 name,
                 work=work * scale,
                 requests=streams[name].requests,
@@ -100,7 +100,7 @@ def s4(folder: Path, day: int, gpus: int, start_seconds: int) -> Scenario:
     requests = np.stack([_spread(counts, chance) for counts in recorded.counts])
     busy = each * requests.mean(axis=1)
     models = tuple(
-        Model(
+        ScenarioModel(
             name,
             work=each * requests[index],
             requests=requests[index],
@@ -137,13 +137,13 @@ def _two_models(  # noqa: PLR0913  # one thing each
     day: str, work: F64, requests: F64, gpus: int, start_seconds: int, surges: tuple[int, ...], scale: float = 1.0
 ) -> Scenario:
     models = tuple(
-        Model(name, work[index], requests[index], gpus // 2, start_seconds=start_seconds, scale=scale)
+        ScenarioModel(name, work[index], requests[index], gpus // 2, start_seconds=start_seconds, scale=scale)
         for index, name in enumerate(("a", "b"))
     )
     return Scenario("S7", day, models, (gpus,), work.shape[1], surges=surges)
 
 
-def _repeated(demand: Demand, times: int) -> tuple[F64, F64]:
+def _repeated(demand: DemandStreams, times: int) -> tuple[F64, F64]:
     stream = demand.streams[0]
     return np.tile(stream.requests, times), np.tile(LLM_3_RATES["m-large"].work(stream), times)
 

@@ -19,14 +19,14 @@ NEIGHBOURS = tuple(step for step in range(1 - COARSE, COARSE) if step)
 NEAR = 1.25
 
 
-class Outcome(NamedTuple):
+class SearchOutcome(NamedTuple):
     """What a setting came to; the less the better, first by `headline`, then by what it took (GPU-hours or cost)."""
 
     headline: float
     took: float
 
 
-Judge = Callable[[str, float], Outcome | None]
+Judge = Callable[[str, float], SearchOutcome | None]
 """Of a setting ("signal@target"), and None when its headline is above the limit."""
 
 
@@ -40,8 +40,8 @@ class Search:
     peer: Peer
     judge: Judge
     sketch: Judge | None = None
-    tried: dict[str, Outcome | None] = field(default_factory=dict)
-    sketched: dict[str, Outcome | None] = field(default_factory=dict)
+    tried: dict[str, SearchOutcome | None] = field(default_factory=dict)
+    sketched: dict[str, SearchOutcome | None] = field(default_factory=dict)
     _idle: set[str] = field(default_factory=set)  # signals that a knob made no different
 
     def best(self) -> str:
@@ -87,7 +87,7 @@ class Search:
         near = [each for each in ordered if firsts[_signal(each)] == each and _signal(each) not in self._idle]
         return [each for each in near if _headline(coarse, each) <= NEAR * least]
 
-    def _known(self) -> dict[str, Outcome | None]:
+    def _known(self) -> dict[str, SearchOutcome | None]:
         return self.tried if self.sketch is None else self.sketched
 
     def _judge(self, settings: list[str]) -> None:
@@ -136,12 +136,12 @@ class Search:
         return next((each for each in _ordered(self._known()) if _signal(each) == signal), None)
 
 
-def _headline(results: Mapping[str, Outcome | None], tuning: str) -> float:
+def _headline(results: Mapping[str, SearchOutcome | None], tuning: str) -> float:
     outcome = results[tuning]
     return float("inf") if outcome is None else outcome.headline
 
 
-def _ordered(results: Mapping[str, Outcome | None]) -> list[str]:
+def _ordered(results: Mapping[str, SearchOutcome | None]) -> list[str]:
     """Settings that were not given up, the best first; of equal ones the one that was tried first."""
     known = [(outcome, tuning) for tuning, outcome in results.items() if outcome]
     return [tuning for _, tuning in sorted(known, key=lambda each: each[0])]

@@ -19,7 +19,7 @@ def sources(roots: Iterable[str], leaves: frozenset[str] = frozenset()) -> Mappi
 
     Of `leaves` the files count, but not what they import. Raises ValueError for a root that is no module.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     left = list(roots)
     for root in left:
         if _file(root) is None:
@@ -27,21 +27,21 @@ def sources(roots: Iterable[str], leaves: frozenset[str] = frozenset()) -> Mappi
     while left:
         name = left.pop()
         path = _file(name)
-        if path is None or name in found:  # `from module import name`: a name that is no module has no file
+        if path is None or name in files:  # `from module import name`: a name that is no module has no file
             continue
-        found[name] = path
+        files[name] = path
         if "." in name:
             left.append(name.rpartition(".")[0])
         if name not in leaves:
             left += _imported(path)
-    return found
+    return files
 
 
 @cache
 def digest_of(roots: tuple[str, ...], leaves: frozenset[str] = frozenset()) -> str:
     """Of all that they do: comments and docstrings do not count."""
-    found = sources(roots, leaves)
-    return sha256("".join(f"{name} {_done(path)}\n" for name, path in sorted(found.items())).encode()).hexdigest()
+    files = sources(roots, leaves)
+    return sha256("".join(f"{name} {_done(path)}\n" for name, path in sorted(files.items())).encode()).hexdigest()
 
 
 def digest_of_values(*values: object) -> str:

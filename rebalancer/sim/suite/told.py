@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.sim import scenario as played
-from rebalancer.sim.product import FluidService, Metrics
+from rebalancer.sim.product import FluidService, RunMetrics
 from rebalancer.sim.product.run import METRICS
-from rebalancer.sim.product.stage import Recorded, Serve
+from rebalancer.sim.product.stage import RecordedService, Serve
 from rebalancer.sim.suite.given import Given
-from rebalancer.world import Look, Pod
+from rebalancer.world import Look, WorldPod
 
 
 def policy_of(exact: Policy, given: Given) -> Policy:
@@ -23,14 +23,14 @@ def _off(model: Model, given: Given) -> Model:
     exact = model.signals.concurrency
     if exact is None or exact.per_replica is None:
         return model
-    told = None if given.carries is None else given.carries * exact.per_replica
-    signals = model.signals.model_copy(update={"concurrency": ConcurrencySignal(per_replica=told)})
+    limit = None if given.carries is None else given.carries * exact.per_replica
+    signals = model.signals.model_copy(update={"concurrency": ConcurrencySignal(per_replica=limit)})
     return model.model_copy(update={"signals": signals})
 
 
-def metrics_of(given: Given) -> Metrics:
+def metrics_of(given: Given) -> RunMetrics:
     """How its metrics are scraped and when they come."""
-    return Metrics(
+    return RunMetrics(
         METRICS.scrape_seconds if given.scrape_seconds is None else float(given.scrape_seconds),
         METRICS.lag_seconds if given.lag_seconds is None else float(given.lag_seconds),
     )
@@ -41,7 +41,7 @@ def service_of(given: Given) -> Serve:
     if not given.gaps:
         return FluidService
 
-    def gapped(model: played.Model, started_at: float, seconds: int) -> Recorded:
+    def gapped(model: played.ScenarioModel, started_at: float, seconds: int) -> RecordedService:
         service = Gapped(model, started_at, seconds)
         service.given = given
         return service
@@ -54,7 +54,7 @@ class Gapped(FluidService):
 
     given: Given
 
-    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+    def looks(self, pods: Sequence[WorldPod]) -> list[Look]:
         """What the scrape shows, nothing in a gap."""
         shown = super().looks(pods)
         return [] if self.given.silent(self._now) else shown

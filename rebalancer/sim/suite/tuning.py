@@ -20,7 +20,7 @@ from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import by_figure
 from rebalancer.sim.suite.peers import BY_NAME, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.row import Row, played, standing
-from rebalancer.sim.suite.search import Outcome, Search
+from rebalancer.sim.suite.search import Search, SearchOutcome
 
 PARTS = 8  # of a run, after each of which it may be given up
 TUNED_FILE = Path(__file__).with_name("tuned.json")
@@ -52,9 +52,9 @@ def read_tuned(path: Path = TUNED_FILE) -> Found:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Tuned])
 
 
-def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
+def write_tuned(tuned: Found, path: Path = TUNED_FILE) -> None:
     """Ordered and indented, for people who compare."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(found.items()))), indent=1) + b"\n")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(tuned.items()))), indent=1) + b"\n")
 
 
 def entrants(budget: Budget, peers: Iterable[Peer]) -> Iterator[Peer]:
@@ -81,27 +81,27 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
     code = peer.digest  # of the code that plays, not of what may be written meanwhile
     rows: dict[str, list[Row]] = {}
 
-    def judge(tuning: str, limit: float) -> Outcome | None:
+    def judge(tuning: str, limit: float) -> SearchOutcome | None:
         played_rows = play_all(peer, tuning, scenarios, limit)
         if played_rows is None:
             return None
         rows[tuning] = played_rows
         first, second = zip(*map(standing, played_rows), strict=True)
-        return Outcome(sum(first) / len(first), sum(second) / len(second))
+        return SearchOutcome(sum(first) / len(first), sum(second) / len(second))
 
-    def sketch(tuning: str, limit: float) -> Outcome | None:
+    def sketch(tuning: str, limit: float) -> SearchOutcome | None:
         played_rows = play_all(peer, tuning, scenarios[-1:], limit)
-        return None if played_rows is None else Outcome(*standing(played_rows[0]))
+        return None if played_rows is None else SearchOutcome(*standing(played_rows[0]))
 
     best = Search(peer, judge, sketch if sketched and len(scenarios) > 1 else None).best()
-    found = rows[best]
+    best_rows = rows[best]
     return Tuned(
         best,
-        _mean([row.violation for row in found]) or 0.0,
-        _mean_gpu_hours(found),
+        _mean([row.violation for row in best_rows]) or 0.0,
+        _mean_gpu_hours(best_rows),
         code,
         data_digest(scenarios[-1]),
-        _mean([row.lost_utility for row in found]),
+        _mean([row.lost_utility for row in best_rows]),
     )
 
 

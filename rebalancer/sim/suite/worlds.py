@@ -18,19 +18,19 @@ from rebalancer.sim.batching.plug import BatchingService
 from rebalancer.sim.batching.plug import serving as batching_services
 from rebalancer.sim.batching.world import play as play_batches
 from rebalancer.sim.controller import Controller
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import PlanTimes, default_policy, play_product
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.product.stage import Recorded, Serve
+from rebalancer.sim.product.stage import RecordedService, Serve
 from rebalancer.sim.record import Record
 from rebalancer.sim.requests.minutes import Minutes
 from rebalancer.sim.requests.plug import HeadService
 from rebalancer.sim.requests.plug import serving as head_services
 from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.requests.world import RequestScenario, play_requests
-from rebalancer.sim.scenario import BY_MINUTE, Model, Scenario
-from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.scenario import BY_MINUTE, Scenario, ScenarioModel
+from rebalancer.sim.suite.cases import SuiteCase
 from rebalancer.sim.suite.given import EXACT, Given, Watching
 from rebalancer.sim.suite.scenarios import LLM_3_RATES
 from rebalancer.sim.suite.told import metrics_of, policy_of, service_of
@@ -141,7 +141,7 @@ class Batches:
     Raises ValueError when the demand is not what arrives in the scenario.
     """
 
-    def __init__(self, scenario: Scenario, demand: Demand, served: Sequence[Served]) -> None:
+    def __init__(self, scenario: Scenario, demand: DemandStreams, served: Sequence[Served]) -> None:
         for model, stream in zip(scenario.models, demand.streams, strict=True):
             if not np.array_equal(model.requests, stream.requests[: len(model.requests)]):
                 raise ValueError(f"the requests of {model.name} are not those of its stream")
@@ -167,8 +167,8 @@ class Batches:
         return self._run(record, lost, sum(float(line.slow.sum()) for line in lines))
 
     def _run(self, record: Record, lost_in_flight: float, slow: float) -> Run:
-        asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
-        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=float(slow / max(asked, 1e-12)))
+        requests = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
+        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=float(slow / max(requests, 1e-12)))
 
 
 class _Made:
@@ -176,15 +176,15 @@ class _Made:
 
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
-        self.services: list[Recorded] = []
+        self.services: list[RecordedService] = []
 
-    def __call__(self, model: Model, started_at: float, seconds: int) -> Recorded:
+    def __call__(self, model: ScenarioModel, started_at: float, seconds: int) -> RecordedService:
         service = self._serve(model, started_at, seconds)
         self.services.append(service)
         return service
 
 
-def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
+def open_arena(case: SuiteCase, world: World, folder: Path, seed: int = 0) -> Arena:
     """A case in a world that has it (`worlds_of`). Raises MissingTrace, and ValueError for any other."""
     if world == "fluid":
         return Fluid(case.build(folder, seed), case.given)
@@ -200,7 +200,7 @@ def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
     raise ValueError(f"{case.scenario} {case.day} is not played in the world {world}")
 
 
-def _served(name: str, model: Model) -> Served:
+def _served(name: str, model: ScenarioModel) -> Served:
     """With the engine of that language model, as many requests as the scenario's model stands for."""
     rates = LLM_3_RATES[name]
     engine = shaped(rates.prefill_per_second, rates.seconds_per_token, rates.batch, KV_TOKENS)
@@ -217,4 +217,4 @@ def _code_twice(scenario: Scenario, recorded: Stream) -> Batches:
         tiled = (np.roll(np.tile(each, whole), index * (seconds // 2)) for each in rows)
         streams.append(Stream(model.name, *tiled))
     served = [_served("m-large", model) for model in scenario.models]
-    return Batches(scenario, Demand(scenario.name, tuple(streams)), served)
+    return Batches(scenario, DemandStreams(scenario.name, tuple(streams)), served)

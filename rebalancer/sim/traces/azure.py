@@ -13,7 +13,7 @@ from rebalancer.sim.traces.folder import trace_file
 Service = Literal["code", "conv"]
 
 
-class Recorded(NamedTuple):
+class RecordedRequests(NamedTuple):
     """Requests in the order of their instants: seconds from the first, prompt tokens, tokens generated."""
 
     arrived: F64
@@ -21,10 +21,12 @@ class Recorded(NamedTuple):
     tokens: NDArray[np.int64]
 
 
-def azure_requests(folder: Path, service: Service) -> Recorded:
+def azure_requests(folder: Path, service: Service) -> RecordedRequests:
     """An hour of `code` completion (bursts, long prompts) or `conv`ersation. Raises MissingTrace."""
     arrived, prompt, tokens = columns(
         trace_file(folder, f"azure2023_{service}_requests.parquet"), "t", "in_tokens", "out_tokens"
     )
     order = np.argsort(arrived, kind="stable")
-    return Recorded(arrived[order].astype(np.float64), prompt[order].astype(np.int64), tokens[order].astype(np.int64))
+    return RecordedRequests(
+        arrived[order].astype(np.float64), prompt[order].astype(np.int64), tokens[order].astype(np.int64)
+    )

@@ -6,7 +6,7 @@ Requests are at the scale of the file, tokens are sums over a second's requests.
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.traces.columns import columns, per_slot
 from rebalancer.sim.traces.folder import MissingTrace, trace_file
 
@@ -15,7 +15,7 @@ LLM_5 = (*LLM_3, "deepseek-r1", "mm-image")  # day 0 only
 DAY_SECONDS = 86_400
 
 
-def servegen(folder: Path, day: int, models: Sequence[str] = LLM_3) -> Demand:
+def servegen(folder: Path, day: int, models: Sequence[str] = LLM_3) -> DemandStreams:
     """One day, second by second, the streams in the order of `models`. Raises MissingTrace."""
     path = trace_file(folder, f"servegen_day{day}_1s.parquet")
     names, second, requests, prompt, generated = columns(path, "model", "t", "requests", "in_tokens", "out_tokens")
@@ -32,4 +32,4 @@ def servegen(folder: Path, day: int, models: Sequence[str] = LLM_3) -> Demand:
                 generated_tokens=per_slot(second[rows], generated[rows], DAY_SECONDS),
             )
         )
-    return Demand(f"servegen day {day}", tuple(streams))
+    return DemandStreams(f"servegen day {day}", tuple(streams))

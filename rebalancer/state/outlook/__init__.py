@@ -11,7 +11,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
-from rebalancer.state.outlook.outlook import Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import ModelTerms, Terms, outlooks
 from rebalancer.state.outlook.past import Past, from_cells, per_second
 from rebalancer.state.outlook.value import Serving, Standing
 
@@ -19,9 +19,9 @@ __all__ = [
     "Book",
     "Group",
     "Learned",
+    "ModelTerms",
     "Outlook",
     "Past",
-    "Service",
     "Serving",
     "Standing",
     "Terms",

@@ -15,7 +15,7 @@ from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
-from rebalancer.state.outlook.outlook import Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import ModelTerms, Terms, outlooks
 from rebalancer.state.outlook.past import F64, I64, NOW, Past, from_cells, work_of_one
 from rebalancer.state.outlook.rule import (
     HOUR_SECONDS,
@@ -50,7 +50,7 @@ class Group(NamedTuple):
 
     columns: I64
     standing: Standing
-    service: Service
+    service: ModelTerms
     terms: Terms
     until: int | None = None
 
@@ -122,10 +122,10 @@ class Book:
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
         """Notes from what the outlooks of `columns` were made at second `at`: until that has changed they stand."""
-        told = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
-        level, shifts = np.array(told).reshape(-1, 2).T
-        made = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
-        for old, new in zip(self._then, made, strict=True):
+        levels = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
+        level, shifts = np.array(levels).reshape(-1, 2).T
+        glance = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
+        for old, new in zip(self._then, glance, strict=True):
             old[columns] = new
 
     def look(self, rings: Rings, groups: Sequence[Group], every_seconds: int) -> None:
@@ -164,11 +164,11 @@ class Book:
             for begin in range(0, len(due), TOGETHER):
                 columns = due[begin : begin + TOGETHER]
                 past = remembered(rings, columns, span, self._each[columns], turn)
-                told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
-                for column, one in zip(columns.tolist(), told, strict=True):
+                learnt = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
+                for column, one in zip(columns.tolist(), learnt, strict=True):
                     self.learned[column] = one
-                self._beta[columns] = [one.beta for one in told]
-                self._usual[:, columns] = learnt_usual(told, self._usual[:, columns])
+                self._beta[columns] = [one.beta for one in learnt]
+                self._usual[:, columns] = learnt_usual(learnt, self._usual[:, columns])
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """The figures for a curve from now: the last five minutes afresh, the slow means at most a minute old."""
@@ -197,7 +197,7 @@ class Book:
         standing, service = group.standing, group.service
         some = standing.of(places)
         serving, priority = service.serving.of(places), service.priority[places]
-        rules = Service(serving, service.floor[places], service.most[places], priority)
+        rules = ModelTerms(serving, service.floor[places], service.most[places], priority)
         renewed = outlooks(past, learned, some, rules, terms, ladder)
         for column, one in zip(columns.tolist(), renewed, strict=True):
             self.outlooks[column] = one

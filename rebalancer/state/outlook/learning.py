@@ -39,14 +39,14 @@ class Grid(NamedTuple):
     """Forecasts of the past and how they went, newest first; (points, models) where no shape is named.
 
     at: the points in the past.
-    told: the level's parts then.
+    of_level: the level's parts then.
     came: mean offered work from a start later to the horizon, in replicas.
     young: 1 where at least a minute of past was known then, else 0.
     known: 1 where at least five minutes were, else 0.
     """
 
     at: Rungs
-    told: Base
+    of_level: Base
     came: F64
     young: F64
     known: F64
@@ -62,7 +62,7 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     ladder = past.ladder(horizon_seconds + GRID_SECONDS * count + HOUR_SECONDS)
     grid = _grid(ladder, points, cold_seconds, horizon_seconds)
     beta, error, plain = _correction(grid)
-    levels = level(grid.told, beta)
+    levels = level(grid.of_level, beta)
     off = np.where(grid.young > 0, (grid.came - levels) / np.sqrt(levels), 0.0)
     gamma = _persistence(ladder, grid, horizon_seconds)
     lag, rho = periods(off, grid.young.sum(axis=0).astype(np.int64), -(-horizon_seconds // GRID_SECONDS) + 1)
@@ -108,13 +108,13 @@ def _known(value: float) -> float | None:
 
 
 def _grid(ladder: Ladder, points: Rungs, cold_seconds: int, horizon_seconds: int) -> Grid:
-    told = base(ladder, points)
+    parts = base(ladder, points)
     came = ladder.mean(points.earlier(-horizon_seconds), horizon_seconds - cold_seconds)
     age = ladder.age - points.seconds_ago[:, np.newaxis]
-    there = ~np.isnan(came) & ~np.isnan(told.base)
+    there = ~np.isnan(came) & ~np.isnan(parts.base)
     young, known = ((there & (age >= span)).astype(np.float64) for span in (YOUNGEST_SECONDS, SEEN_BEFORE_SECONDS))
-    features = np.where(there, told.features, 0.0)
-    filled = Base(np.where(there, told.base, LEAST_LEVEL), features)
+    features = np.where(there, parts.features, 0.0)
+    filled = Base(np.where(there, parts.base, LEAST_LEVEL), features)
     return Grid(points, filled, np.where(there, came, 0.0), young, known)
 
 
@@ -123,11 +123,11 @@ def _correction(grid: Grid) -> tuple[F64, F64, F64]:
 
     A correction that was worse than none on the newest hour, learnt without that hour, is not used.
     """
-    change = np.clip(grid.came / grid.told.base - 1.0, CHANGE_LEAST, CHANGE_MOST)
-    beta = _ridge(grid.told.features, change, grid.known)
+    change = np.clip(grid.came / grid.of_level.base - 1.0, CHANGE_LEAST, CHANGE_MOST)
+    beta = _ridge(grid.of_level.features, change, grid.known)
     error, plain = (np.full(len(beta), np.nan) for _ in range(2))
     if len(change) >= HELD_OUT + RIDGE_POINTS:
-        before = _ridge(grid.told.features[:, HELD_OUT:], change[HELD_OUT:], grid.known[HELD_OUT:])
+        before = _ridge(grid.of_level.features[:, HELD_OUT:], change[HELD_OUT:], grid.known[HELD_OUT:])
         error, plain = (_relative_error(grid, with_beta) for with_beta in (before, np.zeros_like(before)))
         beta = np.where((error > plain)[:, np.newaxis], 0.0, beta)
     return beta, error, plain
@@ -135,9 +135,9 @@ def _correction(grid: Grid) -> tuple[F64, F64, F64]:
 
 def _relative_error(grid: Grid, beta: F64) -> F64:
     """|forecast - came| over what came, summed over the newest hour's points; NaN where nothing came."""
-    told = Base(grid.told.base[:HELD_OUT], grid.told.features[:, :HELD_OUT])
+    newest = Base(grid.of_level.base[:HELD_OUT], grid.of_level.features[:, :HELD_OUT])
     came, known = grid.came[:HELD_OUT], grid.known[:HELD_OUT]
-    apart = (np.abs(level(told, beta) - came) * known).sum(axis=0)
+    apart = (np.abs(level(newest, beta) - came) * known).sum(axis=0)
     total = (came * known).sum(axis=0)
     error: F64 = np.divide(apart, total, out=np.full(len(total), np.nan), where=total > 0.0)
     return error
@@ -148,36 +148,36 @@ def _ridge(features: F64, change: F64, weights: F64) -> F64:
     number = weights.sum(axis=0)
     weighed = features * weights
     gram = np.empty((3, 3, len(number)))
-    told = np.empty((3, len(number)))
+    moments = np.empty((3, len(number)))
     for a in range(3):
-        told[a] = (weighed[a] * change).sum(axis=0)
+        moments[a] = (weighed[a] * change).sum(axis=0)
         for b in range(a, 3):
             gram[a, b] = gram[b, a] = (weighed[a] * features[b]).sum(axis=0)
     trace = gram[0, 0] + gram[1, 1] + gram[2, 2]
     each = np.maximum(number, 1.0)
     for a in range(3):
         gram[a, a] += RIDGE * (gram[a, a] / each + 0.2 * trace / (3.0 * each))
-    beta = _solve(gram, told)
+    beta = _solve(gram, moments)
     trusted: F64 = np.where((number >= RIDGE_POINTS)[:, np.newaxis], beta.T, 0.0)
     return trusted
 
 
-def _solve(gram: F64, told: F64) -> F64:
+def _solve(gram: F64, moments: F64) -> F64:
     """Three equations each, by Cramer's rule: no library whose sums depend on the machine. 0 where singular."""
 
     def determinant(of: F64) -> F64:
-        found: F64 = (
+        solution: F64 = (
             of[0, 0] * (of[1, 1] * of[2, 2] - of[1, 2] * of[2, 1])
             - of[0, 1] * (of[1, 0] * of[2, 2] - of[1, 2] * of[2, 0])
             + of[0, 2] * (of[1, 0] * of[2, 1] - of[1, 1] * of[2, 0])
         )
-        return found
+        return solution
 
     whole = determinant(gram)
-    beta = np.zeros_like(told)
+    beta = np.zeros_like(moments)
     for a in range(3):
         swapped = gram.copy()
-        swapped[:, a] = told
+        swapped[:, a] = moments
         np.divide(determinant(swapped), whole, out=beta[a], where=np.abs(whole) > 0.0)
     return beta
 

@@ -59,8 +59,8 @@ def base_of_means(windows: F64) -> Base:
 
 def level(of: Base, beta: F64) -> F64:
     """The base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
-    told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
-    factor = np.minimum(np.maximum(1.0 + told, CORRECTION_LEAST), CORRECTION_MOST)
+    correction = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
+    factor = np.minimum(np.maximum(1.0 + correction, CORRECTION_LEAST), CORRECTION_MOST)
     corrected: F64 = np.maximum(of.base * factor, LEAST_LEVEL)
     return corrected
 
@@ -82,7 +82,7 @@ def busiest(ladder: Ladder, ends: Rungs) -> F64:
     return most
 
 
-class Bins(NamedTuple):
+class RateBins(NamedTuple):
     """Running sums over the 10-s bins of a ladder, (rungs, models) each: bins known, their rates, rates squared."""
 
     known: F64
@@ -90,15 +90,15 @@ class Bins(NamedTuple):
     squares: F64
 
 
-def bins(ladder: Ladder) -> Bins:
+def bins(ladder: Ladder) -> RateBins:
     """The bins of a ladder; a bin counts where at least half of it was observed."""
     seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
-    return Bins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
+    return RateBins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
 
 
-def dispersion(of: Bins, ends: Rungs, window_seconds: int) -> F64:
+def dispersion(of: RateBins, ends: Rungs, window_seconds: int) -> F64:
     """Variance over mean of the 10-s rates in the window before each end, in replicas; (points, models).
 
     1 where fewer than six bins of it are known, or nothing arrived.
@@ -108,8 +108,8 @@ def dispersion(of: Bins, ends: Rungs, window_seconds: int) -> F64:
     each = np.maximum(number, 1.0)
     mean = total / each
     variance = np.maximum(squares / each - mean * mean, 0.0)
-    told = (number >= LEAST_BINS) & (mean > 0.0)
-    return np.divide(variance, mean, out=np.ones(mean.shape), where=told)
+    known = (number >= LEAST_BINS) & (mean > 0.0)
+    return np.divide(variance, mean, out=np.ones(mean.shape), where=known)
 
 
 def _running(of: F64) -> F64:

@@ -34,11 +34,11 @@ from rebalancer.state.outlook.rule import (
     UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import Shift, shift, usual_of
+from rebalancer.state.outlook.shift import LevelShift, shift, usual_of
 from rebalancer.state.outlook.value import Serving, Standing, capacities, late_and_left
 
 
-class Service(NamedTuple):
+class ModelTerms(NamedTuple):
     """The policy for each model, (models,) each.
 
     serving: how it serves: waits, patience, queues.
@@ -113,7 +113,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
     past: Past,
     learned: Sequence[Learned],
     standing: Standing,
-    service: Service,
+    service: ModelTerms,
     terms: Terms,
     ladder: Ladder | None = None,
 ) -> tuple[Outlook | None, ...]:
@@ -124,19 +124,19 @@ def outlooks(  # noqa: PLR0913  # one thing each
     them already.
     """
     ladder = ladder or past.ladder(terms.past_seconds)
-    told = base(ladder, NOW)
-    ahead = _ahead(past, ladder, learned, told, terms)
-    known = ~np.isnan(told.base[0])
+    parts = base(ladder, NOW)
+    ahead = _ahead(past, ladder, learned, parts, terms)
+    known = ~np.isnan(parts.base[0])
     shifted = shift(ladder, ahead.level, learned, usual_of(learned, ladder, past.each))
     lanes, replays = paths(ahead, shifted)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     middle = usual(ladder)
     most = np.maximum(busiest(ladder, HOUR), [one.busiest for one in learned])
     curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
-    return _told(ahead, told, shifted, replays, curves, service, (spread, middle, most), known)
+    return _told(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
 
 
-def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
+def _one(ahead: Ahead, service: ModelTerms, middle: F64) -> F64:
     """Late replica-seconds that count as 1, (models,): a request's, or a second's where objectives are by the minute.
 
     A minute counts the same however much traffic it has, so GPUs that keep as much of it in time keep more minutes of
@@ -145,9 +145,9 @@ def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
     return np.where(service.serving.by_minute, np.fmax(middle, LEAST_SECOND), ahead.each)
 
 
-def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
+def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], parts: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
-    now = np.nan_to_num(level(told, beta)[0], nan=1.0)
+    now = np.nan_to_num(level(parts, beta)[0], nan=1.0)
     each = np.where(past.each > 0.0, past.each, UNKNOWN_WORK_OF_ONE)
     return Ahead(
         past, ladder, bins(ladder), learned, now, each, terms.steps, terms.step_seconds, terms.interval_seconds
@@ -155,7 +155,7 @@ def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, t
 
 
 def _curves(  # noqa: PLR0913  # one thing each
-    ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, one: F64
+    ahead: Ahead, lanes: Paths, standing: Standing, service: ModelTerms, terms: Terms, one: F64
 ) -> Curves:
     """The cost of each count of replicas of each model.
 
@@ -247,17 +247,17 @@ def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
 
 def _told(  # noqa: PLR0913  # one thing each
     ahead: Ahead,
-    told: Base,
-    shifted: Shift,
+    parts: Base,
+    shifted: LevelShift,
     replays: Replays,
     curves: Curves,
-    service: Service,
+    service: ModelTerms,
     more: tuple[F64, F64, F64],
     known: NDArray[np.bool_],
 ) -> tuple[Outlook | None, ...]:
     """One `Outlook` per model from the arrays of all, None where `known` is False.
 
-    `told`: the level before its correction; `more`: dispersion, usual work, and that of the busiest five
+    `parts`: the level before its correction; `more`: dispersion, usual work, and that of the busiest five
     minutes of three hours, (models,) each.
     """
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
@@ -266,15 +266,15 @@ def _told(  # noqa: PLR0913  # one thing each
     deferred = service.serving.deferred.tolist()
     values, late, errors, arriving = _rounded(curves.value.T, curves.late.T, curves.error.T, curves.arriving.T).tolist()
     figures = _rounded(
-        ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
+        ahead.level, parts.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
-    found: list[Outlook | None] = []
+    of_models: list[Outlook | None] = []
     for model, (now, plain, p, moved, excess, one, wide, middle, most) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
-            found.append(None)
+            of_models.append(None)
             continue
         learned, width = ahead.learned[model], widths[model]
-        found.append(
+        of_models.append(
             Outlook(
                 at=float(ahead.past.until),
                 horizon_seconds=ahead.steps * ahead.step_seconds,
@@ -303,7 +303,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 busiest=most,
             )
         )
-    return tuple(found)
+    return tuple(of_models)
 
 
 def _rounded(*of: F64) -> F64:

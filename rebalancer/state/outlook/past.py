@@ -201,8 +201,8 @@ def work_of_one(work: F64, requests: F64, before: F64) -> F64:
 
     All (models,). One request more or less decides nothing, a start with none does: 0 stays unknown.
     """
-    asked = requests > 0.0
-    each: F64 = np.where(asked, np.divide(work, requests, out=np.zeros(work.shape), where=asked), before)
+    any_came = requests > 0.0
+    each: F64 = np.where(any_came, np.divide(work, requests, out=np.zeros(work.shape), where=any_came), before)
     return each
 
 

@@ -39,8 +39,8 @@ def _correlation(off: F64, points: I64, lags: I64, pairs: I64) -> F64:
     both = np.einsum("nk,lkn->lk", off, shifted, optimize=False)
     spread = (newer_squares - newer * newer / pairs) * (older_squares - older * older / pairs)
     together = both - newer * older / pairs
-    found: F64 = np.divide(together, np.sqrt(np.maximum(spread, 0.0)), out=np.zeros(pairs.shape), where=spread > 0.0)
-    return found
+    r: F64 = np.divide(together, np.sqrt(np.maximum(spread, 0.0)), out=np.zeros(pairs.shape), where=spread > 0.0)
+    return r
 
 
 def _running(of: F64) -> F64:

@@ -7,7 +7,7 @@ import numpy as np
 
 from rebalancer.state.outlook.chance import normals
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import Bins, base, dispersion, level
+from rebalancer.state.outlook.level import RateBins, base, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.rule import (
     ANCHOR_SECONDS,
@@ -59,7 +59,7 @@ class Ahead:
 
     past: Past
     ladder: Ladder
-    bins: Bins
+    bins: RateBins
     learned: Sequence[Learned]
     level: F64
     each: F64

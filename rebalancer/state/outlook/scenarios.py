@@ -25,7 +25,7 @@ from rebalancer.state.outlook.rule import (
     SHIFT_LEAST,
     YOUNGEST_SECONDS,
 )
-from rebalancer.state.outlook.shift import Shift
+from rebalancer.state.outlook.shift import LevelShift
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Paths:
         return np.concatenate([[0], 1 + (self.model[1:] != self.model[:-1]).nonzero()[0]])
 
 
-def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
+def paths(ahead: Ahead, shifted: LevelShift) -> tuple[Paths, Replays]:
     """The paths of all models, each model's weights summing to 1, and the replays behind them."""
     known = replays(ahead)
     hist = windows(ahead, known)
@@ -71,7 +71,9 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     return _joined(lanes, _total(lanes, ahead.past.models)), known
 
 
-def _shifted(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], shifted: Shift, total: F64) -> list[Paths]:
+def _shifted(
+    ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], shifted: LevelShift, total: F64
+) -> list[Paths]:
     """The same paths from the level since a shift, with its odds times the `total` weight of those from the old one.
 
     Of a model with too few replays they are those of chance.

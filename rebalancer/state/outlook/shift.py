@@ -40,7 +40,7 @@ LEAST_TYPICAL = 0.001
 BEFORE_A_SHIFT = SHIFT_WINDOWS_SECONDS[-1] // RUNG_SECONDS
 
 
-class Shift(NamedTuple):
+class LevelShift(NamedTuple):
     """Whether each model's level has shifted, (models,) each.
 
     p: probability that it is `level` now, 0-1.
@@ -67,20 +67,20 @@ def excesses(ladder: Ladder, at: Rungs, levels: F64, off: F64, known: F64) -> li
 
 
 def _of_window(x: F64, left: F64, known: F64) -> list[Excesses]:
-    found = []
+    excesses = []
     enough = known.sum(axis=0) >= LEAST_POINTS
     typical = np.round(np.where(enough, _usual(x, known), 0.0), QUANTUM)
     up, down = (np.round(np.maximum(of.max(axis=0), 0.0), QUANTUM) for of in (x, -x))
-    asked = (np.abs(x) >= SHIFT_LIKE * SHIFT_TYPICAL * typical) & (known > 0.0) & (typical > 0.0)
+    beyond = (np.abs(x) >= SHIFT_LIKE * SHIFT_TYPICAL * typical) & (known > 0.0) & (typical > 0.0)
     for model, usual in enumerate(typical):
         if usual == 0.0:
-            found.append(Excesses())
+            excesses.append(Excesses())
             continue
-        rows = np.flatnonzero(asked[:, model])
+        rows = np.flatnonzero(beyond[:, model])
         pairs = np.round(np.column_stack([x[rows, model], left[rows, model]]), QUANTUM)
-        told = tuple((float(excess), float(rest)) for excess, rest in pairs.tolist())
-        found.append(Excesses(float(usual), float(up[model]), float(down[model]), told))
-    return found
+        apart = tuple((float(excess), float(rest)) for excess, rest in pairs.tolist())
+        excesses.append(Excesses(float(usual), float(up[model]), float(down[model]), apart))
+    return excesses
 
 
 def _usual(x: F64, known: F64) -> F64:
@@ -105,17 +105,17 @@ def _median(of: F64) -> F64:
     return middle
 
 
-def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
     """Whether each model's level has shifted by now, the end of the past. `levels`: (models,), `usual`: `usual_of`."""
     rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
-    found = shift_of_means(rates, levels, learned, usual)
-    moved = np.flatnonzero(found.p >= SHIFT_LEAST)
+    shifted = shift_of_means(rates, levels, learned, usual)
+    moved = np.flatnonzero(shifted.p >= SHIFT_LEAST)
     if not len(moved):
-        return found
+        return shifted
     means = np.stack([ladder.mean(NOW, window)[0, moved] for window in SINCE_SECONDS])
-    since = found.level.copy()
+    since = shifted.level.copy()
     since[moved] = level_since(np.where(np.isnan(means), since[moved], means), levels[moved], usual[-1, moved])
-    return found._replace(level=since)
+    return shifted._replace(level=since)
 
 
 def level_since(means: F64, levels: F64, usual: F64) -> F64:
@@ -136,8 +136,8 @@ def level_since(means: F64, levels: F64, usual: F64) -> F64:
     grown = np.minimum(2.0 * (last - two), 3.0 * (two - three) - (last - two))
     rises = (last > levels) & (minute - levels < (last - levels) / 2.0) & (grown > 0.0)
     goes_on = GROWS_ON if rises.sum() <= 1 else GROWS_ON_TOGETHER
-    found: F64 = np.where(rises, np.maximum(since, last + goes_on * grown), since)
-    return np.maximum(found, LEAST_LEVEL)
+    level: F64 = np.where(rises, np.maximum(since, last + goes_on * grown), since)
+    return np.maximum(level, LEAST_LEVEL)
 
 
 def usual_of(learned: Sequence[Learned], ladder: Ladder, each: F64) -> F64:
@@ -186,7 +186,7 @@ def roughness(ladder: Ladder) -> F64:
     return rough
 
 
-def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
     """The same from means over `SHIFT_WINDOWS_SECONDS`, NaN where unknown. `rates`, `usual`: (windows, models)."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
@@ -198,7 +198,7 @@ def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F
     for model in (most > SHIFT_LEAST_TIMES).nonzero()[0].tolist():
         p[model] = probability(float(excess[model]), learned[model].excesses[int(chosen[model])])
     p *= np.clip((most - SHIFT_LEAST_TIMES) / (SHIFT_TYPICAL - SHIFT_LEAST_TIMES), 0.0, 1.0)
-    return Shift(p.round(QUANTUM), rates[chosen, columns], excess, most)
+    return LevelShift(p.round(QUANTUM), rates[chosen, columns], excess, most)
 
 
 def probability(excess: float, known: Excesses) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
-from rebalancer.survey.first_policy.draft import Said
+from rebalancer.survey.first_policy.draft import Reasoned
 from rebalancer.survey.first_policy.things import decoded
 from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
 from rebalancer.survey.objects import Object, Survey, address
@@ -26,38 +26,38 @@ class Autoscaler:
     """
 
     about: str
-    minimum: Said[int]
-    maximum: Said[int]
+    minimum: Reasoned[int]
+    maximum: Reasoned[int]
     votes: Votes
     notes: tuple[str, ...] = ()
 
 
 def autoscalers_of(survey: Survey, unusable: list[str]) -> dict[WorkloadRef, Autoscaler]:
     """By their targets. A ScaledObject goes before an HPA beside it, which it would fight; both are named."""
-    found: dict[WorkloadRef, Autoscaler] = {}
+    by_target: dict[WorkloadRef, Autoscaler] = {}
     for seen in decoded("scaledobjects", survey.of("ScaledObject", "keda.sh"), unusable):
-        _add(found, seen.value.target, _of_keda(seen.value, seen.raw))
+        _add(by_target, seen.value.target, _of_keda(seen.value, seen.raw))
     for seen in decoded("hpas", survey.of("HorizontalPodAutoscaler", "autoscaling"), unusable):
         if seen.value.owner_scaled_object is None:
-            _add(found, seen.value.target, _of_hpa(seen.value, seen.raw))
-    return found
+            _add(by_target, seen.value.target, _of_hpa(seen.value, seen.raw))
+    return by_target
 
 
-def _add(found: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autoscaler) -> None:
-    if (first := found.get(target)) is None:
-        found[target] = new
+def _add(by_target: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autoscaler) -> None:
+    if (first := by_target.get(target)) is None:
+        by_target[target] = new
         return
     both = f"{first.about} and {new.about} both scale it and fight: keep one (the bounds below are the first one's)"
-    found[target] = replace(first, notes=(*first.notes, both))
+    by_target[target] = replace(first, notes=(*first.notes, both))
 
 
 def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject
     about = address(raw)
-    low = Said(
+    low = Reasoned(
         KEDA_DEFAULT_MINIMUM if scaled.minimum is None else scaled.minimum,
         _from(about, "minReplicaCount", scaled.minimum),
     )
-    high = Said(
+    high = Reasoned(
         KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum,
         _from(about, "maxReplicaCount", scaled.maximum),
     )
@@ -68,8 +68,8 @@ def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cl
 
 def _of_hpa(hpa: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.Hpa
     about = address(raw)
-    low = Said(hpa.minimum, _from(about, "minReplicas", value(raw, "spec", "minReplicas")))
-    high = Said(hpa.maximum, _from(about, "maxReplicas", hpa.maximum))
+    low = Reasoned(hpa.minimum, _from(about, "minReplicas", value(raw, "spec", "minReplicas")))
+    high = Reasoned(hpa.maximum, _from(about, "maxReplicas", hpa.maximum))
     metrics = [hpa_metric(number, each) for number, each in enumerate(items(raw, "spec", "metrics"))]
     return Autoscaler(about, low, high, votes_of(about, metrics))
 

@@ -13,7 +13,7 @@ CHOOSE = "choose: "
 
 
 @dataclass(frozen=True)
-class Said(Generic[T_co]):
+class Reasoned(Generic[T_co]):
     """A value and the sentence that it rests on; `off`: written as a comment, so that the default holds."""
 
     value: T_co
@@ -37,15 +37,15 @@ class PoolDraft:
     notes: sentences above it.
     """
 
-    name: Said[str]
-    kind: Said[str]
-    resource: Said[str]
-    node_labels: Said[dict[str, str]]
-    capacity_type: Said[str]
-    price_per_gpu_hour: Said[float] | None
-    node_pools: Said[tuple[str, ...]] | None
-    gpus_per_node: Said[int] | None
-    gpu_limit: Said[int]
+    name: Reasoned[str]
+    kind: Reasoned[str]
+    resource: Reasoned[str]
+    node_labels: Reasoned[dict[str, str]]
+    capacity_type: Reasoned[str]
+    price_per_gpu_hour: Reasoned[float] | None
+    node_pools: Reasoned[tuple[str, ...]] | None
+    gpus_per_node: Reasoned[int] | None
+    gpu_limit: Reasoned[int]
     notes: tuple[str, ...] = ()
 
 
@@ -69,24 +69,24 @@ class ModelDraft:
     notes: sentences above it.
     """
 
-    id: Said[str]
-    namespace: Said[str]
-    aliases: Said[tuple[str, ...]] | None
-    targets: tuple[Said[dict[str, str]], ...]
-    gpus_per_replica: Said[int]
-    pods_per_replica: Said[int] | None
-    min_replicas: Said[int]
-    max_replicas: Said[int]
-    entitlement: Said[int]
-    workload_class: Said[str]
-    slo: Said[dict[str, float]]
-    load_seconds: Said[float]
-    signals: dict[str, Said[object]]
+    id: Reasoned[str]
+    namespace: Reasoned[str]
+    aliases: Reasoned[tuple[str, ...]] | None
+    targets: tuple[Reasoned[dict[str, str]], ...]
+    gpus_per_replica: Reasoned[int]
+    pods_per_replica: Reasoned[int] | None
+    min_replicas: Reasoned[int]
+    max_replicas: Reasoned[int]
+    entitlement: Reasoned[int]
+    workload_class: Reasoned[str]
+    slo: Reasoned[dict[str, float]]
+    load_seconds: Reasoned[float]
+    signals: dict[str, Reasoned[object]]
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Draft:
+class PolicyDraft:
     """A first policy.
 
     pools: in an order in which the first pool that a node matches is the right one.

@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from rebalancer.domain.words import counted
 from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.autoscalers import autoscalers_of
-from rebalancer.survey.first_policy.draft import Draft
+from rebalancer.survey.first_policy.draft import PolicyDraft
 from rebalancer.survey.first_policy.entitlements import fitted
 from rebalancer.survey.first_policy.homes import home_of, twins
 from rebalancer.survey.first_policy.left_out import unread_kinds
 from rebalancer.survey.first_policy.models import Around, distinct, model_of, refused_kind
 from rebalancer.survey.first_policy.places import places_of
 from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
-from rebalancer.survey.first_policy.pools import Pool, pools_of, wanted
+from rebalancer.survey.first_policy.pools import NodeGrouping, pools_of, wanted
 from rebalancer.survey.first_policy.recent import Use
 from rebalancer.survey.first_policy.things import things_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload, workloads_of
 from rebalancer.survey.objects import Survey
 
 
-def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namespaces: Sequence[str] = ()) -> Draft:
+def first_policy(
+    survey: Survey, recent: Mapping[str, Use] | None = None, namespaces: Sequence[str] = ()
+) -> PolicyDraft:
     """The draft; without models it is no policy yet, and says in `left_out` why.
 
     recent: last week's use by workload, None where nobody was asked. namespaces: whose workloads are models; all, where
@@ -37,18 +39,20 @@ def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namesp
     bystanders = [node.labels for node in things.nodes if not gpus(node.allocatable)]
     there = pools_of(places_of(things), usable, bystanders)
     homes = {each.ref: home for each in usable if (home := home_of(each, there)) is not None}
-    asked, homeless = wanted([each for each in usable if each.ref not in homes], there)
-    homes |= {each.ref: home for each in usable if each.ref not in homes and (home := home_of(each, asked)) is not None}
+    for_homeless, homeless = wanted([each for each in usable if each.ref not in homes], there)
+    homes |= {
+        each.ref: home for each in usable if each.ref not in homes and (home := home_of(each, for_homeless)) is not None
+    }
 
     around = Around(homes, autoscalers, recent)
     served = list(twins([each for each in usable if each.ref in homes], homes))
     models = distinct([model_of(targets, around) for targets in served])
     lived_in = {model.targets[0].value["pool"] for model in models}
-    asking = {pool.name: _asked(pool, served) for pool in asked}
+    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
     limits = {node_pool.name: node_pool.limits for node_pool, _ in things.node_pools}
     pools = [
         pool_of(pool, behind, limits, asking.get(pool.name, 0), lived_in=pool.name in lived_in)
-        for pool, behind in with_node_pools((*asked, *there))
+        for pool, behind in with_node_pools((*for_homeless, *there))
     ]
     roomy, entitled = fitted(pools, models)
     left_out += [
@@ -60,15 +64,15 @@ def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namesp
         left_out.append(f"{workloads.without} Deployments, StatefulSets or LeaderWorkerSets that ask for no GPU")
     left_out += unread_kinds(survey)
     unread = (*survey.unread, *dict.fromkeys(broken))
-    return Draft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
+    return PolicyDraft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
 
 
-def _asked(pool: Pool, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
+def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
     """GPUs that the workloads of a pool without nodes ask for today."""
     return sum(each.gpus * max(1, each.replicas) for targets in served for each in targets if each.ref in pool.guests)
 
 
-def _seen(pools: Sequence[Pool], scaled: int) -> str:
+def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:
     nodes = sum(1 for pool in pools for place in pool.places if place.name)
     total = Counter[str]()
     for pool in pools:

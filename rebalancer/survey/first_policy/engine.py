@@ -22,7 +22,7 @@ class _Container(Struct, frozen=True):
         return (*(self.command or ()), *(self.args or ()))
 
 
-class Engine(Struct, frozen=True):
+class EngineContainers(Struct, frozen=True):
     """The containers of a pod template: two workloads that have the same ones run the same."""
 
     containers: tuple[_Container, ...] = ()
@@ -43,10 +43,10 @@ class Engine(Struct, frozen=True):
 
 
 class _Template(Struct, frozen=True):
-    spec: Engine = Engine()
+    spec: EngineContainers = EngineContainers()
 
 
-def engine_of(template: Object) -> Engine:
+def engine_of(template: Object) -> EngineContainers:
     """What a pod template runs. Raises msgspec.ValidationError for arguments that are no text."""
     return msgspec.convert(template, _Template).spec
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rebalancer.survey.first_policy.draft import GUESS, ModelDraft, PoolDraft, Said
+from rebalancer.survey.first_policy.draft import GUESS, ModelDraft, PoolDraft, Reasoned
 
 
 def fitted(
@@ -32,7 +32,7 @@ def _with_floors(pool: PoolDraft, models: Sequence[ModelDraft]) -> PoolDraft:
     if floors <= limit.value:
         return pool
     why = f"today's minimums together; {limit.value} is what was found ({limit.why})"
-    return replace(pool, gpu_limit=Said(floors, why))
+    return replace(pool, gpu_limit=Reasoned(floors, why))
 
 
 def _own(models: Sequence[ModelDraft], limit: int) -> dict[str, int]:
@@ -52,4 +52,4 @@ def _entitled(model: ModelDraft, replicas: int) -> ModelDraft:
     if replicas == model.entitlement.value:
         return model
     why = f"{GUESS}{model.entitlement.value} do not fit its pool beside the others' ({model.entitlement.why})"
-    return replace(model, entitlement=Said(replicas, why))
+    return replace(model, entitlement=Reasoned(replicas, why))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rebalancer.domain.words import counted
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS
-from rebalancer.survey.first_policy.pools import Pool
+from rebalancer.survey.first_policy.pools import NodeGrouping
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 
@@ -15,11 +15,11 @@ from rebalancer.survey.first_policy.workloads import GpuWorkload
 class Home:
     """The pool of a workload, and what says so."""
 
-    pool: Pool
+    pool: NodeGrouping
     why: str
 
 
-def home_of(workload: GpuWorkload, pools: Sequence[Pool]) -> Home | None:
+def home_of(workload: GpuWorkload, pools: Sequence[NodeGrouping]) -> Home | None:
     """Where most of its pods stand, else the only pool where they may, else the first of those; None without any."""
     rooms = [pool for pool in pools if workload.ref in pool.guests]
     where = {place.name: pool for pool in pools for place in pool.places if pool.resource == workload.resource}

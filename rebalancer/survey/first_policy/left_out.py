@@ -39,16 +39,16 @@ def holders(things: Things, known: set[WorkloadRef], namespaces: Sequence[str]) 
 
 def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
     """Objects of other kinds that ask for GPUs somewhere in their spec."""
-    told = {str(ref) for ref in owners}
+    known = {str(ref) for ref in owners}
     for obj in survey.objects:
         kind = str(obj.get("kind"))
         if kind in _READ or (kind == "ReplicaSet" and value(obj, "metadata", "ownerReferences")):
             continue
         if namespaces and value(obj, "metadata", "namespace") not in namespaces:
             continue
-        found = sorted(set(_asked(obj.get("spec"))))
-        if found and address(obj) not in told:
-            yield f"{address(obj)}: asks for {', '.join(found)}; {_unscaled(kind)}"
+        resources = sorted(set(_asked(obj.get("spec"))))
+        if resources and address(obj) not in known:
+            yield f"{address(obj)}: asks for {', '.join(resources)}; {_unscaled(kind)}"
 
 
 def unread_kinds(survey: Survey) -> Iterator[str]:

@@ -16,7 +16,7 @@ from rebalancer.domain.words import counted
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.instants import epoch
 from rebalancer.survey.first_policy.autoscalers import Autoscaler
-from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Said
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Reasoned
 from rebalancer.survey.first_policy.homes import Home
 from rebalancer.survey.first_policy.recent import DAYS, Use
 from rebalancer.survey.first_policy.workloads import GpuWorkload
@@ -72,16 +72,18 @@ def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
     scaler = next((each for each in scalers if each), None)
     most = _most(targets, around)
     floor = _floor(targets, around, most.value)
-    slo = Said({"latencySeconds": 2.0}, f"{CHOOSE}the p95 time to first token that its users were promised", off=True)
+    slo = Reasoned(
+        {"latencySeconds": 2.0}, f"{CHOOSE}the p95 time to first token that its users were promised", off=True
+    )
     if scaler and scaler.votes.slo:
-        slo = Said({"latencySeconds": float(scaler.votes.slo.value)}, scaler.votes.slo.why)
+        slo = Reasoned({"latencySeconds": float(scaler.votes.slo.value)}, scaler.votes.slo.why)
     return ModelDraft(
-        id=Said(_id(first.ref.name)),
-        namespace=Said(first.ref.namespace),
-        aliases=Said(first.served, "as its engine's arguments name the model in metrics") if first.served else None,
+        id=Reasoned(_id(first.ref.name)),
+        namespace=Reasoned(first.ref.namespace),
+        aliases=Reasoned(first.served, "as its engine's arguments name the model in metrics") if first.served else None,
         targets=tuple(_target(each, around.homes[each.ref]) for each in targets),
-        gpus_per_replica=Said(first.gpus, _gpus_why(first)),
-        pods_per_replica=Said(first.pods, "the size of its group") if first.pods > 1 else None,
+        gpus_per_replica=Reasoned(first.gpus, _gpus_why(first)),
+        pods_per_replica=Reasoned(first.pods, "the size of its group") if first.pods > 1 else None,
         min_replicas=floor,
         max_replicas=most,
         entitlement=_own(targets, around, floor.value, most.value),
@@ -131,8 +133,8 @@ def _id(name: str) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_MOST_ID].strip("-") or "model"
 
 
-def _target(workload: GpuWorkload, home: Home) -> Said[dict[str, str]]:
-    return Said(target_of(workload, home.pool.name), home.why)
+def _target(workload: GpuWorkload, home: Home) -> Reasoned[dict[str, str]]:
+    return Reasoned(target_of(workload, home.pool.name), home.why)
 
 
 def _gpus_why(workload: GpuWorkload) -> str:
@@ -140,34 +142,34 @@ def _gpus_why(workload: GpuWorkload) -> str:
     return each if workload.pods == 1 else f"{workload.pods} pods with {workload.gpus // workload.pods} {each} each"
 
 
-def _floor(targets: Sequence[GpuWorkload], around: Around, most: int) -> Said[int]:
+def _floor(targets: Sequence[GpuWorkload], around: Around, most: int) -> Reasoned[int]:
     parts = []
     for each in targets:
         scaler = around.autoscalers.get(each.ref)
         today = f"{GUESS}the {counted(each.replicas, 'replica')} it has today; {CHOOSE}what must serve whatever happens"
-        parts.append(scaler.minimum if scaler else Said(each.replicas, today))
+        parts.append(scaler.minimum if scaler else Reasoned(each.replicas, today))
     total = sum(max(0, part.value) for part in parts)
-    return Said(min(total, most), _joined(parts))
+    return Reasoned(min(total, most), _joined(parts))
 
 
-def _most(targets: Sequence[GpuWorkload], around: Around) -> Said[int]:
+def _most(targets: Sequence[GpuWorkload], around: Around) -> Reasoned[int]:
     parts = []
     for each in targets:
         scaler, pool = around.autoscalers.get(each.ref), around.homes[each.ref].pool
         room = max(pool.gpus // each.gpus, each.replicas, 1)
         parts.append(
-            scaler.maximum if scaler else Said(room, f"{GUESS}no autoscaler says; as many fit in pool {pool.name}")
+            scaler.maximum if scaler else Reasoned(room, f"{GUESS}no autoscaler says; as many fit in pool {pool.name}")
         )
-    return Said(min(max(1, sum(part.value for part in parts)), 100_000), _joined(parts))
+    return Reasoned(min(max(1, sum(part.value for part in parts)), 100_000), _joined(parts))
 
 
-def _joined(parts: Sequence[Said[int]]) -> str:
+def _joined(parts: Sequence[Reasoned[int]]) -> str:
     if len(parts) == 1:
         return parts[0].why
     return " + ".join(f"{part.value} ({part.why})" for part in parts)
 
 
-def _own(targets: Sequence[GpuWorkload], around: Around, floor: int, most: int) -> Said[int]:
+def _own(targets: Sequence[GpuWorkload], around: Around, floor: int, most: int) -> Reasoned[int]:
     """Last week's median, else what it has today, between floor and maximum."""
     first = targets[0]
     use = (around.recent or {}).get(str(first.ref))
@@ -183,22 +185,22 @@ def _own(targets: Sequence[GpuWorkload], around: Around, floor: int, most: int) 
         )
         if around.recent is not None:
             why += " (Prometheus has none)"
-    kept = min(max(own, floor), most)
-    return Said(kept, why if kept == own else f"{why}; held between floor and maximum")
+    bounded = min(max(own, floor), most)
+    return Reasoned(bounded, why if bounded == own else f"{why}; held between floor and maximum")
 
 
-def _class(scaler: Autoscaler | None) -> Said[str]:
+def _class(scaler: Autoscaler | None) -> Reasoned[str]:
     if scaler and scaler.votes.batch:
-        return Said("batch", f"{GUESS}its work waits in a queue: {scaler.votes.batch}")
-    return Said("interactive", f"{CHOOSE}realtime, interactive or batch: how fast its demand is followed", off=True)
+        return Reasoned("batch", f"{GUESS}its work waits in a queue: {scaler.votes.batch}")
+    return Reasoned("interactive", f"{CHOOSE}realtime, interactive or batch: how fast its demand is followed", off=True)
 
 
-def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Said[object]]:
-    found = dict(scaler.votes.signals) if scaler else {}
+def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Reasoned[object]]:
+    signals = dict(scaler.votes.signals) if scaler else {}
     counts = any(map(_ENGINES.search, workload.engine))
     known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
-    default: Said[object] = Said({}, f"{known}; what a replica carries is learnt")
-    return {"concurrency": found.pop("concurrency", default), **found}
+    default: Reasoned[object] = Reasoned({}, f"{known}; what a replica carries is learnt")
+    return {"concurrency": signals.pop("concurrency", default), **signals}
 
 
 def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Iterator[str]:
@@ -214,13 +216,13 @@ def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Ite
         yield from (*scaler.notes, *scaler.votes.notes)
 
 
-def _load(targets: Sequence[GpuWorkload]) -> Said[float]:
+def _load(targets: Sequence[GpuWorkload]) -> Reasoned[float]:
     """The median from placed to Ready; the wait for a free GPU is no part of a start."""
     starts = sorted(seconds for each in targets for pod, raw in each.seen if (seconds := _start(pod, raw)) is not None)
     if not starts:
-        return Said(60.0, f"{CHOOSE}from pod created to Ready; no Ready pod was seen", off=True)
+        return Reasoned(60.0, f"{CHOOSE}from pod created to Ready; no Ready pod was seen", off=True)
     of = f"the median of {len(starts)} pods" if len(starts) > 1 else "one pod"
-    return Said(
+    return Reasoned(
         median_low(starts),
         f"{of}, from placed to Ready ({starts[0]:g} to {starts[-1]:g} s)"
         if len(starts) > 1

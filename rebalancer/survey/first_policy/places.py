@@ -40,7 +40,7 @@ _PASSING: Final = (
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """A node, or a node that a NodePool without any would bring.
 
     name: of the node, "" for one that is yet to come.
@@ -70,10 +70,10 @@ def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return tuple(one for one in taints if not one.key.startswith(_PASSING))
 
 
-def places_of(things: Things) -> tuple[Place, ...]:
+def places_of(things: Things) -> tuple[NodePlace, ...]:
     """Every node that offers GPUs, then one place for each NodePool of GPUs that has no node now."""
     nodes = tuple(
-        Place(node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node))
+        NodePlace(node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node))
         for node in things.nodes
         if gpus(node.allocatable)
     )
@@ -92,9 +92,9 @@ def capacity_of(labels: Mapping[str, str]) -> tuple[str, str]:
     """on-demand, reserved or spot, and the label that says so ("" where none does: on-demand is a guess then)."""
     for key in CAPACITIES:
         if (value := labels.get(key, "").lower()) and value != "false":
-            found = "spot" if value == "true" else _CAPACITY.get(value)
-            if found:
-                return found, key
+            capacity = "spot" if value == "true" else _CAPACITY.get(value)
+            if capacity:
+                return capacity, key
     return "on-demand", ""
 
 
@@ -103,12 +103,12 @@ def product_of(labels: Mapping[str, str]) -> str:
     return next((labels[key] for key in PRODUCTS if labels.get(key)), "")
 
 
-def resource_of(place: Place, wanted: Counter[str]) -> str:
+def resource_of(place: NodePlace, wanted: Counter[str]) -> str:
     """What counts as one GPU there: of several resources the one that workloads ask for most, then the most devices."""
     return max(sorted(place.gpus), key=lambda name: (wanted[name], place.gpus[name]))
 
 
-def _coming(node_pool: NodePool, raw: Object) -> Place | None:
+def _coming(node_pool: NodePool, raw: Object) -> NodePlace | None:
     """What it would bring, as far as its template says; None for a NodePool without GPUs."""
     template = part(raw, "spec", "template")
     required = requirements(template, "spec", "requirements")
@@ -122,7 +122,7 @@ def _coming(node_pool: NodePool, raw: Object) -> Place | None:
         Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
         for each in items(template, "spec", "taints")
     )
-    return Place(
+    return NodePlace(
         "",
         {**labels, NODE_POOL_LABEL: node_pool.name},
         lasting(taints),

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Said
-from rebalancer.survey.first_policy.pools import Pool
+from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Reasoned
+from rebalancer.survey.first_policy.pools import NodeGrouping
 
 MOST_GPUS = 1_000_000  # the policy's bound
 MOST_PER_NODE = 1024  # same
 
 
-def with_node_pools(pools: Sequence[Pool]) -> Iterator[tuple[Pool, tuple[str, ...]]]:
+def with_node_pools(pools: Sequence[NodeGrouping]) -> Iterator[tuple[NodeGrouping, tuple[str, ...]]]:
     """Each pool with the NodePools behind it; one that makes nodes of two pools stands behind the one with more."""
     behind: dict[str, tuple[int, str]] = {}
     for pool in pools:
@@ -27,7 +27,12 @@ def with_node_pools(pools: Sequence[Pool]) -> Iterator[tuple[Pool, tuple[str, ..
 
 
 def pool_of(
-    pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int, *, lived_in: bool
+    pool: NodeGrouping,
+    node_pools: tuple[str, ...],
+    limits: Mapping[str, Mapping[str, int]],
+    asked_gpus: int,
+    *,
+    lived_in: bool,
 ) -> PoolDraft:
     """The draft of a pool.
 
@@ -38,34 +43,38 @@ def pool_of(
     each = Counter(place.gpus.get(pool.resource, 0) for place in pool.places if place.node_pool)
     per_node = min(max(1, each.most_common(1)[0][0]), MOST_PER_NODE) if each else 1
     return PoolDraft(
-        name=Said(pool.name),
+        name=Reasoned(pool.name),
         kind=_kind(pool, lived_in=lived_in),
-        resource=Said(pool.resource, "what its nodes offer" if pool.places else "what its workloads ask for"),
+        resource=Reasoned(pool.resource, "what its nodes offer" if pool.places else "what its workloads ask for"),
         node_labels=pool.labels,
         capacity_type=pool.capacity,
-        price_per_gpu_hour=Said(0.0, f"{CHOOSE}USD; elastic pools are used cheapest first", off=True)
+        price_per_gpu_hour=Reasoned(0.0, f"{CHOOSE}USD; elastic pools are used cheapest first", off=True)
         if elastic
         else None,
-        node_pools=Said(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
-        gpus_per_node=Said(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
-        gpu_limit=_limit(pool, node_pools, limits, asked),
+        node_pools=Reasoned(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
+        gpus_per_node=Reasoned(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
+        gpu_limit=_limit(pool, node_pools, limits, asked_gpus),
         notes=pool.notes,
     )
 
 
-def _kind(pool: Pool, *, lived_in: bool) -> Said[str]:
+def _kind(pool: NodeGrouping, *, lived_in: bool) -> Reasoned[str]:
     if pool.spot and not lived_in:
-        return Said("elastic", "spot: owned by nobody, lent to whoever gains most")
+        return Reasoned("elastic", "spot: owned by nobody, lent to whoever gains most")
     if pool.spot:
-        return Said(
+        return Reasoned(
             "primary", f"models live on this spot pool alone; {CHOOSE}elastic, once each has a target elsewhere"
         )
-    return Said("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
+    return Reasoned("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
 
 
-def _limit(pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int) -> Said[int]:
+def _limit(
+    pool: NodeGrouping, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked_gpus: int
+) -> Reasoned[int]:
     if not pool.places:
-        return Said(min(asked, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
+        return Reasoned(
+            min(asked_gpus, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today"
+        )
     nodes = [place for place in pool.places if place.name]
     counts = Counter(place.gpus[pool.resource] for place in nodes)
     there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"
@@ -78,4 +87,4 @@ def _limit(pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping
             f"NodePool {name} has limit {limit}" if limit is not None else f"NodePool {name} has no limit: {CHOOSE}one"
         )
     total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in node_pools)
-    return Said(min(total, MOST_GPUS), "; ".join(why))
+    return Reasoned(min(total, MOST_GPUS), "; ".join(why))

@@ -8,9 +8,9 @@ from typing import Final
 
 from rebalancer.domain.words import listed
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Said
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Reasoned
 from rebalancer.survey.first_policy.labels import CAPACITIES, telling
-from rebalancer.survey.first_policy.places import Place, capacity_of, product_of, resource_of
+from rebalancer.survey.first_policy.places import NodePlace, capacity_of, product_of, resource_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 OWN_LABEL: Final = "rebalancer.io/pool"
@@ -20,7 +20,7 @@ _SHOWN: Final = 3
 
 
 @dataclass(frozen=True)
-class Pool:
+class NodeGrouping:
     """A group of places, or what workloads ask for where no node is.
 
     name: of the pool.
@@ -33,10 +33,10 @@ class Pool:
     """
 
     name: str
-    labels: Said[dict[str, str]]
+    labels: Reasoned[dict[str, str]]
     resource: str
-    capacity: Said[str]
-    places: tuple[Place, ...]
+    capacity: Reasoned[str]
+    places: tuple[NodePlace, ...]
     guests: frozenset[WorkloadRef]
     notes: tuple[str, ...] = ()
 
@@ -60,12 +60,12 @@ class _Group:
     capacity: str
     by: str
     guests: frozenset[WorkloadRef]
-    places: tuple[Place, ...]
+    places: tuple[NodePlace, ...]
 
 
 def pools_of(
-    places: Sequence[Place], workloads: Sequence[GpuWorkload], bystanders: Iterable[dict[str, str]]
-) -> tuple[Pool, ...]:
+    places: Sequence[NodePlace], workloads: Sequence[GpuWorkload], bystanders: Iterable[dict[str, str]]
+) -> tuple[NodeGrouping, ...]:
     """One pool per resource, product, capacity and set of workloads that may stand there, telling labels first.
 
     A node that matches two pools belongs to the first, so a later pool's labels may hold for an earlier one's nodes.
@@ -74,10 +74,10 @@ def pools_of(
     selected = {key for each in workloads for key, _ in each.placement.selector}
     selected |= {one.key for each in workloads for term in each.placement.terms for one in term.labels}
     left, away = list(_groups(places, workloads)), list(bystanders)
-    pools: list[Pool] = []
+    pools: list[NodeGrouping] = []
     while left:
-        found = [(group, _labels(group, left, away, selected)) for group in left]
-        now = [each for each in found if each[1]] or found  # at a standstill the rest want a label of their own
+        labelled = [(group, _labels(group, left, away, selected)) for group in left]
+        now = [each for each in labelled if each[1]] or labelled  # at a standstill the rest want a label of their own
         for group, labels in now:
             name = _unused(_name(group, labels or {}), {pool.name for pool in pools})
             before = sum(
@@ -88,16 +88,18 @@ def pools_of(
     return tuple(pools)
 
 
-def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tuple[Pool, ...], tuple[str, ...]]:
+def wanted(
+    workloads: Sequence[GpuWorkload], pools: Sequence[NodeGrouping]
+) -> tuple[tuple[NodeGrouping, ...], tuple[str, ...]]:
     """Pools of workloads that fit no node there is, by what their templates select; and those that can have none.
 
     They go before the others, as they select by more: one whose labels would take nodes that it cannot use is left out.
     """
     groups: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[GpuWorkload]] = defaultdict(list)
     for each in workloads:
-        asked = _selected(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
-        groups[each.resource, tuple(sorted(asked.items()))].append(each)
-    made: list[Pool] = []
+        selected = _selected(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
+        groups[each.resource, tuple(sorted(selected.items()))].append(each)
+    made: list[NodeGrouping] = []
     left_out: list[str] = []
     for (resource, selects), some in sorted(groups.items(), key=lambda group: (-len(group[0][1]), group[0])):
         labels = dict(selects)
@@ -117,13 +119,15 @@ def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tup
             why = f"{CHOOSE}labels of your GPU nodes; {who} selects none"
         labels = labels or {OWN_LABEL: name}
         spot, by = capacity_of(labels)
-        capacity = Said(spot, f"label {by}" if by else f"{GUESS}nothing says that the cloud may take its nodes away")
+        capacity = Reasoned(
+            spot, f"label {by}" if by else f"{GUESS}nothing says that the cloud may take its nodes away"
+        )
         guests = frozenset(each.ref for each in some)
-        made.append(Pool(name, Said(labels, why), resource, capacity, (), guests))
+        made.append(NodeGrouping(name, Reasoned(labels, why), resource, capacity, (), guests))
     return tuple(made), tuple(left_out)
 
 
-def _taken(labels: dict[str, str], pools: Sequence[Pool]) -> str:
+def _taken(labels: dict[str, str], pools: Sequence[NodeGrouping]) -> str:
     """The pool whose nodes a pool of these labels would take if it stood before it, or that has the very labels."""
     for pool in pools:
         takes = any(labels.items() <= place.labels.items() for place in pool.places)
@@ -132,20 +136,20 @@ def _taken(labels: dict[str, str], pools: Sequence[Pool]) -> str:
     return ""
 
 
-def _groups(places: Sequence[Place], workloads: Sequence[GpuWorkload]) -> Iterable[_Group]:
-    asked = Counter[str]()
+def _groups(places: Sequence[NodePlace], workloads: Sequence[GpuWorkload]) -> Iterable[_Group]:
+    asked_gpus = Counter[str]()
     for each in workloads:
-        asked[each.resource] += each.gpus * max(1, each.replicas)
-    groups: defaultdict[tuple[str, str, tuple[str, str], frozenset[WorkloadRef]], list[Place]] = defaultdict(list)
+        asked_gpus[each.resource] += each.gpus * max(1, each.replicas)
+    groups: defaultdict[tuple[str, str, tuple[str, str], frozenset[WorkloadRef]], list[NodePlace]] = defaultdict(list)
     for place in places:
-        resource = resource_of(place, asked)
+        resource = resource_of(place, asked_gpus)
         guests = frozenset(each.ref for each in workloads if each.resource == resource and place.takes(each))
         groups[resource, product_of(place.labels), capacity_of(place.labels), guests].append(place)
     for (resource, product, (capacity, by), guests), some in sorted(groups.items(), key=lambda each: _order(each[1])):
         yield _Group(resource, product, capacity, by, guests, tuple(sorted(some, key=lambda place: place.name)))
 
 
-def _order(places: Sequence[Place]) -> tuple[int, str, str]:
+def _order(places: Sequence[NodePlace]) -> tuple[int, str, str]:
     """Largest first; a pool without nodes last, by its NodePool."""
     return (-sum(1 for place in places if place.name), min(place.name for place in places), places[0].node_pool)
 
@@ -158,7 +162,7 @@ def _labels(
     return telling(ours, [*others, *bystanders], selected) or telling(ours, others, selected)
 
 
-def _pool(group: _Group, name: str, labels: dict[str, str] | None, before: int) -> Pool:
+def _pool(group: _Group, name: str, labels: dict[str, str] | None, before: int) -> NodeGrouping:
     nodes = [place.name for place in group.places if place.name]
     if labels is not None:
         who = f"on all its nodes ({len(nodes)})" if nodes else f"NodePool {group.places[0].node_pool} gives it"
@@ -169,11 +173,11 @@ def _pool(group: _Group, name: str, labels: dict[str, str] | None, before: int) 
         )
         why = f"{CHOOSE}no label tells its nodes from others: give them one: {command}"
     capacity = f"label {group.by}" if group.by else f"{GUESS}no label of its nodes says"
-    return Pool(
+    return NodeGrouping(
         name=name,
-        labels=Said(labels or {OWN_LABEL: name}, why),
+        labels=Reasoned(labels or {OWN_LABEL: name}, why),
         resource=group.resource,
-        capacity=Said(group.capacity, capacity),
+        capacity=Reasoned(group.capacity, capacity),
         places=group.places,
         guests=group.guests,
         notes=tuple(_notes(group)),
@@ -193,8 +197,8 @@ def _notes(group: _Group) -> Iterable[str]:
 def _selected(workload: GpuWorkload) -> dict[str, str]:
     """Labels that its node selector names, and with one value each its one term of required nodeAffinity."""
     terms = workload.placement.terms
-    asked = terms[0].labels if len(terms) == 1 else ()
-    required = {one.key: one.values[0] for one in asked if one.operator == "In" and len(one.values) == 1}
+    conditions = terms[0].labels if len(terms) == 1 else ()
+    required = {one.key: one.values[0] for one in conditions if one.operator == "In" and len(one.values) == 1}
     return dict(workload.placement.selector) | required
 
 
@@ -205,8 +209,8 @@ def _name(group: _Group, labels: dict[str, str]) -> str:
 
 def _word(labels: dict[str, str]) -> str:
     """The first value of some labels that says anything by itself."""
-    said = (value for key, value in labels.items() if key not in CAPACITIES)
-    return next((value for value in said if value and value != "true"), "")
+    values = (value for key, value in labels.items() if key not in CAPACITIES)
+    return next((value for value in values if value and value != "true"), "")
 
 
 def _clean(text: str) -> str:

@@ -54,16 +54,16 @@ def use_of(result: object) -> dict[str, Use]:
 
     Raises msgspec.ValidationError when it is no such thing.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_workload: dict[str, dict[str, float]] = {}
     for series in msgspec.convert(result, list[_Series]):
         value = float(series.value[1])
         if isfinite(value):
-            found.setdefault(series.metric.workload, {})[series.metric.reading] = value
+            by_workload.setdefault(series.metric.workload, {})[series.metric.reading] = value
     return {
         workload: Use(
             values["median"], values.get("most", values["median"]), values.get("looks", 0) * STEP_MINUTES / 60
         )
-        for workload, values in found.items()
+        for workload, values in by_workload.items()
         if "median" in values
     }
 

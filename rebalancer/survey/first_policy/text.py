@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from rebalancer.domain.policy import Model, Pool
-from rebalancer.survey.first_policy.draft import Draft, ModelDraft, PoolDraft, Said
+from rebalancer.survey.first_policy.draft import ModelDraft, PolicyDraft, PoolDraft, Reasoned
 
 WIDTH: Final = 120
 _COLUMN: Final = 38  # where comments begin, as in config/policy.yaml
@@ -29,7 +29,7 @@ kind: Policy
 """
 
 
-def text_of(draft: Draft) -> str:
+def text_of(draft: PolicyDraft) -> str:
     """The whole file."""
     lines = [*_HEAD.format(seen=_said(draft.seen)).splitlines(), "", "pools:"]
     for pool in draft.pools:
@@ -78,9 +78,9 @@ def _entry(part: PoolDraft | ModelDraft, schema: Mapping[str, Any]) -> Iterator[
 
 
 def _lines(
-    indent: str, key: str, value: Said[object] | tuple[Said[object], ...] | dict[str, Said[object]]
+    indent: str, key: str, value: Reasoned[object] | tuple[Reasoned[object], ...] | dict[str, Reasoned[object]]
 ) -> Iterator[str]:
-    if isinstance(value, Said):
+    if isinstance(value, Reasoned):
         yield from _line(f"{indent}{'#' if value.off else ''}{key}: {scalar(value.value)}", value.why)
     elif isinstance(value, tuple):
         yield f"{indent}{key}:"
@@ -94,15 +94,15 @@ def _lines(
 
 def _line(text: str, why: str) -> Iterator[str]:
     """The sentence beside the value where it fits, else above it."""
-    said = _said(why)
-    beside = f"{text:<{_COLUMN}}# {said}" if len(text) < _COLUMN else f"{text}  # {said}"
-    if not said:
+    sentence = _said(why)
+    beside = f"{text:<{_COLUMN}}# {sentence}" if len(text) < _COLUMN else f"{text}  # {sentence}"
+    if not sentence:
         yield text
     elif len(beside) <= WIDTH:
         yield beside
     else:
         indent = " " * (len(text) - len(text.lstrip(" ")))
-        yield from _comment(said, f"{indent}# ", f"{indent}# ")
+        yield from _comment(sentence, f"{indent}# ", f"{indent}# ")
         yield text
 
 

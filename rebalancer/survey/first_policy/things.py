@@ -12,7 +12,7 @@ from rebalancer.survey.objects import Object, Survey, address
 from rebalancer.survey.parts import NO_NAMESPACE
 
 
-class Seen(NamedTuple):
+class DecodedObject(NamedTuple):
     """One decoded object: the service's value and the JSON that has everything else."""
 
     value: Any
@@ -49,7 +49,7 @@ def things_of(survey: Survey) -> Things:
     )
 
 
-def decoded(source: str, objects: Iterable[Object], unusable: list[str]) -> Iterator[Seen]:
+def decoded(source: str, objects: Iterable[Object], unusable: list[str]) -> Iterator[DecodedObject]:
     """Each object as `domain.cluster` has it; one that cannot be is added to `unusable` with the reason."""
     for each in objects:
         try:
@@ -61,7 +61,7 @@ def decoded(source: str, objects: Iterable[Object], unusable: list[str]) -> Iter
         if isinstance(value, Unusable):
             unusable.append(f"{address(each)}: {value.why}")
         else:
-            yield Seen(value, raw)
+            yield DecodedObject(value, raw)
 
 
 def plain(obj: Object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rebalancer.domain.words import listed
-from rebalancer.survey.first_policy.draft import GUESS, Said
+from rebalancer.survey.first_policy.draft import GUESS, Reasoned
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import mapped, part, text
 
@@ -53,23 +53,23 @@ class Votes:
     notes: what has no counterpart.
     """
 
-    signals: dict[str, Said[object]] = field(default_factory=dict)
-    slo: Said[float] | None = None
+    signals: dict[str, Reasoned[object]] = field(default_factory=dict)
+    slo: Reasoned[float] | None = None
     batch: str = ""
     notes: tuple[str, ...] = ()
 
 
 def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
     """The signals that measure what the triggers of `about` do; of two for one signal the first counts."""
-    signals: dict[str, Said[object]] = {}
-    slo: Said[float] | None = None
+    signals: dict[str, Reasoned[object]] = {}
+    slo: Reasoned[float] | None = None
     unlike: list[str] = []
     notes: list[str] = []
     for each in triggers:
         where = f"{each.at} of {about}"
         if (seconds := _promise(each)) is not None:
-            slo = slo or Said(seconds, f"{GUESS}what {where} holds; the promise to users may be another")
-            signals.setdefault("latency", Said(value=True, why=f"{where} asks for it"))
+            slo = slo or Reasoned(seconds, f"{GUESS}what {where} holds; the promise to users may be another")
+            signals.setdefault("latency", Reasoned(value=True, why=f"{where} asks for it"))
         elif (signal := _signal(each, where)) is not None:
             signals.setdefault(*signal)
         elif each.kind == _CALENDAR:
@@ -84,11 +84,11 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
 
 def keda_trigger(number: int, raw: Object) -> Trigger:
     """Trigger `number` of a ScaledObject."""
-    told, kind = mapped(raw, "metadata"), text(raw, "type") or "of no type"
-    query = " ".join(told[key] for key in ("query", "metricName", "valueLocation", "url") if told.get(key))
-    threshold = next((told[key] for key in ("threshold", "targetValue", "value") if key in told), "")
+    metadata, kind = mapped(raw, "metadata"), text(raw, "type") or "of no type"
+    query = " ".join(metadata[key] for key in ("query", "metricName", "valueLocation", "url") if metadata.get(key))
+    threshold = next((metadata[key] for key in ("threshold", "targetValue", "value") if key in metadata), "")
     per_replica = (text(raw, "metricType") or "AverageValue") == "AverageValue"
-    average = _AVERAGE.match(told.get("query", "")) is not None
+    average = _AVERAGE.match(metadata.get("query", "")) is not None
     return Trigger(f"trigger {number} ({kind})", kind, query, _number(threshold), per_replica or average)
 
 
@@ -101,22 +101,22 @@ def hpa_metric(number: int, raw: Object) -> Trigger:
     return Trigger(f"metric {number} ({kind} {name})", kind, name, _number(threshold), "averageValue" in target)
 
 
-def _signal(each: Trigger, where: str) -> tuple[str, Said[object]] | None:
+def _signal(each: Trigger, where: str) -> tuple[str, Reasoned[object]] | None:
     """The signal that measures the same, with its threshold; None for what no signal of ours measures."""
     level = each.threshold if each.threshold and each.threshold <= _MOST_THRESHOLD else None
     if _RUNNING.search(each.query):
         known = level is not None and each.by_replica
-        return "concurrency", Said(
+        return "concurrency", Reasoned(
             {"perReplica": level} if known else {}, f"{GUESS}threshold of {where}" if known else where
         )
     if _CACHE.search(each.query) and level is not None:
         high = level / 100 if level > 1 else level
         if 0 < high <= 1:
-            return "kvCache", Said({"high": high, "low": round(high / 2, 3)}, f"{where}; {GUESS}low is half of it")
+            return "kvCache", Reasoned({"high": high, "low": round(high / 2, 3)}, f"{where}; {GUESS}low is half of it")
     if _BUSY.search(each.query):
-        return "utilisation", Said(value=True, why=f"{where}; by the watermarks of the class, not by its threshold")
+        return "utilisation", Reasoned(value=True, why=f"{where}; by the watermarks of the class, not by its threshold")
     if _WAITING.search(each.query) and level is not None and each.by_replica:
-        return "queue", Said({"high": level}, f"threshold of {where}")
+        return "queue", Reasoned({"high": level}, f"threshold of {where}")
     return None
 
 
@@ -129,8 +129,8 @@ def _promise(each: Trigger) -> float | None:
 
 
 def _number(word: str) -> float | None:
-    found = _QUANTITY.fullmatch(word.strip())
-    if found is None:
+    quantity = _QUANTITY.fullmatch(word.strip())
+    if quantity is None:
         return None
-    number = float(found[1]) / (1000 if found[2] else 1)
+    number = float(quantity[1]) / (1000 if quantity[2] else 1)
     return int(number) if number == int(number) else number

@@ -89,14 +89,14 @@ def workloads_of(survey: Survey, things: Things, namespaces: Sequence[str] = ())
                 continue
             known.add(ref)
             try:
-                found = _workload(obj, ref, seen.value, seen.raw, things)
+                workload = _workload(obj, ref, seen.value, seen.raw, things)
             except (ValueError, msgspec.MsgspecError) as error:
                 left_out.append(f"{ref}: {error}")
                 continue
-            if found is None:
+            if workload is None:
                 without += 1
             else:
-                scaled.append(found)
+                scaled.append(workload)
     left_out += holders(things, known, namespaces)
     left_out += others(survey, {ref for ref in things.pods if ref is not None}, namespaces)
     unique = {each.ref: each for each in reversed(scaled)}  # a manifest that is there twice is one workload
@@ -125,14 +125,14 @@ def _workload(
     """None where it asks for no GPU. Raises ValueError, saying why it can be no model."""
     template = part(raw, "spec", "template")
     engine = engine_of(template)
-    asked = gpus(value.gpus)
-    if not asked:
+    by_resource = gpus(value.gpus)
+    if not by_resource:
         if items(template, "spec", "resourceClaims"):
             raise ValueError("asks for devices by resourceClaims (DRA), which the policy cannot count yet")
         return None
-    if len(asked) > 1:
-        raise ValueError(f"asks for {' and '.join(sorted(asked))}: a pool counts one resource")
-    ((resource, each),) = asked.items()
+    if len(by_resource) > 1:
+        raise ValueError(f"asks for {' and '.join(sorted(by_resource))}: a pool counts one resource")
+    ((resource, each),) = by_resource.items()
     if not 0 <= value.replicas <= MOST_REPLICAS:
         raise ValueError(f"spec.replicas {value.replicas} is no number of replicas")
     pods = _pods_per_replica(obj, resource, each)

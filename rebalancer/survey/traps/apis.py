@@ -36,8 +36,8 @@ def unfilled(case: Case) -> Iterator[Verdict]:
     for obj in case.survey.objects:
         name = text(obj, "metadata", "name") or text(obj, "metadata", "generateName")
         if not name:
-            said = "metadata.name is no name: a placeholder was not filled in, or there is none"
-            yield Verdict(obj, said, "metadata.name: its name")
+            problem = "metadata.name is no name: a placeholder was not filled in, or there is none"
+            yield Verdict(obj, problem, "metadata.name: its name")
 
 
 def removed_versions(case: Case) -> Iterator[Verdict]:
@@ -45,8 +45,8 @@ def removed_versions(case: Case) -> Iterator[Verdict]:
     for obj in _of_groups(case):
         version = text(obj, "apiVersion")
         ended, instead = REMOVED.get(version, ("", ""))
-        said = f"{version} was removed in {ended}: the API server does not know it"
-        yield found_if(version in REMOVED, obj, said, f"apiVersion: {instead}")
+        problem = f"{version} was removed in {ended}: the API server does not know it"
+        yield found_if(version in REMOVED, obj, problem, f"apiVersion: {instead}")
 
 
 def early_versions(case: Case) -> Iterator[Verdict]:
@@ -54,34 +54,34 @@ def early_versions(case: Case) -> Iterator[Verdict]:
     for obj in _of_groups(case):
         version = text(obj, "apiVersion")
         if version.startswith("resource.k8s.io/"):
-            said = f"{version} is from before DRA was final (Kubernetes 1.34), and newer clusters need not serve it"
-            yield found_if(version in EARLY, obj, said, f"apiVersion: {EARLY.get(version)}")
+            problem = f"{version} is from before DRA was final (Kubernetes 1.34), and newer clusters need not serve it"
+            yield found_if(version in EARLY, obj, problem, f"apiVersion: {EARLY.get(version)}")
 
 
 def removed_fields(case: Case) -> Iterator[Verdict]:
     """Fields of early DRA and of Karpenter before v1, wherever they still stand."""
     for pool in case.survey.of("NodePool", "karpenter.sh"):
         policy = text(pool, "spec", "disruption", "consolidationPolicy")
-        said, fix = "", ""
+        problem, fix = "", ""
         if policy == "WhenUnderutilized":
-            said = "consolidationPolicy WhenUnderutilized is of v1beta1"
+            problem = "consolidationPolicy WhenUnderutilized is of v1beta1"
             fix = "spec.disruption.consolidationPolicy: WhenEmptyOrUnderutilized"
         elif "expireAfter" in part(pool, "spec", "disruption"):
-            said, fix = "spec.disruption.expireAfter is of v1beta1", "spec.template.spec.expireAfter"
+            problem, fix = "spec.disruption.expireAfter is of v1beta1", "spec.template.spec.expireAfter"
         elif "kubelet" in part(pool, "spec", "template", "spec"):
-            said, fix = "spec.template.spec.kubelet is of v1beta1", "spec.kubelet of its EC2NodeClass"
-        yield found_if(bool(said), pool, f"{said}: Karpenter's v1 does not know it", fix)
+            problem, fix = "spec.template.spec.kubelet is of v1beta1", "spec.kubelet of its EC2NodeClass"
+        yield found_if(bool(problem), pool, f"{problem}: Karpenter's v1 does not know it", fix)
     for claim in (*case.survey.of("ResourceClaim"), *case.survey.of("ResourceClaimTemplate")):
         early = any("resourceClassName" in part(claim, *path) for path in (("spec",), ("spec", "spec")))
-        said = "resourceClassName is of early DRA: there are no ResourceClasses, and nothing allocates the claim"
-        yield found_if(early, claim, said, "spec.devices.requests[] with a deviceClassName")
+        problem = "resourceClassName is of early DRA: there are no ResourceClasses, and nothing allocates the claim"
+        yield found_if(early, claim, problem, "spec.devices.requests[] with a deviceClassName")
     for obj in case.survey.objects:
         for template in templates_of(obj):
             claims = items(template.spec, "resourceClaims")
-            said = "resourceClaims[].source is of early DRA: the API server drops it, and the pod gets no device"
+            problem = "resourceClaims[].source is of early DRA: the API server drops it, and the pod gets no device"
             fix = f"{template.place}.resourceClaims[].resourceClaimTemplateName"
             if claims:
-                yield found_if(any("source" in each for each in claims), obj, said, fix)
+                yield found_if(any("source" in each for each in claims), obj, problem, fix)
 
 
 def _of_groups(case: Case) -> Iterator[Object]:

@@ -27,8 +27,8 @@ def blocking(case: Case) -> Iterator[Verdict]:
             fewest = case.fewest(template)
             if fewest and _needed(least, fewest) >= fewest:
                 why = f"minAvailable {least} of {address(template.owner)}, which may have {fewest}"
-        said = f"{why} allows no eviction: a drain waits until the node is cut off with its requests"
-        yield found_if(bool(why), budget, said, "remove spec.minAvailable; spec.maxUnavailable: 1")
+        problem = f"{why} allows no eviction: a drain waits until the node is cut off with its requests"
+        yield found_if(bool(why), budget, problem, "remove spec.minAvailable; spec.maxUnavailable: 1")
 
 
 def _needed(least: str, pods: int) -> int:
@@ -48,9 +48,9 @@ def doubled(case: Case) -> Iterator[Verdict]:
             by_owner[owner].append(budget)
     for budget, pods in budgets:
         beside = {address(other) for each in pods for other in by_owner[id(each.owner)]} - {address(budget)}
-        said = f"selects pods that {' and '.join(sorted(beside))} selects too: every eviction ends with an error 500"
+        problem = f"selects pods that {' and '.join(sorted(beside))} selects too: every eviction ends with an error 500"
         fix = f"keep one: kubectl -n {namespace(budget)} delete pdb/{text(budget, 'metadata', 'name')}"
-        yield found_if(bool(beside), budget, said, fix)
+        yield found_if(bool(beside), budget, problem, fix)
 
 
 def quota_below_maximum(case: Case) -> Iterator[Verdict]:
@@ -63,8 +63,10 @@ def quota_below_maximum(case: Case) -> Iterator[Verdict]:
             if resource == key or limit is None or not is_accelerator(resource):
                 continue
             most = _most_gpus(case, namespace(quota), resource)
-            said = f"{key} {limit} is below the {most} that the maxima in its namespace come to: pods will be refused"
-            yield found_if(limit < most, quota, said, f'spec.hard."{key}": "{most}"')
+            problem = (
+                f"{key} {limit} is below the {most} that the maxima in its namespace come to: pods will be refused"
+            )
+            yield found_if(limit < most, quota, problem, f'spec.hard."{key}": "{most}"')
 
 
 def _budgets(case: Case) -> Iterator[tuple[Object, list[Template]]]:
@@ -90,8 +92,8 @@ def _most_gpus(case: Case, space: str, resource: str) -> int:
         where = address_of(template.owner)
         if where.namespace == space and not case.homes(where):
             scalers = case.scalers.get(where, [])
-            told = [whole(each, "spec", "maxReplicaCount") or whole(each, "spec", "maxReplicas") for each in scalers]
-            count = max((each for each in told if each), default=whole(template.owner, "spec", "replicas"))
+            maxima = [whole(each, "spec", "maxReplicaCount") or whole(each, "spec", "maxReplicas") for each in scalers]
+            count = max((each for each in maxima if each), default=whole(template.owner, "spec", "replicas"))
             total += (1 if count is None else count) * template.gpus.get(resource, 0)
     return total
 

@@ -17,11 +17,11 @@ def fixed_number_of_nodes(case: Case) -> Iterator[Verdict]:
     named = frozenset(name for pool in case.policy.pools for name in pool.node_pools) if case.policy else frozenset()
     for pool in case.survey.of("NodePool", "karpenter.sh"):
         count, name = whole(pool, "spec", "replicas"), text(pool, "metadata", "name")
-        said = f"has {count} nodes by spec.replicas, whatever waits: the policy names it, and no grant is made there"
+        problem = f"has {count} nodes by spec.replicas, whatever waits: the policy names it, and no grant is made there"
         yield found_if(
             count is not None and name in named,
             pool,
-            said,
+            problem,
             "leave it out of the pool's nodePools, or name one that grows",
         )
 
@@ -30,21 +30,23 @@ def overlaid_nodes(case: Case) -> Iterator[Verdict]:
     """Karpenter believes an overlay; pods, and we, find what the node offers."""
     for overlay in case.survey.of("NodeOverlay", "karpenter.sh"):
         promised = accelerators(part(overlay, "spec", "capacity"))
-        said = (
+        problem = (
             f"promises {', '.join(sorted(promised))}: Karpenter launches for it and counts it towards limits; what no"
             " device plugin offers then is no GPU, and pods wait"
         )
         fix = "leave accelerators out of spec.capacity, unless a device plugin brings as many"
-        yield found_if(any(promised.values()), overlay, said, fix)
+        yield found_if(any(promised.values()), overlay, problem, fix)
 
 
 def kept_from_removal(case: Case) -> Iterator[Verdict]:
     """Cluster Autoscaler removes no node on which such a pod stands."""
     for template in case.gpu_templates:
-        kept = template.annotations.get(SAFE_TO_EVICT) == "false"
-        said = f"{SAFE_TO_EVICT}: false: Cluster Autoscaler never removes the node of such a pod, however idle its GPUs"
+        not_evicted = template.annotations.get(SAFE_TO_EVICT) == "false"
+        problem = (
+            f"{SAFE_TO_EVICT}: false: Cluster Autoscaler never removes the node of such a pod, however idle its GPUs"
+        )
         fix = "a PodDisruptionBudget in its place: replicas then move one by one, and the node goes"
-        yield found_if(kept, template.owner, said, fix)
+        yield found_if(not_evicted, template.owner, problem, fix)
 
 
 TRAPS: Final = (

@@ -55,18 +55,20 @@ def consolidated_while_loading(case: Case) -> Iterator[Verdict]:
         policy = text(disruption, "consolidationPolicy") or "WhenEmptyOrUnderutilized"
         seconds, (start, whence) = duration_seconds(after), _start(case, pool)
         short = policy != "WhenEmpty" and seconds is not None and seconds < start
-        said = f"consolidateAfter {after} < load time {_span(start)} ({whence}): nodes go while replicas load on them"
-        yield found_if(short, pool, said, f"spec.disruption.consolidateAfter: {int(start // 60) + 2}m")
+        problem = (
+            f"consolidateAfter {after} < load time {_span(start)} ({whence}): nodes go while replicas load on them"
+        )
+        yield found_if(short, pool, problem, f"spec.disruption.consolidateAfter: {int(start // 60) + 2}m")
 
 
 def mixed_shapes(case: Case) -> Iterator[Verdict]:
     """A pool is GPUs of one shape: one replica cannot fit 24, 40 and 80 GB."""
     for pool in _gpu_pools(case):
         shapes = sorted(_shapes(pool))
-        said = (
+        problem = (
             f"brings nodes of {len(shapes)} GPU shapes: {', '.join(shapes)}; a model sized for one does not fit another"
         )
-        yield found_if(len(shapes) > 1, pool, said, "a NodePool for each shape, each behind a pool of its own")
+        yield found_if(len(shapes) > 1, pool, problem, "a NodePool for each shape, each behind a pool of its own")
 
 
 def mixed_capacity(case: Case) -> Iterator[Verdict]:
@@ -74,20 +76,20 @@ def mixed_capacity(case: Case) -> Iterator[Verdict]:
     for pool in _gpu_pools(case):
         types = _allowed(pool, CAPACITY_TYPE)
         both = "spot" in types and len(types) > 1
-        said = f"brings {' and '.join(sorted(types))}: spot comes first, and floors may stand on what is taken back"
-        yield found_if(both, pool, said, "a NodePool for spot (elastic) and one for the others (primary)")
+        problem = f"brings {' and '.join(sorted(types))}: spot comes first, and floors may stand on what is taken back"
+        yield found_if(both, pool, problem, "a NodePool for spot (elastic) and one for the others (primary)")
 
 
 def waits_for_ever(case: Case) -> Iterator[Verdict]:
     """Without a terminationGracePeriod a drain waits for whatever blocks it, also on spot."""
     for pool in _gpu_pools(case):
         spot = "spot" in _allowed(pool, CAPACITY_TYPE)
-        told = text(pool, "spec", "template", "spec", "terminationGracePeriod")
-        said = (
+        grace = text(pool, "spec", "template", "spec", "terminationGracePeriod")
+        problem = (
             "spot without terminationGracePeriod: a pod that blocks its drain holds a doomed node until it is cut off"
         )
         yield found_if(
-            spot and not told, pool, said, "spec.template.spec.terminationGracePeriod: 2m (replaces its nodes)"
+            spot and not grace, pool, problem, "spec.template.spec.terminationGracePeriod: 2m (replaces its nodes)"
         )
 
 
@@ -97,9 +99,9 @@ def budgets_in_utc(case: Case) -> Iterator[Verdict]:
         for place, budget in enumerate(items(pool, "spec", "disruption", "budgets")):
             cron = text(budget, "schedule").split()
             hours = len(cron) == CRON_FIELDS and cron[1] != "*"
-            said = f"disruption budget {place} begins at {' '.join(cron)} in UTC: Karpenter knows no other zone"
+            problem = f"disruption budget {place} begins at {' '.join(cron)} in UTC: Karpenter knows no other zone"
             fix = f"spec.disruption.budgets[{place}].schedule: your hours in UTC, and again when clocks change"
-            yield found_if(hours, pool, said, fix)
+            yield found_if(hours, pool, problem, fix)
 
 
 def shared_gpus(case: Case) -> Iterator[Verdict]:
@@ -113,11 +115,11 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
         shared = strategy not in {"none", ""} or (copies.isdigit() and int(copies) > 1)
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
             times = "several" if copies == "1" else copies
-            said = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
+            problem = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
             yield found_if(
                 shared,
                 node,
-                said,
+                problem,
                 "say `isolation: soft` in their pool, where shares are to count; else leave them out",
             )
 
@@ -127,9 +129,11 @@ def no_gpus_offered(case: Case) -> Iterator[Verdict]:
     for node in case.survey.of("Node", ""):
         allocatable = part(node, "status", "allocatable")
         if mapped(node, "metadata", "labels").get("nvidia.com/gpu.present") == "true" and allocatable:
-            said = "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
+            problem = (
+                "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
+            )
             fix = "look at the pods of its device plugin, set the pool's resource, or its deviceClass"
-            yield found_if(not any(accelerators(allocatable).values()), node, said, fix)
+            yield found_if(not any(accelerators(allocatable).values()), node, problem, fix)
 
 
 def _gpu_pools(case: Case) -> Iterator[Object]:
@@ -138,8 +142,8 @@ def _gpu_pools(case: Case) -> Iterator[Object]:
     for pool in case.survey.of("NodePool", "karpenter.sh"):
         taints = items(pool, "spec", "template", "spec", "taints")
         keys = [*part(pool, "spec", "limits"), *(text(each, "key") for each in taints)]
-        asked = [one.key for one in _requirements(pool)]
-        by_words = any(is_accelerator(str(key)) for key in keys) or any(map(_GPU_KEY.search, asked))
+        required = [one.key for one in _requirements(pool)]
+        by_words = any(is_accelerator(str(key)) for key in keys) or any(map(_GPU_KEY.search, required))
         if by_words or _families(pool) or text(pool, "metadata", "name") in named:
             yield pool
 
@@ -151,14 +155,14 @@ def _requirements(pool: Object) -> list[Requirement]:
 def _allowed(pool: Object, key: str) -> set[str]:
     """Values of a node label that its requirements and labels leave, as far as they are listed."""
     label = text(value(pool, "spec", "template", "metadata", "labels"), key)
-    asked = [one for one in _requirements(pool) if one.key == key and one.operator == "In"]
-    return {label} if label else {word for one in asked for word in one.values}
+    conditions = [one for one in _requirements(pool) if one.key == key and one.operator == "In"]
+    return {label} if label else {word for one in conditions for word in one.values}
 
 
 def _families(pool: Object) -> set[str]:
     """EC2 families with GPUs."""
-    told = {word.partition(".")[0] for key in _FAMILY_KEYS for word in _allowed(pool, key)}
-    return {each for each in told if _FAMILY.fullmatch(each)}
+    families = {word.partition(".")[0] for key in _FAMILY_KEYS for word in _allowed(pool, key)}
+    return {each for each in families if _FAMILY.fullmatch(each)}
 
 
 def _shapes(pool: Object) -> set[str]:
@@ -170,11 +174,13 @@ def _start(case: Case, pool: Object) -> tuple[float, str]:
     """Seconds that a replica takes to start on this NodePool's nodes, and who says so."""
     if case.start_seconds is not None:
         return case.start_seconds, "measured"
-    name, told = text(pool, "metadata", "name"), list[float]()
+    name, load_seconds = text(pool, "metadata", "name"), list[float]()
     if case.policy is not None:
         pools = {each.name for each in case.policy.pools if name in each.node_pools}
-        told = [model.load_seconds for model in case.policy.models if any(each.pool in pools for each in model.targets)]
-    return (max(told), "by the policy") if told else (ASSUMED_START_SECONDS, "assumed; --policy tells")
+        load_seconds = [
+            model.load_seconds for model in case.policy.models if any(each.pool in pools for each in model.targets)
+        ]
+    return (max(load_seconds), "by the policy") if load_seconds else (ASSUMED_START_SECONDS, "assumed; --policy tells")
 
 
 def _span(seconds: float) -> str:

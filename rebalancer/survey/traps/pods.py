@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rebalancer.survey.accelerators import accelerators
-from rebalancer.survey.case import Case, Home, address_of
+from rebalancer.survey.case import Case, TargetHome, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, text, value, whole
@@ -23,14 +23,14 @@ def unequal_limits(case: Case) -> Iterator[Verdict]:
     """Extended resources cannot be overcommitted: the API server refuses the pod."""
     for template in case.gpu_templates:
         for container in template.containers:
-            asked = accelerators(part(container, "resources", "requests"))
+            requests = accelerators(part(container, "resources", "requests"))
             most = accelerators(part(container, "resources", "limits"))
-            wrong = {name: count for name, count in asked.items() if most.get(name) != count}
+            wrong = {name: count for name, count in requests.items() if most.get(name) != count}
             for name, count in wrong.items():
                 where = f"container {text(container, 'name') or 'without a name'}"
                 limit = f"a limit of {most[name]}" if name in most else "no limit"
-                said = f"{where} requests {count} {name} with {limit}: the API server refuses such a pod"
-                yield Verdict(template.owner, said, f'{template.place}: limits."{name}": "{count}"')
+                problem = f"{where} requests {count} {name} with {limit}: the API server refuses such a pod"
+                yield Verdict(template.owner, problem, f'{template.place}: limits."{name}": "{count}"')
             if not wrong:
                 yield Verdict(template.owner)
 
@@ -39,19 +39,20 @@ def by_claims(case: Case) -> Iterator[Verdict]:
     """GPUs by claims are in no count of ours."""
     for template in case.gpu_templates:
         unknown = template.claims and not template.gpus
-        said = "its devices come by resourceClaims (DRA): how many GPUs a pod holds is not known to the rebalancer"
-        yield found_if(unknown, template.owner, said, "leave it out of the policy, or ask for an extended resource")
+        problem = "its devices come by resourceClaims (DRA): how many GPUs a pod holds is not known to the rebalancer"
+        yield found_if(unknown, template.owner, problem, "leave it out of the policy, or ask for an extended resource")
 
 
 def other_gpus(case: Case) -> Iterator[Verdict]:
     """The policy's GPUs must be those of the template."""
     for template in case.templates:
         for home in case.homes(address_of(template.owner)):
-            asked, wanted = template.gpus.get(home.pool.resource, 0), home.model.gpus_per_pod
+            requested, wanted = template.gpus.get(home.pool.resource, 0), home.model.gpus_per_pod
             model = home.model
-            said = f"its pods ask for {asked} {home.pool.resource}, and the policy has {wanted} for a pod of {model.id}"
-            fix = f"models.{model.id}.gpusPerReplica: {asked * model.pods_per_replica}, or correct the template"
-            yield found_if(asked != wanted, template.owner, said, fix)
+            asks = f"its pods ask for {requested} {home.pool.resource}"
+            problem = f"{asks}, and the policy has {wanted} for a pod of {model.id}"
+            fix = f"models.{model.id}.gpusPerReplica: {requested * model.pods_per_replica}, or correct the template"
+            yield found_if(requested != wanted, template.owner, problem, fix)
 
 
 def absent_targets(case: Case) -> Iterator[Verdict]:
@@ -62,9 +63,9 @@ def absent_targets(case: Case) -> Iterator[Verdict]:
     for model in case.policy.models:
         for target in model.targets:
             obj = {"kind": target.kind, "metadata": {"namespace": model.namespace, "name": target.name}}
-            said = f"the policy names it for {model.id}, and it is not here"
+            problem = f"the policy names it for {model.id}, and it is not here"
             yield found_if(
-                address_of(obj) not in here, obj, said, f"correct models.{model.id}.targets, or add the manifest"
+                address_of(obj) not in here, obj, problem, f"correct models.{model.id}.targets, or add the manifest"
             )
 
 
@@ -75,12 +76,12 @@ def unpinned(case: Case) -> Iterator[Verdict]:
         homes = case.homes(address_of(owner))
         for home in homes:
             lacks = _lacking(template, home)
-            said = f"nothing binds its pods to pool {home.pool.name}: they may land on another pool's nodes"
-            yield found_if(bool(lacks), owner, said, f"{template.place}.nodeSelector: {_yaml(lacks)}")
+            problem = f"nothing binds its pods to pool {home.pool.name}: they may land on another pool's nodes"
+            yield found_if(bool(lacks), owner, problem, f"{template.place}.nodeSelector: {_yaml(lacks)}")
         if not homes:
-            said = "no nodeSelector and no required nodeAffinity: its pods land on any node with a free GPU"
+            problem = "no nodeSelector and no required nodeAffinity: its pods land on any node with a free GPU"
             fix = f"{template.place}.nodeSelector: the nodeLabels of its pool"
-            yield found_if(not template.pinned, owner, said, fix)
+            yield found_if(not template.pinned, owner, problem, fix)
 
 
 def outside_their_pool(case: Case) -> Iterator[Verdict]:
@@ -96,39 +97,43 @@ def outside_their_pool(case: Case) -> Iterator[Verdict]:
                 if node in nodes and not wanted <= nodes[node].items()
             ]
             more = f" and {len(astray) - NAMED} more" if len(astray) > NAMED else ""
-            said = f"outside pool {home.pool.name}: {', '.join(astray[:NAMED])}{more}"
+            problem = f"outside pool {home.pool.name}: {', '.join(astray[:NAMED])}{more}"
             fix = f"{template.place}.nodeSelector: {_yaml(home.pool.node_labels)}"
             if placed:
-                yield found_if(bool(astray), template.owner, said, fix)
+                yield found_if(bool(astray), template.owner, problem, fix)
 
 
 def never_disrupted_on_spot(case: Case) -> Iterator[Verdict]:
     """The cloud takes a spot node whatever its pods say."""
     for template in case.gpu_templates:
         forbids = template.annotations.get(DO_NOT_DISRUPT) == "true"
-        said = f"{DO_NOT_DISRUPT}: true on spot: the drain waits until the instance is cut off with its requests"
+        problem = f"{DO_NOT_DISRUPT}: true on spot: the drain waits until the instance is cut off with its requests"
         fix = f'{template.place.removesuffix(".spec")}.metadata.annotations: {DO_NOT_DISRUPT}: "10m", or remove it'
-        yield found_if(forbids and _on_spot(case, template), template.owner, said, fix)
+        yield found_if(forbids and _on_spot(case, template), template.owner, problem, fix)
 
 
 def grace_within_prestop(case: Case) -> Iterator[Verdict]:
     """The grace period runs from before the preStop hook."""
     for template in case.gpu_templates:
         waits = max((_pre_stop_seconds(each) for each in items(template.spec, "containers")), default=0.0)
-        said = (
+        problem = (
             f"preStop takes {waits:g} s of a grace of {template.grace_seconds} s: "
             "the server is killed before it has ended its requests"
         )
         fix = f"{template.place}.terminationGracePeriodSeconds: {int(waits) + 30}"
-        yield found_if(waits >= template.grace_seconds, template.owner, said, fix)
+        yield found_if(waits >= template.grace_seconds, template.owner, problem, fix)
 
 
 def grace_beyond_notice(case: Case) -> Iterator[Verdict]:
     """A spot notice is 120 s, and not all of it is left when a pod hears of it."""
     for template in case.gpu_templates:
         long = template.grace_seconds > NOTICE_SECONDS and _on_spot(case, template)
-        said = f"a grace of {template.grace_seconds} s on spot, where a notice of 120 s leaves some {NOTICE_SECONDS} s"
-        yield found_if(long, template.owner, said, f"{template.place}.terminationGracePeriodSeconds: {NOTICE_SECONDS}")
+        problem = (
+            f"a grace of {template.grace_seconds} s on spot, where a notice of 120 s leaves some {NOTICE_SECONDS} s"
+        )
+        yield found_if(
+            long, template.owner, problem, f"{template.place}.terminationGracePeriodSeconds: {NOTICE_SECONDS}"
+        )
 
 
 def _on_spot(case: Case, template: Template) -> bool:
@@ -136,7 +141,7 @@ def _on_spot(case: Case, template: Template) -> bool:
     return template.on_spot or any(pool.capacity_type == "spot" for pool in pools)
 
 
-def _lacking(template: Template, home: Home) -> dict[str, str]:
+def _lacking(template: Template, home: TargetHome) -> dict[str, str]:
     wanted = home.pool.node_labels.items()
     return {key: label for key, label in wanted if template.node_labels.get(key) != frozenset({label})}
 

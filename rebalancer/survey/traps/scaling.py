@@ -47,45 +47,48 @@ def two_writers(case: Case) -> Iterator[Verdict]:
         rivals = [each for each in scalers if not _handed_over(each, scalers)]
         for scaler in scalers:
             others = [address(each) for each in rivals if address(each) != address(scaler)]
-            said = f"{_named(target)} has {' and '.join(others)} beside it: they undo each other"
+            problem = f"{_named(target)} has {' and '.join(others)} beside it: they undo each other"
             fix = f"keep one of them: kubectl -n {target.namespace} delete {_command_name(scaler)}"
-            yield found_if(bool(others) and scaler in rivals, scaler, said, fix)
+            yield found_if(bool(others) and scaler in rivals, scaler, problem, fix)
 
 
 def unsaid_minimum(case: Case) -> Iterator[Verdict]:
     """KEDA's default minimum is 0, and every start of a model is paid by somebody's request."""
     for scaled in scaled_objects(case):
         floors = [home.model.min_replicas for home in case.homes(target_of(scaled))]
-        floor, told = max(floors, default=0), whole(scaled, "spec", "minReplicaCount")
+        floor, minimum = max(floors, default=0), whole(scaled, "spec", "minReplicaCount")
         unsaid = "minReplicaCount" not in part(scaled, "spec")
-        below = told is not None and told < floor
-        said = "minReplicaCount is not said, and KEDA's default is 0: the model sleeps when its triggers are calm"
+        below = minimum is not None and minimum < floor
+        problem = "minReplicaCount is not said, and KEDA's default is 0: the model sleeps when its triggers are calm"
         if below:
-            said = (
-                f"minReplicaCount {told} is below the policy's floor of {floor}: KEDA may go where the policy may not"
+            problem = (
+                f"minReplicaCount {minimum} is below the policy's floor of {floor}:"
+                " KEDA may go where the policy may not"
             )
-        yield found_if(unsaid or below, scaled, said, f"spec.minReplicaCount: {max(floor, 1)}")
+        yield found_if(unsaid or below, scaled, problem, f"spec.minReplicaCount: {max(floor, 1)}")
 
 
 def idle_not_below(case: Case) -> Iterator[Verdict]:
     """KEDA refuses an idle count that is not below the minimum, and supports 0 alone."""
     for scaled in scaled_objects(case):
         idle, least = whole(scaled, "spec", "idleReplicaCount"), whole(scaled, "spec", "minReplicaCount") or 0
-        said = f"idleReplicaCount {idle} is not below minReplicaCount {least}: KEDA's webhook refuses it"
+        problem = f"idleReplicaCount {idle} is not below minReplicaCount {least}: KEDA's webhook refuses it"
         fix = f"spec.minReplicaCount: {(idle or 0) + 1}, or remove spec.idleReplicaCount"
-        yield found_if(idle is not None and idle >= least, scaled, said, fix)
+        yield found_if(idle is not None and idle >= least, scaled, problem, fix)
 
 
 def dead_timing(case: Case) -> Iterator[Verdict]:
     """The two waits of KEDA are for 0 and idle alone."""
     for scaled in scaled_objects(case):
         cached = any(text(each, "useCachedMetrics") == "true" for each in items(scaled, "spec", "triggers"))
-        asked = ("cooldownPeriod",) if cached else ("cooldownPeriod", "pollingInterval")
-        dead = [each for each in asked if each in part(scaled, "spec")] if never_idle(scaled) else []
+        fields = ("cooldownPeriod",) if cached else ("cooldownPeriod", "pollingInterval")
+        dead = [each for each in fields if each in part(scaled, "spec")] if never_idle(scaled) else []
         does = "does nothing" if len(dead) == 1 else "do nothing"
-        said = f"{' and '.join(dead)} {does} at a minimum above 0: the HPA asks every 15 s, and waits by its behavior"
+        problem = (
+            f"{' and '.join(dead)} {does} at a minimum above 0: the HPA asks every 15 s, and waits by its behavior"
+        )
         fix = "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds: 300"
-        yield found_if(bool(dead), scaled, said, fix)
+        yield found_if(bool(dead), scaled, problem, fix)
 
 
 def pinning_fallback(case: Case) -> Iterator[Verdict]:
@@ -96,9 +99,9 @@ def pinning_fallback(case: Case) -> Iterator[Verdict]:
         static = text(fallback, "behavior") in {"", "static"}
         most = whole(scaled, "spec", "maxReplicaCount") or KEDA_DEFAULT_MAXIMUM
         after = "" if failures is None else f" from failure {failures + 1} on"
-        said = f"fallback holds {replicas} of at most {most} replicas{after}, in a surge too"
+        problem = f"fallback holds {replicas} of at most {most} replicas{after}, in a surge too"
         pins = bool(fallback) and static and replicas is not None and replicas < most
-        yield found_if(pins, scaled, said, "spec.fallback.behavior: currentReplicasIfHigher")
+        yield found_if(pins, scaled, problem, "spec.fallback.behavior: currentReplicasIfHigher")
 
 
 def fallback_of_resources(case: Case) -> Iterator[Verdict]:
@@ -106,8 +109,8 @@ def fallback_of_resources(case: Case) -> Iterator[Verdict]:
     for scaled in scaled_objects(case):
         kinds = {text(each, "type") for each in items(scaled, "spec", "triggers")}
         alone = bool(part(scaled, "spec", "fallback")) and bool(kinds) and kinds <= {"cpu", "memory"}
-        said = "fallback with no trigger but cpu and memory: KEDA's webhook refuses it"
-        yield found_if(alone, scaled, said, "remove spec.fallback, or add a trigger on the model's queue")
+        problem = "fallback with no trigger but cpu and memory: KEDA's webhook refuses it"
+        yield found_if(alone, scaled, problem, "remove spec.fallback, or add a trigger on the model's queue")
 
 
 def paused(case: Case) -> Iterator[Verdict]:
@@ -116,10 +119,10 @@ def paused(case: Case) -> Iterator[Verdict]:
         notes = mapped(scaled, "metadata", "annotations")
         held = notes.get(PAUSED_REPLICAS)
         at = f", and holds it at {held} replicas" if held else ""
-        said = f"KEDA deletes its HPA{at}: its bounds hold nothing, and nobody scales it"
+        problem = f"KEDA deletes its HPA{at}: its bounds hold nothing, and nobody scales it"
         removed = " ".join(f"{key}-" for key in (PAUSED, PAUSED_REPLICAS) if key in notes)
         fix = f"kubectl -n {namespace(scaled)} annotate {_command_name(scaled)} {removed}"
-        yield found_if(is_paused(notes), scaled, said, fix)
+        yield found_if(is_paused(notes), scaled, problem, fix)
 
 
 def parents(case: Case) -> Iterator[Verdict]:
@@ -128,8 +131,8 @@ def parents(case: Case) -> Iterator[Verdict]:
     for obj in case.survey.objects:
         kind = group_of(obj), text(obj, "kind")
         if kind in TOLD:
-            said = f"{TOLD[kind]} {rows[kind].does}: a target of the policy below it would be fought over"
-            yield found_if(_writes_back(obj, rows[kind]), obj, said, rows[kind].way_out)
+            problem = f"{TOLD[kind]} {rows[kind].does}: a target of the policy below it would be fought over"
+            yield found_if(_writes_back(obj, rows[kind]), obj, problem, rows[kind].way_out)
 
 
 def _writes_back(obj: Object, row: Parent) -> bool:
@@ -144,9 +147,11 @@ def _writes_back(obj: Object, row: Parent) -> bool:
 def _handed_over(hpa: Object, scalers: list[Object]) -> bool:
     """Whether KEDA is told to take this HPA over."""
     for scaled in scalers:
-        asked = mapped(scaled, "metadata", "annotations").get("scaledobject.keda.sh/transfer-hpa-ownership") == "true"
+        takes_over = (
+            mapped(scaled, "metadata", "annotations").get("scaledobject.keda.sh/transfer-hpa-ownership") == "true"
+        )
         named = text(scaled, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
-        if asked and hpa.get("kind") == "HorizontalPodAutoscaler" and named == text(hpa, "metadata", "name"):
+        if takes_over and hpa.get("kind") == "HorizontalPodAutoscaler" and named == text(hpa, "metadata", "name"):
             return True
     return False
 

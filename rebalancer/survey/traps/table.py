@@ -29,11 +29,11 @@ def judged(case: Case) -> Iterator[Finding]:
     """Every trap looked for in every object that can have it, then the kinds of what none was looked for in."""
     seen: set[int] = set()
     for trap in TRAPS:
-        for about, said, fix in trap.look(case):
+        for about, problem, fix in trap.look(case):
             seen.add(id(about))
             file = case.survey.file_of(about)
-            if said:
-                yield Finding(trap.state, address(about), said, fix, trap.key, f"{PAGE}#{trap.key}", file)
+            if problem:
+                yield Finding(trap.state, address(about), problem, fix, trap.key, f"{PAGE}#{trap.key}", file)
             else:
                 yield Finding(OK, address(about), "", "", trap.key, "", file)
     left = {str(each.get("kind")) for each in case.survey.objects if id(each) not in seen}

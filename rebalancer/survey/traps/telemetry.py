@@ -43,18 +43,20 @@ def used_over_free(case: Case) -> Iterator[Verdict]:
             if above and limit is not None
             else ""
         )
-        said = f"{place}: FB_USED / FB_FREE is no share{at or ' of the memory'}; engines fill some 90 % at their start"
+        problem = (
+            f"{place}: FB_USED / FB_FREE is no share{at or ' of the memory'}; engines fill some 90 % at their start"
+        )
         fix = f"{place}: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)"
-        yield found_if(bool(_USED_OVER_FREE.search(query)), obj, said, fix)
+        yield found_if(bool(_USED_OVER_FREE.search(query)), obj, problem, fix)
 
 
 def bandwidth_for_memory(case: Case) -> Iterator[Verdict]:
     """MEM_COPY_UTIL tells how busy the memory's bus is, not how full the memory."""
     for rule, place, query in _queries(case):
         named = _MEMORY.search(place.partition(" ")[2]) is not None
-        said = f"{place}: DCGM_FI_DEV_MEM_COPY_UTIL is the memory's bandwidth, not how full it is"
+        problem = f"{place}: DCGM_FI_DEV_MEM_COPY_UTIL is the memory's bandwidth, not how full it is"
         fix = f"{place}: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)"
-        yield found_if(named and "DCGM_FI_DEV_MEM_COPY_UTIL" in query, rule, said, fix)
+        yield found_if(named and "DCGM_FI_DEV_MEM_COPY_UTIL" in query, rule, problem, fix)
 
 
 def exporter_without_pods(case: Case) -> Iterator[Verdict]:
@@ -64,19 +66,19 @@ def exporter_without_pods(case: Case) -> Iterator[Verdict]:
             for container in items(template.spec, "containers"):
                 if "dcgm-exporter" not in text(container, "image") or items(container, "envFrom"):
                     continue
-                told = {text(each, "name"): each for each in items(container, "env")}.get(
+                variable = {text(each, "name"): each for each in items(container, "env")}.get(
                     "DCGM_EXPORTER_KUBERNETES", {}
                 )
-                asked = {"-k", "--kubernetes", "--kubernetes=true"} & {
+                flags = {"-k", "--kubernetes", "--kubernetes=true"} & {
                     *words(container, "args"),
                     *words(container, "command"),
                 }
-                by_env = text(told, "value") in _TRUE or "valueFrom" in told
-                said = (
+                by_env = text(variable, "value") in _TRUE or "valueFrom" in variable
+                problem = (
                     "dcgm-exporter is not told to name pods: its series have no pod label, and no model is behind them"
                 )
                 fix = f'{template.place}.containers[].env: DCGM_EXPORTER_KUBERNETES: "true"'
-                yield found_if(not asked and not by_env, obj, said, fix)
+                yield found_if(not flags and not by_env, obj, problem, fix)
 
 
 def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
@@ -89,10 +91,10 @@ def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
                     for each in items(monitor, "spec", endpoints)
                     if (duration_seconds(interval := text(each, "interval")) or 0.0) > SEEN_SECONDS
                 ]
-                said = (
+                problem = (
                     f"scrapes models every {', '.join(slow)}, too seldom for rates over 5 min, so latency is not seen"
                 )
-                yield found_if(bool(slow), monitor, said, f"spec.{endpoints}[].interval: 15s")
+                yield found_if(bool(slow), monitor, problem, f"spec.{endpoints}[].interval: 15s")
 
 
 def series_of_no_pod(case: Case) -> Iterator[Verdict]:
@@ -106,16 +108,16 @@ def series_of_no_pod(case: Case) -> Iterator[Verdict]:
         if each.model_label is None and present:
             pods = frozenset[tuple[str, str]]().union(*present.values())
             named = f"they name {', '.join(sorted('/'.join(pod) for pod in pods)[:3])}" if pods else "they name no pod"
-            said = f"{run}, and no series of {each.name} names one of them; {named}"
+            problem = f"{run}, and no series of {each.name} names one of them; {named}"
             fix = "a PodMonitor for models, or labels that docs/metrics.md names; relabel others to namespace and pod"
-            yield found_if(not pods & serving, _series(min(present)), said, fix)
+            yield found_if(not pods & serving, _series(min(present)), problem, fix)
 
 
 def unread_exporters(case: Case) -> Iterator[Verdict]:
     """Exporters that are known, and of which no map reads anything."""
-    for metric, said in UNREAD.items() if _serving(case) else ():
+    for metric, problem in UNREAD.items() if _serving(case) else ():
         if metric in (case.series or {}):
-            yield Verdict(_series(metric), said, "metrics.maps of the policy, where its series name pods or models")
+            yield Verdict(_series(metric), problem, "metrics.maps of the policy, where its series name pods or models")
 
 
 def _serving(case: Case) -> frozenset[tuple[str, str]]:

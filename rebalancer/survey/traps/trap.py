@@ -9,16 +9,16 @@ from rebalancer.survey.objects import Object
 
 
 class Verdict(NamedTuple):
-    """One object that a trap was looked for in. `said`: one sentence, "" when it is not in it; `fix`: what to do."""
+    """One object that a trap was looked for in. `problem`: one sentence, "" when it is not in it; `fix`: what to do."""
 
     about: Object
-    said: str = ""
+    problem: str = ""
     fix: str = ""
 
 
-def found_if(there: bool, about: Object, said: str, fix: str) -> Verdict:  # noqa: FBT001 - reads as an if
-    """The verdict on `about`: `said` and `fix` where the trap is `there`."""
-    return Verdict(about, said, fix) if there else Verdict(about)
+def found_if(there: bool, about: Object, problem: str, fix: str) -> Verdict:  # noqa: FBT001 - reads as an if
+    """The verdict on `about`: `problem` and `fix` where the trap is `there`."""
+    return Verdict(about, problem, fix) if there else Verdict(about)
 
 
 Look = Callable[[Case], Iterator[Verdict]]

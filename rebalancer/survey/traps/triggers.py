@@ -60,8 +60,10 @@ def by_average(case: Case) -> Iterator[Verdict]:
         for place, trigger in _prometheus(scaled):
             average = _AVERAGE.match(text(trigger, "metadata", "query"))
             divided = (text(trigger, "metricType") or "AverageValue") == "AverageValue" and not formula
-            said = f"trigger {place} divides {average[1] if average else ''}() by the replicas: metricType AverageValue"
-            yield found_if(bool(average and divided), scaled, said, f"spec.triggers[{place}].metricType: Value")
+            problem = (
+                f"trigger {place} divides {average[1] if average else ''}() by the replicas: metricType AverageValue"
+            )
+            yield found_if(bool(average and divided), scaled, problem, f"spec.triggers[{place}].metricType: Value")
 
 
 def series_per_pod(case: Case) -> Iterator[Verdict]:
@@ -70,9 +72,11 @@ def series_per_pod(case: Case) -> Iterator[Verdict]:
         for place, trigger in _prometheus(scaled):
             query = " ".join(text(trigger, "metadata", "query").split())
             many = whole(scaled, "spec", "maxReplicaCount") != 1
-            said = f"trigger {place} asks for a bare series: with one for each pod KEDA takes the answer for an error"
+            problem = (
+                f"trigger {place} asks for a bare series: with one for each pod KEDA takes the answer for an error"
+            )
             fix = f"spec.triggers[{place}].metadata.query: sum({query})"
-            yield found_if(bool(many and query and _BARE.match(query)), scaled, said, fix)
+            yield found_if(bool(many and query and _BARE.match(query)), scaled, problem, fix)
 
 
 def vanished_is_zero(case: Case) -> Iterator[Verdict]:
@@ -80,8 +84,8 @@ def vanished_is_zero(case: Case) -> Iterator[Verdict]:
     for scaled in scaled_objects(case):
         for place, trigger in _prometheus(scaled):
             ignores = text(trigger, "metadata", "ignoreNullValues") not in FALSE_WORDS
-            said = f"trigger {place} takes a series that is gone for 0: an outage of the exporter scales down"
-            yield found_if(ignores, scaled, said, f'spec.triggers[{place}].metadata.ignoreNullValues: "false"')
+            problem = f"trigger {place} takes a series that is gone for 0: an outage of the exporter scales down"
+            yield found_if(ignores, scaled, problem, f'spec.triggers[{place}].metadata.ignoreNullValues: "false"')
 
 
 def ignored_fields(case: Case) -> Iterator[Verdict]:
@@ -101,40 +105,40 @@ def dead_activation(case: Case) -> Iterator[Verdict]:
         for place, trigger in enumerate(items(scaled, "spec", "triggers")):
             for key in mapped(trigger, "metadata"):
                 if key.startswith(_ACTIVATION):
-                    said = f"trigger {place}: {key} says when to leave 0, and this one is never at 0"
-                    yield found_if(awake, scaled, said, f"remove spec.triggers[{place}].metadata.{key}")
+                    problem = f"trigger {place}: {key} says when to leave 0, and this one is never at 0"
+                    yield found_if(awake, scaled, problem, f"remove spec.triggers[{place}].metadata.{key}")
 
 
 def late_activation(case: Case) -> Iterator[Verdict]:
     """What sleeps wakes only above the activation value."""
     for scaled in scaled_objects(case):
         for place, trigger in enumerate(items(scaled, "spec", "triggers")):
-            told = mapped(trigger, "metadata")
-            for key in [each for each in told if each.startswith(_ACTIVATION)]:
+            metadata = mapped(trigger, "metadata")
+            for key in [each for each in metadata if each.startswith(_ACTIVATION)]:
                 plain = key.removeprefix(_ACTIVATION)
                 plain = plain[:1].lower() + plain[1:]
-                wakes, full = number(told[key]), number(told.get(plain, ""))
+                wakes, full = number(metadata[key]), number(metadata.get(plain, ""))
                 late = not never_idle(scaled) and wakes is not None and full is not None and wakes > full
-                said = (
-                    f"trigger {place}: asleep until the value is above {told[key]}, "
-                    f"though {told.get(plain, '')} is work for a replica"
+                problem = (
+                    f"trigger {place}: asleep until the value is above {metadata[key]}, "
+                    f"though {metadata.get(plain, '')} is work for a replica"
                 )
-                yield found_if(late, scaled, said, f'spec.triggers[{place}].metadata.{key}: "0"')
+                yield found_if(late, scaled, problem, f'spec.triggers[{place}].metadata.{key}: "0"')
 
 
 def _fields(case: Case, *, refused: bool) -> Iterator[Verdict]:
     table = REFUSED if refused else IGNORED
     for scaled in scaled_objects(case):
         for place, trigger in enumerate(items(scaled, "spec", "triggers")):
-            kind, told = text(trigger, "type"), part(trigger, "metadata")
-            found = [(field, *table[kind, field]) for field in told if (kind, field) in table]
-            if not refused and "metricName" in told and kind not in METRIC_NAME_TYPES:
-                found.append(("metricName", "2.12", f"spec.triggers[{place}].name, where a name is wanted"))
-            for field, since, instead in found:
+            kind, metadata = text(trigger, "type"), part(trigger, "metadata")
+            removed = [(field, *table[kind, field]) for field in metadata if (kind, field) in table]
+            if not refused and "metricName" in metadata and kind not in METRIC_NAME_TYPES:
+                removed.append(("metricName", "2.12", f"spec.triggers[{place}].name, where a name is wanted"))
+            for field, since, instead in removed:
                 what = "which refuses the trigger" if refused else "and nobody reads it"
-                said = f"trigger {place} ({kind}): {field} was removed in KEDA {since}, {what}"
-                yield Verdict(scaled, said, f"remove spec.triggers[{place}].metadata.{field}; instead {instead}")
-            if not found:
+                problem = f"trigger {place} ({kind}): {field} was removed in KEDA {since}, {what}"
+                yield Verdict(scaled, problem, f"remove spec.triggers[{place}].metadata.{field}; instead {instead}")
+            if not removed:
                 yield Verdict(scaled)
 
 

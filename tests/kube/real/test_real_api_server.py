@@ -18,7 +18,7 @@ from rebalancer.kube.errors import (
     Temporary,
     Unauthorized,
 )
-from rebalancer.kube.pace import Pace
+from rebalancer.kube.pace import WatchPace
 from rebalancer.kube.reader import Patience
 from rebalancer.kube.reflector import Reflector
 from rebalancer.kube.resources import DEPLOYMENTS, LEASES, PODS, Object, Ref, Resource
@@ -185,7 +185,7 @@ async def test_a_reflector_follows_through_a_restart_of_the_api_server(
 ) -> None:
     view = View()
     clock = RealClock()
-    reflector = Reflector(door, LEASES, view, clock, random.Random(1), namespace, pace=Pace())
+    reflector = Reflector(door, LEASES, view, clock, random.Random(1), namespace, pace=WatchPace())
     following = asyncio.create_task(reflector.run())
     await door.create(LEASES, a_lease("a", namespace))
     await until(view, {"a"})

@@ -3,16 +3,16 @@
 from functools import partial
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Node
+from rebalancer.world import WorldNode
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage
 
 
-def nodes_of(stage: Stage) -> list[Node]:
+def nodes_of(stage: Stage) -> list[WorldNode]:
     return [node for node in stage.world.nodes.values() if node.labels["pool"] in stage.hit]
 
 
-def pool_of(node: Node) -> Touched:
+def pool_of(node: WorldNode) -> Touched:
     return frozenset((node.labels["pool"],))
 
 
@@ -33,7 +33,7 @@ def node_goes(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def another(stage: Stage, node: Node) -> None:
+def another(stage: Stage, node: WorldNode) -> None:
     name = f"{node.name}n"
     if name not in stage.world.nodes:
         stage.world.add_node(name, node.gpus, node.labels)

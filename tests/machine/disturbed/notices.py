@@ -1,7 +1,7 @@
 """Capacity whose end is announced."""
 
 from rebalancer.domain.events import CapacityNotice
-from rebalancer.world import Node
+from rebalancer.world import WorldNode
 from tests.machine.disturbed.nodes import another, nodes_of, pool_of
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage
@@ -9,7 +9,7 @@ from tests.machine.stage import Stage
 WEEKS = 14 * 86_400.0
 
 
-def _notice(stage: Stage, node: Node, kind: str, seconds: float, *, cancelled: bool = False) -> None:
+def _notice(stage: Stage, node: WorldNode, kind: str, seconds: float, *, cancelled: bool = False) -> None:
     now = stage.world.now
     name = f"{kind}-{node.uid}"
     stage.world.announce(
@@ -47,7 +47,7 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
     return pool_of(node)
 
 
-def _take_back(stage: Stage, node: Node, seconds: float) -> None:
+def _take_back(stage: Stage, node: WorldNode, seconds: float) -> None:
     _notice(stage, node, "reservation-interruption", seconds, cancelled=True)
     stage.world.faults.cordon(node, off=True)
     stage.spared(node)

@@ -1,16 +1,16 @@
 """Pods that crash, fail or hang."""
 
-from rebalancer.world import Pod
+from rebalancer.world import WorldPod
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage
 
 
-def _pods(stage: Stage, *, ready: bool = True) -> list[Pod]:
+def _pods(stage: Stage, *, ready: bool = True) -> list[WorldPod]:
     pods = (pod for pod in stage.world.pods.values() if pod.ready or not ready)
     return [pod for pod in pods if pod.owner.node_selector["pool"] in stage.hit and pod.owner.model]
 
 
-def _at(pod: Pod) -> Touched:
+def _at(pod: WorldPod) -> Touched:
     return frozenset((pod.owner.node_selector["pool"],))
 
 

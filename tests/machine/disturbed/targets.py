@@ -4,7 +4,7 @@ from functools import partial
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.kube.errors import Forbidden, Invalid, KubeError, Temporary
-from rebalancer.world import Deployment, Hpa, ScaledObject
+from rebalancer.world import Deployment, WorldHpa, WorldScaledObject
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage
 
@@ -60,7 +60,7 @@ def _mend(stage: Stage, owner: Deployment) -> None:
         stage.world.faults.roll(there, gpus=stage.models[there.model].gpus)
 
 
-def _autoscaler(stage: Stage, owner: Deployment) -> Hpa | ScaledObject | None:
+def _autoscaler(stage: Stage, owner: Deployment) -> WorldHpa | WorldScaledObject | None:
     scaled = next((one for one in stage.world.scaled_objects.values() if one.target == owner.ref), None)
     return scaled or next((one for one in stage.world.hpas.values() if one.target == owner.ref), None)
 
@@ -107,7 +107,7 @@ def another_installation_holds(stage: Stage, x: float, y: float) -> Touched:
     return _on(owner)
 
 
-def _let_go(stage: Stage, found: Hpa | ScaledObject) -> None:
+def _let_go(stage: Stage, found: WorldHpa | WorldScaledObject) -> None:
     stage.world.set_bounds(found, found.minimum, found.maximum, {}, OTHER)
 
 

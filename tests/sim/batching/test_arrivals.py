@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.batching.arrivals import Arrivals
+from rebalancer.sim.batching.arrivals import BatchArrivals
 from rebalancer.sim.demand import Stream
 
 
@@ -11,8 +11,8 @@ def stream(requests: list[float], prompt: list[float], tokens: list[float]) -> S
     return Stream("m", np.array(requests, float), np.array(prompt, float), np.array(tokens, float))
 
 
-def arrivals(of: Stream, scale: float = 1.0, spread: float = 0.7, seed: int = 0) -> Arrivals:
-    return Arrivals(of, scale=scale, spread=spread, seed=seed, model=0)
+def arrivals(of: Stream, scale: float = 1.0, spread: float = 0.7, seed: int = 0) -> BatchArrivals:
+    return BatchArrivals(of, scale=scale, spread=spread, seed=seed, model=0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 2000), st.integers(1, 300)), min_size=1, max_size=60))

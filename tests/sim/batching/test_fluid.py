@@ -9,7 +9,7 @@ import pytest
 from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.world import play
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.fluid.fast import play as play_fluid
 from rebalancer.sim.suite.scenarios import LLM_3_RATES, s2
 from rebalancer.sim.traces.servegen import servegen
@@ -27,7 +27,7 @@ class Static:
     every_seconds = 600
 
     def decide(self, seen: Seen) -> Sequence[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 def test_both_forms_agree_on_s2_where_nobody_moves_anything(traces: Path) -> None:
@@ -37,7 +37,7 @@ def test_both_forms_agree_on_s2_where_nobody_moves_anything(traces: Path) -> Non
     some = slice(begin, begin + SECONDS)
     models = tuple(replace(model, work=model.work[some], requests=model.requests[some]) for model in whole.models)
     scenario = replace(whole, models=models, seconds=SECONDS)
-    demand = Demand(
+    demand = DemandStreams(
         "worst",
         tuple(
             Stream(one.model, one.requests[some], one.prompt_tokens[some], one.generated_tokens[some])

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.single import alone
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernel: 15 s of an idle core
 
-PLAIN = Engine(
+PLAIN = BatchingEngine(
     prefill_per_second=1000.0,
     batches=(0, 1, 2, 4),
     seconds_at=(0.0, 0.010, 0.012, 0.020),
@@ -23,7 +23,7 @@ PLAIN = Engine(
 
 
 def run(
-    engine: Engine, *requests: tuple[float, int, int], patience_seconds: float = np.inf
+    engine: BatchingEngine, *requests: tuple[float, int, int], patience_seconds: float = np.inf
 ) -> list[tuple[float, float]]:
     columns = list(zip(*requests, strict=True))
     log = alone(engine, np.array(columns[0], float), np.array(columns[1]), np.array(columns[2]), patience_seconds)
@@ -50,13 +50,13 @@ def test_no_more_than_the_full_batch_run_and_the_others_wait_in_order() -> None:
 
 
 def test_a_full_cache_keeps_others_waiting() -> None:
-    tight = Engine(1000.0, (1,), (0.010,), kv_tokens=150, most_running=4, tokens_per_iteration=100)
+    tight = BatchingEngine(1000.0, (1,), (0.010,), kv_tokens=150, most_running=4, tokens_per_iteration=100)
     (_, last), (first, _) = run(tight, (0.0, 90, 20), (0.0, 90, 2))
     assert first > last
 
 
 def test_the_youngest_is_computed_again_when_the_cache_overflows_and_nobody_is_lost() -> None:
-    tight = Engine(1000.0, (1,), (0.010,), kv_tokens=220, most_running=4, tokens_per_iteration=400)
+    tight = BatchingEngine(1000.0, (1,), (0.010,), kv_tokens=220, most_running=4, tokens_per_iteration=400)
     (_, older), (first, younger) = run(tight, (0.0, 90, 40), (0.0, 90, 40))
     assert first == pytest.approx(0.190)  # both started together
     assert younger > older + 0.090  # and one of them again, with what it had generated
@@ -73,20 +73,24 @@ def test_clients_leave_a_queue_that_outlasts_their_patience() -> None:
 
 
 def test_attention_makes_later_tokens_dearer() -> None:
-    reading = Engine(1000.0, (1,), (0.010,), kv_tokens=10_000, seconds_per_kv_token=1e-5, tokens_per_iteration=100)
+    reading = BatchingEngine(
+        1000.0, (1,), (0.010,), kv_tokens=10_000, seconds_per_kv_token=1e-5, tokens_per_iteration=100
+    )
     [(first, last)] = run(reading, (0.0, 50, 4))
     assert last - first == pytest.approx(3 * 0.010 + 1e-5 * (50 + 51 + 52))
 
 
 def test_prompt_tokens_pay_for_those_before_them() -> None:
-    pairs = Engine(1000.0, (0, 1), (0.0, 0.010), kv_tokens=10_000, seconds_per_pair=1e-6, tokens_per_iteration=100)
+    pairs = BatchingEngine(
+        1000.0, (0, 1), (0.0, 0.010), kv_tokens=10_000, seconds_per_pair=1e-6, tokens_per_iteration=100
+    )
     [(first, _)] = run(pairs, (0.0, 200, 1))
     assert first == pytest.approx(0.200 + 1e-6 * 200**2 / 2)
 
 
 def test_a_batch_that_nobody_measured_costs_what_the_lines_say() -> None:
     # Between two batches on their line, beyond the last on the last line, before the first what the first costs.
-    engine = Engine(1000.0, (2, 4, 8), (0.010, 0.012, 0.020), kv_tokens=10_000, most_running=12)
+    engine = BatchingEngine(1000.0, (2, 4, 8), (0.010, 0.012, 0.020), kv_tokens=10_000, most_running=12)
     seconds = engine.decode_seconds()
     assert len(seconds) == 13
     assert seconds[[1, 2, 3, 8, 12]] == pytest.approx([0.010, 0.010, 0.011, 0.020, 0.028])
@@ -96,11 +100,11 @@ def test_a_batch_that_nobody_measured_costs_what_the_lines_say() -> None:
 def test_an_engine_that_makes_no_sense_is_refused(engine: dict[str, object]) -> None:
     known: dict[str, object] = {"prefill_per_second": 1.0, "batches": (1,), "seconds_at": (1.0,), "kv_tokens": 1}
     with pytest.raises(ValueError, match=r"must rise|leaves no room"):
-        Engine(**{**known, **engine})  # type: ignore[arg-type]  # what a person may pass
+        BatchingEngine(**{**known, **engine})  # type: ignore[arg-type]  # what a person may pass
 
 
 def slowly(  # noqa: C901  # the rules in one piece, to be read beside the kernel
-    engine: Engine, requests: list[tuple[float, int, int]]
+    engine: BatchingEngine, requests: list[tuple[float, int, int]]
 ) -> list[float]:
     """When each request is over, told by lists and loops (for caches that never overflow)."""
     decode = engine.decode_seconds()
@@ -151,7 +155,7 @@ def slowly(  # noqa: C901  # the rules in one piece, to be read beside the kerne
     )
 )
 def test_the_kernel_does_what_lists_and_loops_do(requests: list[tuple[float, int, int]]) -> None:
-    engine = Engine(
+    engine = BatchingEngine(
         prefill_per_second=1000.0,
         batches=(0, 1, 2, 4),
         seconds_at=(0.002, 0.010, 0.012, 0.020),

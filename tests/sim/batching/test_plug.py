@@ -6,10 +6,10 @@ import pytest
 from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.plug import BatchingService, serving
 from rebalancer.sim.batching.world import BatchingWorld
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.stage import STARTED_AT, Stage
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernel: 15 s of an idle core
 
@@ -17,7 +17,7 @@ SERVED = Served(shaped(10_000.0, 0.04, 64, 400_000))
 SECONDS = 600
 
 
-def two_models(surge: float) -> tuple[Demand, Scenario]:
+def two_models(surge: float) -> tuple[DemandStreams, Scenario]:
     """`a` surges in the middle of the time; a replica carries 5.5 requests a second."""
     streams, models = [], []
     for seed, (name, middle) in enumerate({"a": surge, "b": 3.0}.items()):
@@ -25,8 +25,10 @@ def two_models(surge: float) -> tuple[Demand, Scenario]:
         mean[200:400] = middle
         requests = np.random.default_rng(seed).poisson(mean).astype(float)
         streams.append(Stream(name, requests, requests * 800, requests * 160))
-        models.append(Model(name, requests * 0.18, requests, first=3, floor=1, start_seconds=20, release_seconds=20))
-    return Demand("two", tuple(streams)), Scenario("two", "0", tuple(models), (6,), SECONDS)
+        models.append(
+            ScenarioModel(name, requests * 0.18, requests, first=3, floor=1, start_seconds=20, release_seconds=20)
+        )
+    return DemandStreams("two", tuple(streams)), Scenario("two", "0", tuple(models), (6,), SECONDS)
 
 
 def test_a_fleet_that_nobody_touches_serves_as_in_the_world_without_a_cluster() -> None:
@@ -49,7 +51,7 @@ def test_the_product_moves_replicas_to_the_surge_and_loses_nobody_in_flight() ->
     made: list[BatchingService] = []
     make = serving(demand, {"a": SERVED, "b": SERVED})
 
-    def kept(model: Model, started_at: float, seconds: int) -> BatchingService:
+    def kept(model: ScenarioModel, started_at: float, seconds: int) -> BatchingService:
         made.append(make(model, started_at, seconds))
         return made[-1]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.engines import LLAMA2_7B
 from rebalancer.sim.batching.profiles import Cell, Median, aibrix, splitwise
 from rebalancer.sim.batching.single import alone
@@ -128,7 +128,7 @@ def test_end_to_end_and_throughput_are_those_of_the_aibrix_profile(traces: Path,
     assert sum(error <= WITHIN for error in through) >= 0.99 * len(through)
 
 
-def token_seconds(engine: Engine, batch: int, tokens: int = 32) -> float:
+def token_seconds(engine: BatchingEngine, batch: int, tokens: int = 32) -> float:
     """A batch that starts at once and stays together."""
     log = alone(engine, np.zeros(batch), np.full(batch, 512), np.full(batch, tokens))
     return float(np.mean((log[:, 1] - log[:, 0]) / (tokens - 1)))
@@ -144,7 +144,7 @@ def test_time_per_token_by_batch_is_that_of_splitwise(traces: Path) -> None:
     for group, medians in groups.items():
         at = {median.batch: median.token_seconds for median in medians}
         known = [batch for batch in (1, 32, 64) if batch in at]
-        engine = Engine(
+        engine = BatchingEngine(
             prefill_per_second=1e9,
             batches=tuple(known),
             seconds_at=tuple(at[batch] for batch in known),

@@ -8,11 +8,11 @@ import pytest
 
 from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.state import FINISHED
-from rebalancer.sim.batching.world import BatchingWorld, Outcome, play
+from rebalancer.sim.batching.world import BatchingWorld, BatchOutcome, play
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.fluid.fast import play as play_fluid
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernel: 15 s of an idle core
 
@@ -36,21 +36,23 @@ def always(count: int) -> Script:
     return Script(lambda _: count)
 
 
-def demand(rate: float, prompt: float = 800.0, tokens: float = 160.0, seconds: int = SECONDS) -> Demand:
+def demand(rate: float, prompt: float = 800.0, tokens: float = 160.0, seconds: int = SECONDS) -> DemandStreams:
     requests = np.random.default_rng(3).poisson(rate, seconds).astype(float)
-    return Demand("even", (Stream("m", requests, requests * prompt, requests * tokens),))
+    return DemandStreams("even", (Stream("m", requests, requests * prompt, requests * tokens),))
 
 
-def scenario(of: Demand, gpus: int, served: Served = SERVED, **model: object) -> Scenario:
+def scenario(of: DemandStreams, gpus: int, served: Served = SERVED, **model: object) -> Scenario:
     stream = of.streams[0]
     rate = served.engine.prefill_per_second
     work = served.scale * (stream.prompt_tokens / rate + stream.generated_tokens * served.work_per_token)
     known: dict[str, object] = {"first": gpus, "start_seconds": 30}
-    one = Model("m", work=work, requests=stream.requests, **{**known, **model})  # type: ignore[arg-type]  # any of its fields
+    one = ScenarioModel("m", work=work, requests=stream.requests, **{**known, **model})  # type: ignore[arg-type]  # any of its fields
     return Scenario("S", "0", (one,), (gpus,), of.seconds)
 
 
-def played(of: Demand, gpus: int, script: Script | None = None, served: Served = SERVED, **model: object) -> Outcome:
+def played(
+    of: DemandStreams, gpus: int, script: Script | None = None, served: Served = SERVED, **model: object
+) -> BatchOutcome:
     return play(scenario(of, gpus, served, **model), of, [served], script or always(gpus), "script")
 
 
@@ -167,11 +169,11 @@ def test_engines_show_what_runs_waits_and_is_in_the_cache() -> None:
 def test_the_wait_that_engines_show_is_not_the_own_prompts_time() -> None:
     """One request every 20 s, whose prompt takes 0.8 s: nobody waits, as in the fluid form."""
     requests = (np.arange(200) % 20 == 0).astype(float)
-    one = Demand("alone", (Stream("m", requests, 8000.0 * requests, 20.0 * requests),))
+    one = DemandStreams("alone", (Stream("m", requests, 8000.0 * requests, 20.0 * requests),))
     world = BatchingWorld(scenario(one, 1), one, [SERVED])
     world.advance(200)
     assert world.seen.wait.max() < 0.1
-    pairs = Demand("pairs", (Stream("m", 2 * requests, 16_000.0 * requests, 40.0 * requests),))
+    pairs = DemandStreams("pairs", (Stream("m", 2 * requests, 16_000.0 * requests, 40.0 * requests),))
     world = BatchingWorld(scenario(pairs, 1), pairs, [SERVED])
     world.advance(200)
     assert world.seen.wait.max() > 0.2  # the second is held up by the first
@@ -180,4 +182,4 @@ def test_the_wait_that_engines_show_is_not_the_own_prompts_time() -> None:
 def test_streams_must_be_those_of_the_models() -> None:
     one = demand(1.0)
     with pytest.raises(ValueError, match="are not those of models"):
-        BatchingWorld(scenario(one, 1), Demand("none", ()), [SERVED])
+        BatchingWorld(scenario(one, 1), DemandStreams("none", ()), [SERVED])

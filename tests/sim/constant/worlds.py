@@ -14,7 +14,7 @@ from rebalancer.sim.product.clock import still
 from rebalancer.sim.product.notes import notes
 from rebalancer.sim.product.run import Product
 from rebalancer.sim.product.stage import STARTED_AT, Stage
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 LEARNING_SECONDS, JUDGED_SECONDS = 1500, 900
 QUICK_SECONDS, SLOW_SECONDS = 5.0, 30.0  # between plans, judged and while it learns
@@ -97,11 +97,11 @@ def draw(seed: int) -> tuple[Scenario, Policy]:
     return scenario, policy.model_copy(update={"models": tuple(ruled)})
 
 
-def _model(chance: np.random.Generator, name: str, busy: float, own: int, start_seconds: int) -> Model:
+def _model(chance: np.random.Generator, name: str, busy: float, own: int, start_seconds: int) -> ScenarioModel:
     work_of_one = float(chance.choice(WORKS_OF_ONE))
     requests = chance.poisson(busy / work_of_one, SECONDS).astype(np.float64)
     slots = float(chance.choice(SLOTS))
-    return Model(name, requests * work_of_one, requests, first=own, start_seconds=start_seconds, slots=slots)
+    return ScenarioModel(name, requests * work_of_one, requests, first=own, start_seconds=start_seconds, slots=slots)
 
 
 def live(seed: int) -> Life:

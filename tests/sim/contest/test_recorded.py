@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from rebalancer.domain.policy import ModelDeferral, Policy
 from rebalancer.settings.problems import check_text
 from rebalancer.sim import data
-from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
-from rebalancer.sim.contest.replica import Service
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.data import generate
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.world.traffic import BadTrace, Trace, read_trace
 from tests.house.repository import ROOT
 
@@ -24,9 +24,9 @@ def policy(name: str = "surge") -> Policy:
     return found
 
 
-def demand(*models: str, seconds: int = 10) -> Demand:
+def demand(*models: str, seconds: int = 10) -> DemandStreams:
     ones = np.ones(seconds)
-    return Demand("made", tuple(Stream(model, ones, 800 * ones, 100 * ones) for model in models))
+    return DemandStreams("made", tuple(Stream(model, ones, 800 * ones, 100 * ones) for model in models))
 
 
 # --- traces
@@ -47,7 +47,7 @@ def test_a_trace_that_differs_from_its_recipe_is_noticed(
 def test_shipped_traces_are_small_and_their_policies_fit_them() -> None:
     assert sum(file.stat().st_size for file in (ROOT / "rebalancer/sim/data").glob("*.gz")) < 300_000
     for name in data.TRACES:
-        scenario = scenario_of(policy(name), Terms(read_demand(data.trace(name), name)))
+        scenario = scenario_of(policy(name), ContestTerms(read_demand(data.trace(name), name)))
         assert all(model.requests.sum() > 0 for model in scenario.models)
 
 
@@ -111,7 +111,9 @@ def test_a_bad_trace_names_the_line(text: str, said: str) -> None:
 
 
 def test_a_model_gets_what_the_policy_says() -> None:
-    scenario = scenario_of(policy(), Terms(demand("chat", "code", "summary"), {"chat": Service(4000, 0.02, 50)}))
+    scenario = scenario_of(
+        policy(), ContestTerms(demand("chat", "code", "summary"), {"chat": ReplicaSpeeds(4000, 0.02, 50)})
+    )
     chat = scenario.models[0]
     assert (chat.name, chat.first, chat.floor, chat.most, chat.gpus) == ("chat", 4, 2, 10, 2)
     assert (chat.start_seconds, chat.slo_wait_seconds, scenario.nodes) == (60, 2.0, (8, 8, 8))
@@ -123,22 +125,22 @@ def test_a_batch_model_has_its_deadline_and_nobody_leaves_it() -> None:
     due = {"deferral": ModelDeferral(deadline_seconds=900.0)}
     models = [each.model_copy(update=due if each.id == "summary" else {}) for each in policy().models]
     told = policy().model_copy(update={"models": tuple(models)})
-    summary = scenario_of(told, Terms(demand("summary"))).models[2]
+    summary = scenario_of(told, ContestTerms(demand("summary"))).models[2]
     assert (summary.deferred, summary.slo_wait_seconds) == (True, 900.0)
     assert summary.patience_seconds >= 10 * summary.requests.size
-    assert not scenario_of(told, Terms(demand("chat"))).models[0].deferred
+    assert not scenario_of(told, ContestTerms(demand("chat"))).models[0].deferred
 
 
 def test_a_full_replica_holds_a_quarter_more_than_it_carries_within_its_slo() -> None:
-    assert Service().rates(policy().models[0]).batch == 40  # perReplica is 32
-    assert Service(batch=7).rates(policy().models[0]).batch == 7
+    assert ReplicaSpeeds().rates(policy().models[0]).batch == 40  # perReplica is 32
+    assert ReplicaSpeeds(batch=7).rates(policy().models[0]).batch == 7
 
 
 def test_an_alias_is_the_model_and_a_model_without_rows_is_silent() -> None:
     named = policy().model_copy(
         update={"models": tuple(each.model_copy(update={"aliases": (f"v/{each.id}",)}) for each in policy().models)}
     )
-    scenario = scenario_of(named, Terms(demand("chat", "v/chat")))
+    scenario = scenario_of(named, ContestTerms(demand("chat", "v/chat")))
     assert [model.requests.sum() for model in scenario.models] == [20, 0, 0]
 
 
@@ -151,7 +153,7 @@ def test_an_alias_is_the_model_and_a_model_without_rows_is_silent() -> None:
 )
 def test_what_does_not_go_together_is_said(models: tuple[str, ...], nodes: int, said: str) -> None:
     with pytest.raises(Unfit, match=said):
-        scenario_of(policy(), Terms(demand(*models), gpus_per_node=nodes))
+        scenario_of(policy(), ContestTerms(demand(*models), gpus_per_node=nodes))
 
 
 def test_pools_are_played_as_one_with_all_their_gpus() -> None:

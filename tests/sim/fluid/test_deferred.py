@@ -9,17 +9,17 @@ from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.deferred import FirstCome, finished
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import FluidService
-from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.world import Pod
+from rebalancer.sim.scenario import Scenario, ScenarioModel
+from rebalancer.world import WorldPod
 from tests.sim.product.test_fluid import OWNER
 
 NEVER_LEAVES = 1e6
 
 
-def batch(work: list[float], deadline: float) -> Model:
+def batch(work: list[float], deadline: float) -> ScenarioModel:
     """One request a second with work; nobody serves at first."""
     amounts = np.array(work)
-    return Model(
+    return ScenarioModel(
         "b", amounts, np.sign(amounts), first=0, floor=0, start_seconds=2, slo_wait_seconds=deadline,
         patience_seconds=NEVER_LEAVES, deferred=True,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_to_wait_without_any_replica_is_not_late_by_itself(deadline: float, late
 def test_both_worlds_call_the_same_late() -> None:
     model = batch([1.0] * 10 + [0.0] * 50, 31.0)
     fast = play(Scenario("one", "0", (replace(model, start_seconds=0),), (1,), 60), Later(32), "later")
-    service, pod = FluidService(model, 0.0, 60), Pod("b-1", "uid", OWNER, created_at=0.0, ready_at=32.0)
+    service, pod = FluidService(model, 0.0, 60), WorldPod("b-1", "uid", OWNER, created_at=0.0, ready_at=32.0)
     for second in range(60):
         service.flow(float(second), second + 1.0, [pod] if second >= 32 else [])
     assert service.late.tolist() == fast.late[0].tolist()

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Launches, Model, Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Launches, NodeChange, Scenario, ScenarioModel
 
 SECONDS = 1200
 
 
-def a_model(first: int, **more: float) -> Model:
+def a_model(first: int, **more: float) -> ScenarioModel:
     """Two requests of 0.5 replica-seconds in each second, one replica kept busy."""
-    return Model("one", np.ones(SECONDS), np.full(SECONDS, 2.0), first, start_seconds=30, **more)  # type: ignore[arg-type]  # of several kinds
+    return ScenarioModel("one", np.ones(SECONDS), np.full(SECONDS, 2.0), first, start_seconds=30, **more)  # type: ignore[arg-type]  # of several kinds
 
 
 def launching(*took: int | None, most: int = 4) -> Scenario:
@@ -69,7 +69,7 @@ def test_a_node_that_nobody_waits_for_any_more_comes_and_goes() -> None:
 def losing(notice_seconds: int) -> Scenario:
     """Two machines of one GPU; the second goes in second 600, with whoever runs there."""
     model = a_model(2, slots=32.0, scale=2.0)
-    return Scenario("one", "0", (model,), (1, 1), SECONDS, elastic=1, changes=(Change(600, 1, 0, notice_seconds),))
+    return Scenario("one", "0", (model,), (1, 1), SECONDS, elastic=1, changes=(NodeChange(600, 1, 0, notice_seconds),))
 
 
 def test_requests_die_with_a_machine_that_nobody_announced() -> None:
@@ -134,7 +134,7 @@ def test_counts_of_a_fleet_are_those_of_its_pods(deeds: list[tuple[str, int, int
         fleet.advance(now)
         for index, model in enumerate(models):
             counted = fleet.ready[index] + fleet.loading[index] + fleet.waiting[index]
-            assert counted == fleet.asked[index] == sum(fleet.asked_in(pool)[index] for pool in (PRIMARY, ELASTIC))
+            assert counted == fleet.desired[index] == sum(fleet.asked_in(pool)[index] for pool in (PRIMARY, ELASTIC))
             assert model.gpus * fleet.waiting[index] >= 0
         assert fleet.used == sum(fleet.used_in) == sum(size) - sum(fleet.free)
         assert min(fleet.free) >= 0

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.limits.bound import bound
-from rebalancer.sim.limits.foresight import Foresight
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.limits.foresight import PerfectForesight
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
 from tests.beside import recorded_traffic
@@ -24,7 +24,7 @@ class Plan:
 
     def decide(self, seen: Seen) -> list[int]:
         index = seen.now // self.every_seconds - 1
-        return self._rows[index] if index < len(self._rows) else list(seen.asked)
+        return self._rows[index] if index < len(self._rows) else list(seen.desired)
 
 
 @st.composite
@@ -42,7 +42,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             work[at : at + draw(st.integers(1, 20))] *= draw(st.floats(0.0, 6.0))
         floor = draw(st.integers(1, 2))
         models.append(
-            Model(
+            ScenarioModel(
                 name,
                 work,
                 chance.poisson(3.0, seconds).astype(np.float64),
@@ -71,7 +71,7 @@ def plans(draw: st.DrawFn, scenario: Scenario) -> Plan:
 def test_no_schedule_is_less_late_than_the_bound(data: st.DataObject, slot: int, window: int) -> None:
     scenario = data.draw(scenarios())
     limit = bound(scenario, window, slot).late_work_share
-    controllers: list[Controller] = [Plan(10, []), Foresight(), *(data.draw(plans(scenario)) for _ in range(3))]
+    controllers: list[Controller] = [Plan(10, []), PerfectForesight(), *(data.draw(plans(scenario)) for _ in range(3))]
     for controller in controllers:
         got = score(play(scenario, controller, "any"))
         assert got.floor_breaches == 0
@@ -80,7 +80,7 @@ def test_no_schedule_is_less_late_than_the_bound(data: st.DataObject, slot: int,
 
 def test_a_lasting_overload_is_bounded_by_what_one_replica_cannot_do() -> None:
     work = np.full(1000, 2.0)
-    scenario = Scenario("over", "0", (Model("a", work, work, first=1),), (1,), 1000)
+    scenario = Scenario("over", "0", (ScenarioModel("a", work, work, first=1),), (1,), 1000)
     limit = bound(scenario, window_seconds=1000)
     assert limit.work == 2000.0
     assert limit.late_work == pytest.approx(1000.0, rel=0.01)  # all but what it serves and q = 2.5 s in the queue
@@ -92,24 +92,32 @@ def test_a_burst_shorter_than_a_start_is_late_even_if_known() -> None:
     a, b = np.full(200, 0.5), np.full(200, 0.5)
     a[100:120], b[125:145] = 12.0, 12.0
     scenario = Scenario(
-        "bursts", "0", tuple(Model(n, w, w, first=5, start_seconds=60) for n, w in (("a", a), ("b", b))), (10,), 200
+        "bursts",
+        "0",
+        tuple(ScenarioModel(n, w, w, first=5, start_seconds=60) for n, w in (("a", a), ("b", b))),
+        (10,),
+        200,
     )
     near = bound(scenario, 200).late_work_share
     quick = Scenario(
-        "quick", "0", tuple(Model(n, w, w, first=5, start_seconds=2) for n, w in (("a", a), ("b", b))), (10,), 200
+        "quick",
+        "0",
+        tuple(ScenarioModel(n, w, w, first=5, start_seconds=2) for n, w in (("a", a), ("b", b))),
+        (10,),
+        200,
     )
     assert near > 1.2 * bound(quick, 200).late_work_share > 0.0
 
 
 def test_enough_gpus_make_it_nothing() -> None:
     work = np.full(300, 2.0)
-    assert bound(Scenario("ample", "0", (Model("a", work, work, first=3),), (3,), 300)).late_work_share == 0.0
+    assert bound(Scenario("ample", "0", (ScenarioModel("a", work, work, first=3),), (3,), 300)).late_work_share == 0.0
 
 
 def test_without_a_floor_there_is_no_bound() -> None:
     work = np.ones(60)
     with pytest.raises(ValueError, match="floor"):
-        bound(Scenario("none", "0", (Model("a", work, work, first=1, floor=0),), (1,), 60))
+        bound(Scenario("none", "0", (ScenarioModel("a", work, work, first=1, floor=0),), (1,), 60))
 
 
 EVERYDAY = (0, 32, 60)  # one day's linear program takes half a minute of one core: the other seven are the proof's
@@ -129,7 +137,7 @@ def test_on_s2_neither_static_nor_foresight_is_below_the_bound(
     limit = 100 * bound(scenario).late_work_share
     shares = {
         name: 100 * score(play(scenario, controller, name)).late_work_share
-        for name, controller in (("static", Plan(600, [])), ("foresight", Foresight()))
+        for name, controller in (("static", Plan(600, [])), ("foresight", PerfectForesight()))
     }
     with capsys.disabled():
         cell = f"S2 day {day}, {gpus} GPUs, start {start} s"

@@ -8,9 +8,9 @@ import pytest
 
 from rebalancer.sim import limits
 from rebalancer.sim.fluid.fast import FastWorld, play
-from rebalancer.sim.limits.foresight import Foresight
+from rebalancer.sim.limits.foresight import PerfectForesight
 from rebalancer.sim.limits.lookahead import allocate
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
 from tests.beside import recorded_traffic
@@ -30,8 +30,8 @@ CELLS = (
 )
 
 
-def model(name: str, work: np.ndarray, first: int, **more: float) -> Model:
-    return Model(name, work, work.copy(), first=first, start_seconds=START, **more)  # type: ignore[arg-type]  # any of its fields
+def model(name: str, work: np.ndarray, first: int, **more: float) -> ScenarioModel:
+    return ScenarioModel(name, work, work.copy(), first=first, start_seconds=START, **more)  # type: ignore[arg-type]  # any of its fields
 
 
 def surge(begin: int, seconds: int = 900, low: float = 1.0, high: float = 5.0) -> np.ndarray:
@@ -47,7 +47,7 @@ def surge(begin: int, seconds: int = 900, low: float = 1.0, high: float = 5.0) -
 def test_s2_is_within_a_tenth_of_the_published_cell(
     day: int, gpus: int, start: int, published: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = 100 * score(play(s2(recorded_traffic(), day, gpus, start), Foresight(), "foresight")).violation
+    ours = 100 * score(play(s2(recorded_traffic(), day, gpus, start), PerfectForesight(), "foresight")).violation
     with capsys.disabled():
         print(f"\nS2 day {day}, {gpus} GPUs, start {start} s: foresight {ours:.3f} %, published {published} %")  # noqa: T201  # a gate shows both numbers
     # The page has two digits: half of the last one is not ours to miss.
@@ -58,7 +58,7 @@ def test_gpus_move_before_a_surge_so_that_nobody_is_late() -> None:
     flat = np.full(900, 1.0)
     scenario = Scenario("surge", "0", (model("a", surge(400), 4), model("b", flat, 4)), (8,), 900)
     world = FastWorld(scenario)
-    foresight = Foresight()
+    foresight = PerfectForesight()
     while world.now < 900:
         if world.now:
             for index, replicas in enumerate(foresight.decide(world.seen)):
@@ -71,14 +71,14 @@ def test_gpus_move_before_a_surge_so_that_nobody_is_late() -> None:
 
 def test_free_gpus_are_granted_to_whom_they_help() -> None:
     models = (model("short", np.full(600, 3.0), 2), model("fine", np.full(600, 0.5), 2))
-    record = play(Scenario("free", "0", models, (9,), 600), Foresight(), "foresight")
+    record = play(Scenario("free", "0", models, (9,), 600), PerfectForesight(), "foresight")
     assert record.ready[0, -1] >= 4
     assert record.gpus[-1] <= 9
 
 
 def test_a_floor_is_kept_where_nothing_arrives() -> None:
     models = (model("busy", np.full(600, 4.3), 4, floor=1), model("idle", np.zeros(600), 4, floor=3))
-    record = play(Scenario("floor", "0", models, (8,), 600), Foresight(), "foresight")
+    record = play(Scenario("floor", "0", models, (8,), 600), PerfectForesight(), "foresight")
     assert record.ready[1].min() == 3
     assert record.floor_breaches == 0
 
@@ -86,14 +86,14 @@ def test_a_floor_is_kept_where_nothing_arrives() -> None:
 @pytest.mark.parametrize("favoured", [0, 1])
 def test_priority_decides_who_gets_what_does_not_suffice_for_both(favoured: int) -> None:
     models = tuple(model(f"{i}", surge(400), 3, priority=4.0 if i == favoured else 1.0) for i in range(2))
-    late = play(Scenario("short", "0", models, (7,), 900), Foresight(), "foresight").late.sum(axis=1)
+    late = play(Scenario("short", "0", models, (7,), 900), PerfectForesight(), "foresight").late.sum(axis=1)
     assert late[favoured] < 0.2 * late[1 - favoured]
 
 
 def test_an_overloaded_model_is_not_starved_for_ever() -> None:
     # Without a terminal cost a backlog that cannot drain within the horizon is worth nothing to anybody.
     models = (model("hopeless", np.full(1200, 7.0), 2), model("easy", np.full(1200, 1.0), 8))
-    record = play(Scenario("trap", "0", models, (10,), 1200), Foresight(), "foresight")
+    record = play(Scenario("trap", "0", models, (10,), 1200), PerfectForesight(), "foresight")
     assert record.ready[0, -1] >= 7
 
 
@@ -102,7 +102,7 @@ def test_a_replica_that_fits_on_no_node_does_not_keep_gpus_from_others() -> None
     wide = model("wide", np.full(900, 3.2), 3, gpus=3)
     narrow = model("narrow", surge(300, high=3.5), 2)
     scenario = Scenario("split", "0", (wide, narrow), (5, 5, 5), 900)
-    world, foresight, waited = FastWorld(scenario), Foresight(), 0
+    world, foresight, waited = FastWorld(scenario), PerfectForesight(), 0
     assert world.fleet.free == [0, 2, 2]
     while world.now < 900:
         if world.now:

@@ -9,8 +9,8 @@ import numpy as np
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.limits import foresight, lookahead
-from rebalancer.sim.limits.foresight import FORESIGHT_VERSION, Foresight, Utility
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.limits.foresight import FORESIGHT_VERSION, PerfectForesight, Utility
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 # Of every decision on the scenarios below, by version. What changes one needs a new version: gap closure is measured
 # against it, and numbers of two versions do not compare. (What the fast world does to pods moves them, too: if only
@@ -43,7 +43,7 @@ def chance(state: int) -> Iterator[float]:
         yield (state >> 33) / 2**31
 
 
-def a_model(name: str, level: float, surge: tuple[int, int, float], *, seconds: int = 1500) -> Model:
+def a_model(name: str, level: float, surge: tuple[int, int, float], *, seconds: int = 1500) -> ScenarioModel:
     """Level with bursts: every second brings 0 to 2 times it, every fiftieth 10 times; and one surge."""
     begin, end, factor = surge
     draw, work = chance(ord(name)), np.empty(seconds)
@@ -51,7 +51,7 @@ def a_model(name: str, level: float, surge: tuple[int, int, float], *, seconds: 
         burst = 10.0 if next(draw) < 0.02 else 2.0
         work[second] = level * burst * next(draw) * (factor if begin <= second < end else 1.0)
     work[700:720] = 0.0
-    return Model(name, work, work * 5.0, first=3, floor=1)
+    return ScenarioModel(name, work, work * 5.0, first=3, floor=1)
 
 
 PLAIN = (a_model("a", 1.5, (300, 600, 4.0)), a_model("b", 1.1, (500, 900, 3.0)), a_model("c", 0.7, (1000, 1100, 8.0)))
@@ -76,7 +76,7 @@ def scenarios() -> Iterator[tuple[Scenario, Utility | None]]:
 class Noted:
     """Foresight, and all that it decided."""
 
-    inner: Foresight
+    inner: PerfectForesight
     every_seconds: int = 10
     decisions: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ class Noted:
 def test_a_version_decides_what_it_always_did() -> None:
     every = []
     for scenario, utility in scenarios():
-        noted = Noted(Foresight(utility))
+        noted = Noted(PerfectForesight(utility))
         play(scenario, noted, "foresight")
         assert len(set(noted.decisions)) > 5, scenario.name  # there is something to notice
         every.append((scenario.name, noted.decisions))

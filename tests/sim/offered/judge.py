@@ -13,15 +13,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.domain.events import Gauges, MetricSample
-from rebalancer.sim.batching.arrivals import Coming
-from rebalancer.sim.batching.engine import Engine
+from rebalancer.sim.batching.arrivals import ComingRequests
+from rebalancer.sim.batching.engine import BatchingEngine
 from rebalancer.sim.batching.engines import LLAMA2_7B, Served, shaped
 from rebalancer.sim.batching.plug import BatchingService
 from rebalancer.sim.batching.single import alone
 from rebalancer.sim.demand import F64
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.product.stage import STARTED_AT, Stage
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.suite.scenarios import LLM_3_RATES
 from rebalancer.sim.suite.worlds import KV_TOKENS
 from rebalancer.state import ClusterState
@@ -35,7 +35,7 @@ BUSY = {"half busy": 0.5, "nearly full": 0.9}  # of what replicas can do, on ave
 SLO_SECONDS = 10.0  # that a replica keeps while nobody waits: a prompt of 15 k tokens alone takes 2 s
 
 
-def _of_suite(name: str) -> Engine:
+def _of_suite(name: str) -> BatchingEngine:
     rates = LLM_3_RATES[name]
     return shaped(rates.prefill_per_second, rates.seconds_per_token, rates.batch, KV_TOKENS)
 
@@ -81,7 +81,7 @@ class Ratio(NamedTuple):
 class Cell:
     """One engine's hour with one traffic. `replicas`: how many, to be `busy` on average; `mean`: the true work."""
 
-    def __init__(self, engine: Engine, coming: Coming, busy: float) -> None:
+    def __init__(self, engine: BatchingEngine, coming: ComingRequests, busy: float) -> None:
         works = works_of(engine, coming)
         minute = (coming.arrived // WINDOW_SECONDS).astype(np.int64)
         self._engine = engine
@@ -114,7 +114,7 @@ class Cell:
         return a_state(policy, a_workload(replicas=self.replicas), *pods)
 
 
-def works_of(engine: Engine, coming: Coming) -> F64:
+def works_of(engine: BatchingEngine, coming: ComingRequests) -> F64:
     """Replica-seconds of each request; together what one replica takes for all of them when nobody ever waits to come.
 
     A prompt of p tokens attends to p^2 / 2 pairs; g generated tokens read the cache of p + g / 2 tokens each.
@@ -127,12 +127,12 @@ def works_of(engine: Engine, coming: Coming) -> F64:
     return works
 
 
-def _samples(engine: Engine, coming: Coming, replicas: int) -> Iterator[MetricSample]:
+def _samples(engine: BatchingEngine, coming: ComingRequests, replicas: int) -> Iterator[MetricSample]:
     """What the model as a whole tells every 5 s."""
     counts = np.bincount(coming.arrived.astype(np.int64), minlength=SECONDS).astype(np.float64)
-    model = Model("b", counts, counts, first=replicas)
+    model = ScenarioModel("b", counts, counts, first=replicas)
 
-    def serve(model: Model, started_at: float, seconds: int) -> BatchingService:
+    def serve(model: ScenarioModel, started_at: float, seconds: int) -> BatchingService:
         return BatchingService(model, Served(engine), Listed(coming), started_at, seconds)
 
     scenario = Scenario("offered", "0", (model,), (replicas,), SECONDS)

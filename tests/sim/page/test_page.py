@@ -10,17 +10,17 @@ import pytest
 from rebalancer.drawing.bins import bins
 from rebalancer.drawing.panels import COLOUR
 from rebalancer.drawing.style import STYLE
-from rebalancer.sim.contest.outcome import ModelOutcome, Outcome, Paid, Run, SimulatedMove, outcome
-from rebalancer.sim.contest.telling import Difference, headline, rows, verdicts
+from rebalancer.sim.contest.outcome import ContestRun, ModelOutcome, Paid, RunOutcome, SimulatedMove, outcome
+from rebalancer.sim.contest.telling import OutcomeDifference, headline, rows, verdicts
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.page.beside import pictures
 from rebalancer.sim.page.figures import figures
 from rebalancer.sim.page.html import page
-from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.hpa import HpaMetric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.signals import WorkRate
 from rebalancer.sim.peers.static import Static
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 SECONDS = 2400
 OWNED = (3, 3)
@@ -38,30 +38,30 @@ def scenario() -> Scenario:
     """`busy` needs 2 replicas and, for ten minutes, 5; `calm` 1 all the time."""
     work = np.full(SECONDS, 2.0)
     work[900:1500] = 5.0
-    busy = Model("busy", work, work * 10, first=3)
-    calm = Model("calm <&>", np.ones(SECONDS), np.ones(SECONDS), first=3, floor=0)
+    busy = ScenarioModel("busy", work, work * 10, first=3)
+    calm = ScenarioModel("calm <&>", np.ones(SECONDS), np.ones(SECONDS), first=3, floor=0)
     return Scenario("made", "0", (busy, calm), (8,), SECONDS, usd_per_gpu_hour=2.0)
 
 
 @pytest.fixture(scope="module")
-def runs() -> tuple[Run, ...]:
-    records = [play(scenario(), Static(), "static"), play(scenario(), Keda([Metric(WorkRate(), 0.8)]), "keda@0.8")]
+def runs() -> tuple[ContestRun, ...]:
+    records = [play(scenario(), Static(), "static"), play(scenario(), Keda([HpaMetric(WorkRate(), 0.8)]), "keda@0.8")]
     moves: tuple[list[SimulatedMove], ...] = (
         [],
         [SimulatedMove(65.0, "busy gets 1 replica: it has 2.1 replicas of work on 2 <&>")],
     )
     return tuple(
-        Run(record, outcome(record, record.controller, OWNED), OWNED, of)
+        ContestRun(record, outcome(record, record.controller, OWNED), OWNED, of)
         for record, of in zip(records, moves, strict=True)
     )
 
 
 @pytest.fixture(scope="module")
-def html(runs: tuple[Run, ...]) -> str:
+def html(runs: tuple[ContestRun, ...]) -> str:
     return made(runs)
 
 
-def made(runs: tuple[Run, ...]) -> str:
+def made(runs: tuple[ContestRun, ...]) -> str:
     return page("made <&>: two models", ["keda@0.8 <&> violates less."], rows([run.outcome for run in runs]), runs)
 
 
@@ -86,7 +86,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_same_runs_give_the_same_bytes(runs: tuple[Run, ...], html: str) -> None:
+def test_the_same_runs_give_the_same_bytes(runs: tuple[ContestRun, ...], html: str) -> None:
     assert made(runs) == html
 
 
@@ -122,9 +122,9 @@ def test_every_question_has_a_plot_words_and_numbers(html: str) -> None:
     assert html.count("<table ") == len(FIGURES) + 3
 
 
-def test_the_words_of_a_plot_are_its_numbers(runs: tuple[Run, ...]) -> None:
+def test_the_words_of_a_plot_are_its_numbers(runs: tuple[ContestRun, ...]) -> None:
     _, drawn = figures(runs)
-    said = {figure.title: figure.said for figure in drawn}
+    said = {figure.title: figure.caption for figure in drawn}
     static, keda = runs
     assert f"static: {100 * (static.outcome.violation or 0):.2f} % of all requests" in said["SLO violations"]
     assert "most Ready replicas: busy 3 at 0:00" in said["Replicas"]
@@ -161,7 +161,7 @@ def test_the_page_opens_with_what_it_is_worth_and_then_shows_who_held_the_gpus(h
     assert html.index('id="numbers"') < html.index('id="violations"') < html.index('id="moves"')
 
 
-def test_both_halves_of_the_first_picture_have_the_same_scales(runs: tuple[Run, ...]) -> None:
+def test_both_halves_of_the_first_picture_have_the_same_scales(runs: tuple[ContestRun, ...]) -> None:
     halves = pictures(runs, bins(SECONDS, 60))
     assert len({half.panels[1].least for half in halves}) == 1
     assert halves[0].panels[1].least == max(line.values.max() for half in halves for line in half.panels[1].lines)
@@ -187,12 +187,12 @@ def test_every_move_of_the_service_is_told_with_its_reason_and_a_peer_has_none(h
 )
 def test_a_difference_is_said_in_plain_words(low: float | None, high: float | None, words: str) -> None:
     counts = None if low is None or high is None else not low <= 0 <= high
-    assert words in Difference("a", "b", 0.02, low, high, counts).said
+    assert words in OutcomeDifference("a", "b", 0.02, low, high, counts).said
 
 
-def _late(name: str, late: float) -> Outcome:
+def _late(name: str, late: float) -> RunOutcome:
     only = ModelOutcome("chat", 1000.0, late / 1000, None, 0.0, 8.0, 0.0)
-    return Outcome(name, 1000.0, late / 1000, None, "chat", late / 1000, 8.0, None, 0, 0.0, 0, (only,))
+    return RunOutcome(name, 1000.0, late / 1000, None, "chat", late / 1000, 8.0, None, 0, 0.0, 0, (only,))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.apa import Apa, ApaSettings, allow_for_pending, cool_down, recommend
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_pending_replicas_only_soften_a_recommendation(replicas: int, ready: int
 def test_a_loaded_model_grows_and_an_idle_one_shrinks_to_its_floor() -> None:
     seconds = 3600
     models = tuple(
-        Model(name, np.full(seconds, work), np.full(seconds, 10.0), first=4, floor=2, start_seconds=30)
+        ScenarioModel(name, np.full(seconds, work), np.full(seconds, 10.0), first=4, floor=2, start_seconds=30)
         for name, work in (("busy", 5.6), ("idle", 0.1))
     )
     apa = Apa(ApaSettings(0.7, cooldown="most"))

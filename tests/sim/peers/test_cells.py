@@ -15,7 +15,7 @@ import pytest
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.peers.behaviour import DOWN
-from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading
+from rebalancer.sim.peers.hpa import HpaMetric, HpaPeer, PodReading
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.signals import WorkRate
 from rebalancer.sim.peers.static import Static
@@ -74,11 +74,11 @@ def a_scenario(day: int, gpus: int, start_seconds: int) -> Scenario:
 def late_use(seen: Seen, model: int) -> PodReading | None:
     """The prototype's utilisation: of 30 s, 15 s old; pods that are not Ready are missing, waiting ones too."""
     used, ready = seen.utilisation(model, 30), seen.ready[model]
-    return None if used is None else PodReading(used * ready, ready, ready, missing=seen.asked[model] - ready)
+    return None if used is None else PodReading(used * ready, ready, ready, missing=seen.desired[model] - ready)
 
 
-def prototype_hpa(target: float) -> Hpa:
-    return Hpa((Metric(late_use, target),), down=INCLUSIVE_DOWN)
+def prototype_hpa(target: float) -> HpaPeer:
+    return HpaPeer((HpaMetric(late_use, target),), down=INCLUSIVE_DOWN)
 
 
 def played(scenario: Scenario, controller: Controller, delay_seconds: int = 0, first: int = 1) -> Score:
@@ -117,7 +117,7 @@ def test_the_fixed_split_has_the_published_violation(cell: tuple[int, int, int])
 
 @pytest.mark.parametrize("cell", KEDA)
 def test_keda_has_the_published_violation(cell: tuple[int, int, int]) -> None:
-    told = best(cell, lambda target: Keda((Metric(WorkRate(60), target),), down=INCLUSIVE_DOWN))
+    told = best(cell, lambda target: Keda((HpaMetric(WorkRate(60), target),), down=INCLUSIVE_DOWN))
     assert compare("KEDA", cell, KEDA[cell], told) <= 0.02
     assert told.gpu_hours == pytest.approx(KEDA[cell][1] or told.gpu_hours, rel=0.005)
 

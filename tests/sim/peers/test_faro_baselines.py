@@ -2,52 +2,52 @@
 
 import pytest
 
-from rebalancer.sim.peers.faro.jobs import Admission, Job, Wish
+from rebalancer.sim.peers.faro.jobs import Admission, FaroJob, FaroWish
 from rebalancer.sim.peers.faro.reactive import Aiad, FairShare, Oneshot, Reactive, one_by_one
 
 SLO = 0.75
 
 
-def job(replicas: int, latency_seconds: float = 0.1, *, changing: bool = False, most: int = 10) -> Job:
-    return Job(latency_seconds, SLO, replicas, replicas, changing=changing, most=most)
+def job(replicas: int, latency_seconds: float = 0.1, *, changing: bool = False, most: int = 10) -> FaroJob:
+    return FaroJob(latency_seconds, SLO, replicas, replicas, changing=changing, most=most)
 
 
 # test_calculate_num_replicas; its case of a factor (3 x 2 replicas) is `test_oneshot_...` below.
 @pytest.mark.parametrize(
     ("replicas", "wish", "expected"),
     [
-        (1, Wish(0, 3), 3),
-        (1, Wish(0, None, 3), 4),
-        (1, Wish(0, None, -2), 1),
-        (3, Wish(0, None, -2), 1),
+        (1, FaroWish(0, 3), 3),
+        (1, FaroWish(0, None, 3), 4),
+        (1, FaroWish(0, None, -2), 1),
+        (3, FaroWish(0, None, -2), 1),
     ],
 )
-def test_a_wish_becomes_replicas_within_the_bounds(replicas: int, wish: Wish, expected: int) -> None:
+def test_a_wish_becomes_replicas_within_the_bounds(replicas: int, wish: FaroWish, expected: int) -> None:
     assert Admission().admit([wish], [job(replicas)], free_units=100) == [expected]
 
 
 def test_decreases_free_the_quota_for_increases_that_stood_before_them() -> None:
     # test_sort_actions_by_delta, only_downscale_first: 1 -> 4, 3 -> 1, 2 -> 3, 4 -> 1 go as -2, -3, +3, +1.
     jobs = [job(1), job(3), job(2), job(4)]
-    wishes = [Wish(0, 4), Wish(1, 1), Wish(2, None, 1), Wish(3, None, -3)]
+    wishes = [FaroWish(0, 4), FaroWish(1, 1), FaroWish(2, None, 1), FaroWish(3, None, -3)]
     assert Admission().admit(wishes, jobs, free_units=0) == [4, 1, 3, 1]
     assert Admission().admit(wishes[:1] + wishes[2:3], jobs, free_units=3) == [4, 3, 2, 4]
 
 
 def test_what_does_not_fit_tries_again_as_often_as_the_wish_says() -> None:
     admission = Admission()
-    assert admission.admit([Wish(0, 5, tries=3)], [job(2)], free_units=1) == [3]
+    assert admission.admit([FaroWish(0, 5, tries=3)], [job(2)], free_units=1) == [3]
     assert admission.admit([], [job(3)], free_units=0) == [3]
     assert admission.admit([], [job(3)], free_units=5) == [5]
     assert admission.admit([], [job(3)], free_units=5) == [3]
-    assert admission.admit([Wish(0, 5, tries=2)], [job(2)], free_units=1) == [3]
+    assert admission.admit([FaroWish(0, 5, tries=2)], [job(2)], free_units=1) == [3]
     assert admission.admit([], [job(3)], free_units=0) == [3]
     assert admission.admit([], [job(3)], free_units=5) == [3]
 
 
 def test_a_job_whose_change_is_under_way_is_left_alone() -> None:
     admission = Admission()
-    assert admission.admit([Wish(0, 5, tries=2), Wish(1, 5)], [job(2, changing=True), job(2)], 9) == [2, 5]
+    assert admission.admit([FaroWish(0, 5, tries=2), FaroWish(1, 5)], [job(2, changing=True), job(2)], 9) == [2, 5]
     assert admission.admit([], [job(2), job(5)], 9) == [5, 5]
 
 

@@ -9,15 +9,15 @@ from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.fast import FastWorld, play
 from rebalancer.sim.peers.faro.controllers import OnFluid, OnRequests, faro_on_fluid, forecast
-from rebalancer.sim.peers.faro.jobs import Job
+from rebalancer.sim.peers.faro.jobs import FaroJob
 from rebalancer.sim.peers.faro.policy import Faro
 from rebalancer.sim.peers.faro.reactive import FairShare, Oneshot
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.score import score
 
 
-def job(replicas: int, latency_seconds: float = 0.2, *, changing: bool = False) -> Job:
-    return Job(latency_seconds, 0.72, replicas, replicas, changing=changing)
+def job(replicas: int, latency_seconds: float = 0.2, *, changing: bool = False) -> FaroJob:
+    return FaroJob(latency_seconds, 0.72, replicas, replicas, changing=changing)
 
 
 class Planned(Faro):
@@ -74,8 +74,8 @@ def test_at_the_end_of_the_forecast_nothing_is_planned() -> None:
 def two(seconds: int = 1800) -> Scenario:
     step = np.where(np.arange(seconds) < seconds // 2, 1.0, 5.0)
     models = (
-        Model("rises", step, np.full(seconds, 10.0), first=3, start_seconds=30),
-        Model("falls", step[::-1].copy(), np.full(seconds, 10.0), first=3, start_seconds=30),
+        ScenarioModel("rises", step, np.full(seconds, 10.0), first=3, start_seconds=30),
+        ScenarioModel("falls", step[::-1].copy(), np.full(seconds, 10.0), first=3, start_seconds=30),
     )
     return Scenario("two", "0", models, (9,), seconds)
 
@@ -97,15 +97,15 @@ def test_on_the_fluid_world_it_moves_replicas_with_the_load() -> None:
 
 
 def test_a_job_shows_the_backlog_that_its_requests_met() -> None:
-    seen: list[Job] = []
+    seen: list[FaroJob] = []
 
     class Spy:
-        def step(self, _now: int, jobs: Sequence[Job], free_units: int) -> list[int]:
+        def step(self, _now: int, jobs: Sequence[FaroJob], free_units: int) -> list[int]:
             seen.append(jobs[0])
             assert free_units == 2
             return [each.replicas for each in jobs]
 
-    model = Model("one", np.full(60, 2.0), np.full(60, 4.0), first=1)
+    model = ScenarioModel("one", np.full(60, 2.0), np.full(60, 4.0), first=1)
     world = FastWorld(Scenario("one", "0", (model,), (3,), 60))
     world.advance(10)
     view: Seen = world.seen
@@ -116,7 +116,7 @@ def test_a_job_shows_the_backlog_that_its_requests_met() -> None:
 
 
 def test_where_nobody_serves_the_latency_is_infinite() -> None:
-    model = Model("one", np.full(60, 2.0), np.full(60, 4.0), first=0, floor=0)
+    model = ScenarioModel("one", np.full(60, 2.0), np.full(60, 4.0), first=0, floor=0)
     world = FastWorld(Scenario("one", "0", (model,), (3,), 60))
     world.advance(10)
     # What Oneshot makes of it is the most that a model may have, not an error.

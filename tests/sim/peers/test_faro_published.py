@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from rebalancer.sim.peers.faro.controllers import faro_on_requests
-from rebalancer.sim.peers.faro.solver import Objective, Settings
+from rebalancer.sim.peers.faro.solver import FaroSettings, Objective
 from rebalancer.sim.requests.arrivals import Kind
 from rebalancer.sim.requests.scenarios import s1
 from rebalancer.sim.requests.world import play_requests
@@ -28,7 +28,7 @@ def test_faro_comes_within_a_tenth_of_its_own_simulator(
     kind: Kind, objective: Objective, lost_utility: float, violation: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = s1(faro(recorded_traffic(), EVALUATION_DAY), GPUS, kind, SEED)
-    minutes = play_requests(case, faro_on_requests(case.scenario, Settings(objective)), "faro").minutes
+    minutes = play_requests(case, faro_on_requests(case.scenario, FaroSettings(objective)), "faro").minutes
     found = 100 * minutes.mean_violation
     with capsys.disabled():
         sys.stdout.write(

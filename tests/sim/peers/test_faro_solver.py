@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from rebalancer.sim.demand import F64
 from rebalancer.sim.peers.faro.queueing import latency, utilities, wait_percentile
 from rebalancer.sim.peers.faro.solver import (
+    FaroProblem,
+    FaroSettings,
     Objective,
-    Problem,
-    Settings,
     fit,
     late_bins,
     least_value,
@@ -57,9 +57,9 @@ def test_latency_grows_with_what_an_overloaded_job_cannot_bear(rate: float, expe
     assert latency(rate, 0.15, 3.0, 90.0, 0.95) == pytest.approx(expected, abs=5e-4)
 
 
-def problem(rates: list[list[float]], *, current: list[float] | None = None, quota: float = 32.0) -> Problem:
+def problem(rates: list[list[float]], *, current: list[float] | None = None, quota: float = 32.0) -> FaroProblem:
     jobs = len(rates)
-    return Problem(
+    return FaroProblem(
         rates=np.array(rates),
         service_seconds=np.full(jobs, 0.148),
         slo_seconds=np.full(jobs, 0.592),
@@ -71,7 +71,7 @@ def problem(rates: list[list[float]], *, current: list[float] | None = None, quo
 
 
 TWO = [[26.0, 20.0, 21.0], [33.0, 28.0, 10.0]]
-P95 = Settings(Objective.SUM, percentile=95.0, late_bins=0)
+P95 = FaroSettings(Objective.SUM, percentile=95.0, late_bins=0)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_utility_is_slo_over_latency_and_at_most_one(seconds: float, expected: f
 
 
 def test_new_replicas_come_late_only_where_somebody_must_release_first() -> None:
-    assert late_bins(problem(TWO, quota=2.0), Settings(late_bins=1)) == 1
-    assert late_bins(problem(TWO, quota=3.0), Settings(late_bins=1)) == 0
+    assert late_bins(problem(TWO, quota=2.0), FaroSettings(late_bins=1)) == 1
+    assert late_bins(problem(TWO, quota=3.0), FaroSettings(late_bins=1)) == 0
 
 
 def test_objectives_weigh_the_sum_and_evenness() -> None:
@@ -133,7 +133,7 @@ def test_objectives_weigh_the_sum_and_evenness() -> None:
     each = of([5.0, 2.0], late=0)
     even = each.min() - each.max() + 1
     values = {
-        objective: value(ask, Settings(objective, percentile=95.0))(np.array([5.0, 2.0])) for objective in Objective
+        objective: value(ask, FaroSettings(objective, percentile=95.0))(np.array([5.0, 2.0])) for objective in Objective
     }
     assert values[Objective.SUM] == pytest.approx(-each.sum())
     assert values[Objective.FAIR] == pytest.approx(-even)
@@ -169,7 +169,7 @@ def test_what_was_freed_goes_to_a_job_that_gains_by_it() -> None:
 def test_a_solution_fits_the_quota_and_keeps_the_floors(
     rates: list[list[float]], quota: int, objective: Objective
 ) -> None:
-    found = solve(problem(rates, quota=float(quota)), Settings(objective))
+    found = solve(problem(rates, quota=float(quota)), FaroSettings(objective))
     assert min(found) >= 1
     assert sum(found) <= quota
 
@@ -180,7 +180,7 @@ def test_a_solution_fits_the_quota_and_keeps_the_floors(
 def test_where_every_job_has_all_its_utility_the_plan_keeps_it_with_no_replica_too_many(
     objective: Objective, least: float
 ) -> None:
-    chosen = Settings(objective)
+    chosen = FaroSettings(objective)
     idle = problem([[2.0] * 7, [20.0] * 7], current=[9.0, 9.0])
     of = value(idle, chosen)
     assert least_value(2, chosen) == least == pytest.approx(of(idle.current))
@@ -193,6 +193,6 @@ def test_where_every_job_has_all_its_utility_the_plan_keeps_it_with_no_replica_t
 
 def test_where_a_job_lacks_utility_the_solver_is_asked() -> None:
     short = problem([[2.0] * 7, [40.0] * 7], current=[9.0, 2.0], quota=11.0)
-    of = value(short, Settings())
-    assert of(short.current) > least_value(2, Settings()) + 0.5
-    assert of(np.array(solve(short, Settings()), float)) < of(short.current) - 0.5
+    of = value(short, FaroSettings())
+    assert of(short.current) > least_value(2, FaroSettings()) + 0.5
+    assert of(np.array(solve(short, FaroSettings()), float)) < of(short.current) - 0.5

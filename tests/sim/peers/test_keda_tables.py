@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.hpa import HpaMetric
 from rebalancer.sim.peers.keda import Activation, Keda
 from rebalancer.sim.peers.signals import WorkRate
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_more_than_the_idle_replicas_wait_for_the_cooldown_too() -> None:
 def test_a_silent_model_goes_to_nothing_and_comes_back_at_a_poll() -> None:
     work = np.zeros(2400)
     work[:60] = work[1500:] = 0.5
-    model = Model("m", work, work * 2, first=1, floor=0, start_seconds=10)
+    model = ScenarioModel("m", work, work * 2, first=1, floor=0, start_seconds=10)
     record = play(
-        Scenario("s", "0", (model,), (4,), 2400), Keda((Metric(WorkRate(60), 0.7),), cooldown_seconds=300), "keda"
+        Scenario("s", "0", (model,), (4,), 2400), Keda((HpaMetric(WorkRate(60), 0.7),), cooldown_seconds=300), "keda"
     )
     ready = record.ready[0]
     # Active until the 60-s rate is 0 at 120 s (last seen active at 90 s), then 300 s of cooldown, on a poll.

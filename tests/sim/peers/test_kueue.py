@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.hpa import HpaMetric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kueue.controller import KedaKueue
-from rebalancer.sim.peers.kueue.quota import ClusterQueue
+from rebalancer.sim.peers.kueue.quota import QueueQuota
 from rebalancer.sim.peers.kueue.scheduler import Scheduler
-from rebalancer.sim.peers.kueue.settings import Settings, every, queues
+from rebalancer.sim.peers.kueue.settings import KueueSettings, every, queues
 from rebalancer.sim.peers.signals import WorkRate
-from rebalancer.sim.scenario import Change, Launches, Model, Scenario
+from rebalancer.sim.scenario import Launches, NodeChange, Scenario, ScenarioModel
 
 SECONDS = 3600
 
@@ -22,7 +22,7 @@ class Wishes:
     """Replicas wanted by queue, one GPU each, as autoscalers set them one after the other."""
 
     def __init__(self, *nominal: float, shared: float = 0.0, fair: bool = False) -> None:
-        self.scheduler = Scheduler([ClusterQueue(each) for each in nominal], shared, fair=fair)
+        self.scheduler = Scheduler([QueueQuota(each) for each in nominal], shared, fair=fair)
         self._now = 0
 
     def set(self, *wished: int) -> list[int]:
@@ -75,7 +75,7 @@ def test_fair_sharing_levels_what_is_borrowed() -> None:
 
 
 def test_replicas_of_several_gpus_take_back_as_many_as_they_need() -> None:
-    scheduler = Scheduler([ClusterQueue(8), ClusterQueue(8)])
+    scheduler = Scheduler([QueueQuota(8), QueueQuota(8)])
     for _ in range(4):
         scheduler.create(0, 4, 0, 0)
     scheduler.settle(0)
@@ -109,30 +109,30 @@ def test_whatever_is_wished_quotas_hold_and_nobody_waits_beside_room(
         assert wishes.scheduler.preemptions == before
 
 
-def model(name: str, rate: float, first: int, *, gpus: int = 1, priority: float = 1.0, floor: int = 1) -> Model:
+def model(name: str, rate: float, first: int, *, gpus: int = 1, priority: float = 1.0, floor: int = 1) -> ScenarioModel:
     work = np.full(SECONDS, rate)
     work[SECONDS // 2 :] *= 2.0
-    return Model(name, work, work, first, floor, gpus=gpus, priority=priority, start_seconds=30)
+    return ScenarioModel(name, work, work, first, floor, gpus=gpus, priority=priority, start_seconds=30)
 
 
-def scenario(*models: Model, gpus: int) -> Scenario:
+def scenario(*models: ScenarioModel, gpus: int) -> Scenario:
     return Scenario("test", "0", models, (gpus,), SECONDS)
 
 
 def test_where_there_is_room_for_all_it_is_keda() -> None:
     plenty = scenario(model("a", 3.0, 5), model("b", 4.0, 5), gpus=64)
-    asked = [Metric(WorkRate(), 0.7)]
+    asked = [HpaMetric(WorkRate(), 0.7)]
 
-    rationed, keda = (play(plenty, each, "peer") for each in (KedaKueue(asked, Settings()), Keda(asked)))
+    rationed, keda = (play(plenty, each, "peer") for each in (KedaKueue(asked, KueueSettings()), Keda(asked)))
 
     assert np.array_equal(rationed.ready, keda.ready)
 
 
 def test_a_model_gets_its_quota_back_from_one_that_asks_for_everything() -> None:
     greedy = scenario(model("a", 20.0, 10), model("b", 2.0, 2), gpus=12)
-    asked = [Metric(WorkRate(), 0.7)]
+    asked = [HpaMetric(WorkRate(), 0.7)]
 
-    rationed, keda = (play(greedy, each, "peer") for each in (KedaKueue(asked, Settings()), Keda(asked)))
+    rationed, keda = (play(greedy, each, "peer") for each in (KedaKueue(asked, KueueSettings()), Keda(asked)))
 
     assert keda.ready[:, -1].tolist() == [10, 2]
     assert rationed.ready[:, -1].tolist() == [6, 6]  # b's 4 replica-seconds a second, at 0.7, want 6
@@ -151,7 +151,7 @@ def test_a_model_gets_its_quota_back_from_one_that_asks_for_everything() -> None
 def test_gpus_are_dealt_to_queues_as_chosen_and_the_rest_is_the_cohorts(
     nominal: str, expected: list[int], left: int
 ) -> None:
-    chosen = next(each for each in every() if each == Settings(nominal=nominal))  # type: ignore[arg-type]  # one of them
+    chosen = next(each for each in every() if each == KueueSettings(nominal=nominal))  # type: ignore[arg-type]  # one of them
 
     made, shared = queues(scenario(model("a", 1.0, 15), model("b", 4.0, 5), gpus=20), chosen)
 
@@ -159,16 +159,18 @@ def test_gpus_are_dealt_to_queues_as_chosen_and_the_rest_is_the_cohorts(
 
 
 def test_a_replica_of_several_gpus_is_never_dealt_in_parts() -> None:
-    made, shared = queues(scenario(model("a", 1.0, 1, gpus=8), model("b", 1.0, 1, gpus=3), gpus=30), Settings())
+    made, shared = queues(scenario(model("a", 1.0, 1, gpus=8), model("b", 1.0, 1, gpus=3), gpus=30), KueueSettings())
 
     assert ([queue.nominal % gpus for queue, gpus in zip(made, (8, 3), strict=True)], shared) == ([0, 0], 2)
 
 
 def test_quotas_count_machines_that_are_away_and_nodes_that_can_be_had() -> None:
     models = (model("a", 1.0, 1), model("b", 1.0, 1))
-    away = Scenario("test", "0", models, (4, 0), SECONDS, changes=(Change(600, 1, 2),), launches=Launches(1, 3, (90,)))
+    away = Scenario(
+        "test", "0", models, (4, 0), SECONDS, changes=(NodeChange(600, 1, 2),), launches=Launches(1, 3, (90,))
+    )
 
-    made, shared = queues(away, Settings())
+    made, shared = queues(away, KueueSettings())
 
     assert sum(queue.nominal for queue in made) + shared == 4 + 2 + 3
 
@@ -177,5 +179,5 @@ def test_every_choice_has_a_name_of_its_own_and_the_guides_is_the_signal_alone()
     names = [settings.name for settings in every()]
 
     assert len(set(names)) == len(names)
-    assert Settings().name == "work"
-    assert Settings("kv-queue", "floors", "fair", window="60").name == "kv-queue+floors+fair+60"
+    assert KueueSettings().name == "work"
+    assert KueueSettings("kv-queue", "floors", "fair", window="60").name == "kv-queue+floors+fair+60"

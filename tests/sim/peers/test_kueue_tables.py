@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from rebalancer.sim.peers.kueue.preemption import victims
-from rebalancer.sim.peers.kueue.quota import ClusterQueue, Cohort, Workload
+from rebalancer.sim.peers.kueue.quota import CohortQuota, QueuedWorkload, QueueQuota
 
-ALONE = {"s": ClusterQueue(6, within_queue="LowerPriority")}
-STARVING = {"p": ClusterQueue(6, within_queue="LowerOrNewerEqualPriority")}
-C1 = ClusterQueue(6, borrowing_limit=6, within_queue="LowerPriority", reclaim="LowerPriority")
-C2 = ClusterQueue(6, borrowing_limit=6, within_queue="Never", reclaim="Any")
+ALONE = {"s": QueueQuota(6, within_queue="LowerPriority")}
+STARVING = {"p": QueueQuota(6, within_queue="LowerOrNewerEqualPriority")}
+C1 = QueueQuota(6, borrowing_limit=6, within_queue="LowerPriority", reclaim="LowerPriority")
+C2 = QueueQuota(6, borrowing_limit=6, within_queue="Never", reclaim="Any")
 PAIR = {"c": C1, "d": C2}
 UNLIMITED = {"c": replace(C1, borrowing_limit=None), "d": replace(C2, borrowing_limit=None)}
 LEGION = {"l": replace(C1, borrowing_limit=12)}
@@ -23,7 +23,7 @@ LENDING = {
     "l": replace(C1, borrowing_limit=None, lending_limit=4),
     "m": replace(C1, borrowing_limit=None, lending_limit=2),
 }
-BEST_EFFORT = ClusterQueue(
+BEST_EFFORT = QueueQuota(
     1, borrowing_limit=12, within_queue="Never", reclaim="LowerPriority", while_borrowing=True, threshold=0
 )
 BORROWING = {  # two standard queues, two for best effort, and one that only lends
@@ -31,24 +31,24 @@ BORROWING = {  # two standard queues, two for best effort, and one that only len
     "b": replace(BEST_EFFORT, within_queue="LowerPriority", reclaim="Any"),
     "e": BEST_EFFORT,
     "f": replace(BEST_EFFORT, nominal=0, borrowing_limit=13),
-    "s": ClusterQueue(10, within_queue="Never", reclaim="Never"),
+    "s": QueueQuota(10, within_queue="Never", reclaim="Never"),
 }
-SILENT = ClusterQueue(2, within_queue="Never", reclaim="Never")
-THREE = {"a": ClusterQueue(2, within_queue="LowerPriority"), "b": SILENT, "c": SILENT}
+SILENT = QueueQuota(2, within_queue="Never", reclaim="Never")
+THREE = {"a": QueueQuota(2, within_queue="LowerPriority"), "b": SILENT, "c": SILENT}
 
-FAIR = ClusterQueue(3, within_queue="LowerPriority", while_borrowing=True, threshold=-3)
-EACH_3 = {"a": FAIR, "b": FAIR, "c": FAIR, "z": ClusterQueue(0, within_queue="Never", reclaim="Never")}
+FAIR = QueueQuota(3, within_queue="LowerPriority", while_borrowing=True, threshold=-3)
+EACH_3 = {"a": FAIR, "b": FAIR, "c": FAIR, "z": QueueQuota(0, within_queue="Never", reclaim="Never")}
 HEAVY_A = {"a": replace(FAIR, weight=2.0), "b": FAIR, "c": FAIR}
 LIGHT_B = {"a": FAIR, "b": replace(FAIR, weight=0.0), "c": FAIR}
 
 
-def cohort(queues: dict[str, ClusterQueue], held: str) -> tuple[Cohort, dict[str, Workload]]:
+def cohort(queues: dict[str, QueueQuota], held: str) -> tuple[CohortQuota, dict[str, QueuedWorkload]]:
     """`held`: "b 2 3x1 4@-1+5": in queue b one of 2 GPUs, three of 1, one of 4 with priority -1 admitted 5 s later.
 
     Workloads are named after their queue and numbered: b1, b2, b3 ...
     """
-    made = Cohort(list(queues.values()))
-    names: dict[str, Workload] = {}
+    made = CohortQuota(list(queues.values()))
+    names: dict[str, QueuedWorkload] = {}
     for queue, *words in (part.split() for part in held.split("; ") if part):
         count = 0
         for word in words:
@@ -58,19 +58,19 @@ def cohort(queues: dict[str, ClusterQueue], held: str) -> tuple[Cohort, dict[str
             for _ in range(int(many) or 1):
                 count += 1
                 index = list(queues).index(queue)
-                names[f"{queue}{count}"] = each = Workload(
+                names[f"{queue}{count}"] = each = QueuedWorkload(
                     index, float(size), int(priority), admitted=float(later), number=len(names)
                 )
                 made.admit(each)
     return made, names
 
 
-def gone(queues: dict[str, ClusterQueue], held: str, asks: str, *, fair: bool) -> str:
+def gone(queues: dict[str, QueueQuota], held: str, asks: str, *, fair: bool) -> str:
     """Who goes. `asks`: "c 3@1-15": 3 GPUs in queue c with priority 1, created 15 s before all others."""
     found = re.fullmatch(r"(\w) ([\d.]+)(?:@(-?\d+))?(?:-(\d+))?", asks)
     assert found is not None, asks
     queue, size, priority, sooner = found.groups("0")
-    incoming = Workload(list(queues).index(queue), float(size), int(priority), created=-float(sooner))
+    incoming = QueuedWorkload(list(queues).index(queue), float(size), int(priority), created=-float(sooner))
     made, names = cohort(queues, held)
     before = list(made.used)
     going = victims(made, incoming, fair=fair)
@@ -111,7 +111,7 @@ def gone(queues: dict[str, ClusterQueue], held: str, asks: str, *, fair: bool) -
         pytest.param(THREE, "a 1@-1; b 4x1 1@-1", "a 2", "a1 b5", id="from others when it is not exhausted"),
     ],
 )
-def test_goes_who_goes_in_the_project(queues: dict[str, ClusterQueue], held: str, asks: str, expected: str) -> None:
+def test_goes_who_goes_in_the_project(queues: dict[str, QueueQuota], held: str, asks: str, expected: str) -> None:
     assert gone(queues, held, asks, fair=False) == expected
 
 
@@ -145,6 +145,6 @@ FIVE_OF_B = "a 3x1; b 5x1; c 1"
     ],
 )
 def test_goes_who_goes_in_the_project_with_fair_sharing(
-    queues: dict[str, ClusterQueue], held: str, asks: str, expected: str
+    queues: dict[str, QueueQuota], held: str, asks: str, expected: str
 ) -> None:
     assert gone(queues, held, asks, fair=True) == expected

@@ -6,7 +6,7 @@ factors and delays around another rule), gangs of replicas, merging series of me
 
 import pytest
 
-from rebalancer.sim.peers.ray_serve import Config, Delay, Deployment, smoothed
+from rebalancer.sim.peers.ray_serve import Config, Delay, ServeDeployment, smoothed
 
 TICK_SECONDS = 0.1
 
@@ -30,19 +30,19 @@ def test_factors_apply_to_the_difference_as_the_project(
 
 @pytest.mark.parametrize(("factor", "expected"), [(10, 10), (0.5, 1)])
 def test_a_cold_start_skips_delay_and_bounds(factor: float, expected: int) -> None:
-    deployment = Deployment(Config(up_factor=factor), 0, 2)
+    deployment = ServeDeployment(Config(up_factor=factor), 0, 2)
     assert deployment.replicas(0, 1, current=0, target=0) == expected
-    assert Deployment(Config(up_factor=factor), 0, 2).replicas(0, 0, current=0, target=0) == 0
+    assert ServeDeployment(Config(up_factor=factor), 0, 2).replicas(0, 0, current=0, target=0) == 0
 
 
 def test_going_to_nothing_stops_at_one_first() -> None:
-    deployment = Deployment(Config(up_delay_seconds=0, down_delay_seconds=0, down_factor=10), 0, 5)
+    deployment = ServeDeployment(Config(up_delay_seconds=0, down_delay_seconds=0, down_factor=10), 0, 5)
     assert deployment.replicas(0, 0, current=5, target=5) == 1
     assert deployment.replicas(1, 0, current=1, target=1) == 0
 
 
 def test_a_small_factor_does_not_get_stuck_above_nothing() -> None:
-    deployment = Deployment(Config(up_delay_seconds=0, down_delay_seconds=0, down_factor=0.2), 0, 5)
+    deployment = ServeDeployment(Config(up_delay_seconds=0, down_delay_seconds=0, down_factor=0.2), 0, 5)
     replicas = 5
     for at in range(5):
         replicas = deployment.replicas(at, 0, replicas, replicas)
@@ -54,7 +54,7 @@ class Loop:
 
     def __init__(self, to_zero_delay_seconds: float | None) -> None:
         self.config = Config(1, 30, 600, to_zero_delay_seconds)
-        self._deployment = Deployment(self.config, 0, 2)
+        self._deployment = ServeDeployment(self.config, 0, 2)
         self._tick = 0
 
     def holds(self, seconds: float, ongoing: float, replicas: int) -> None:
@@ -91,7 +91,7 @@ def test_delays_are_waited_for_and_begin_anew_when_interrupted(to_zero_delay_sec
 
 
 def test_replicas_that_take_time_to_start_are_not_asked_for_again() -> None:
-    deployment = Deployment(Config(1, 0, 100_000), 1, 200)
+    deployment = ServeDeployment(Config(1, 0, 100_000), 1, 200)
     seen = [(100, 1, 1, 100), (100, 1, 100, 100), (123, 3, 100, 123), (10, 4, 123, 123)]
     for at, (ongoing, current, target, expected) in enumerate(seen):
         assert deployment.replicas(at, ongoing, current, target) == expected
@@ -101,7 +101,7 @@ def test_replicas_that_take_time_to_start_are_not_asked_for_again() -> None:
 def test_a_load_that_swings_moves_nothing_within_the_delay(
     delay_seconds: float, after_more: int, after_less: int
 ) -> None:
-    deployment = Deployment(Config(50, delay_seconds, delay_seconds), 1, 10)
+    deployment = ServeDeployment(Config(50, delay_seconds, delay_seconds), 1, 10)
     for trial in range(0, 1000, 2):
         assert deployment.replicas(trial * TICK_SECONDS, 100, 1, 1) == after_more
         assert deployment.replicas((trial + 1) * TICK_SECONDS, 40, 2, 2) == after_less
@@ -109,7 +109,7 @@ def test_a_load_that_swings_moves_nothing_within_the_delay(
 
 @pytest.mark.parametrize("ongoing", [20, 100, 10])
 def test_one_replica_with_all_requests_counts_as_the_mean(ongoing: int) -> None:
-    deployment = Deployment(Config(5, 0, 0), 1, 50)
+    deployment = ServeDeployment(Config(5, 0, 0), 1, 50)
     assert deployment.replicas(0, ongoing, 4, 4) == ongoing / 5
 
 

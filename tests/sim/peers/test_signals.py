@@ -8,8 +8,8 @@ import pytest
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.peers import engine, signals
-from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading, Total, by_metrics
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.peers.hpa import HpaMetric, HpaPeer, PodReading, Total, by_metrics
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 SECONDS = 600
 
@@ -19,7 +19,7 @@ def a_world(
 ) -> FastWorld:
     """One model under an even load of `load` replicas, two requests per replica-second; the budget is 8 GPUs."""
     work = np.full(SECONDS, load)
-    model = Model("m", work, work * 2, first=first, start_seconds=start_seconds, slots=slots, scale=scale)
+    model = ScenarioModel("m", work, work * 2, first=first, start_seconds=start_seconds, slots=slots, scale=scale)
     return FastWorld(Scenario("s", "0", (model,), (gpus,), SECONDS))
 
 
@@ -121,7 +121,7 @@ def test_a_request_of_a_thinned_trace_waits_as_many() -> None:
 
 def test_kv_use_is_the_share_of_work_over_a_request_s_stay() -> None:
     work = np.where(np.arange(SECONDS) < 100, 0.0, 1.0)
-    model = Model("m", work, work * 2, first=2)
+    model = ScenarioModel("m", work, work * 2, first=2)
     seen = seen_at(FastWorld(Scenario("s", "0", (model,), (8,), SECONDS)), 105)
     # Five of the last eight seconds brought work for half of both replicas.
     assert engine.kv_use(seen, 0, 105) == pytest.approx(0.5 * 5 / 8)
@@ -142,10 +142,10 @@ def test_the_peak_is_the_most_that_a_scrape_of_the_window_saw() -> None:
 def test_the_most_of_several_metrics_counts_and_an_unknown_one_forbids_less() -> None:
     seen = seen_at(a_world(0.2), 120)
 
-    def wants(replicas: float) -> Metric:
-        return Metric(lambda _seen, _model: Total(replicas), 1.0)
+    def wants(replicas: float) -> HpaMetric:
+        return HpaMetric(lambda _seen, _model: Total(replicas), 1.0)
 
-    unknown = Metric(lambda _seen, _model: None, 1.0)
+    unknown = HpaMetric(lambda _seen, _model: None, 1.0)
     assert by_metrics(seen, 0, (wants(3), wants(5))) == 5
     assert by_metrics(seen, 0, (wants(5), unknown)) == 5
     assert by_metrics(seen, 0, (wants(1),)) == 1
@@ -156,7 +156,7 @@ def test_the_most_of_several_metrics_counts_and_an_unknown_one_forbids_less() ->
 @pytest.mark.parametrize(("asked", "expected"), [(1, 2), (7, 6), (0, 0)])
 def test_an_hpa_first_returns_between_its_bounds_and_is_off_at_nothing(asked: int, expected: int) -> None:
     work = np.full(SECONDS, 0.2)
-    world = FastWorld(Scenario("s", "0", (Model("m", work, work, first=3, floor=2, most=6),), (8,), SECONDS))
+    world = FastWorld(Scenario("s", "0", (ScenarioModel("m", work, work, first=3, floor=2, most=6),), (8,), SECONDS))
     world.advance(120)
     world.ask(0, asked)
-    assert Hpa((Metric(signals.Utilisation(), 0.7),)).decide(world.seen) == [expected]
+    assert HpaPeer((HpaMetric(signals.Utilisation(), 0.7),)).decide(world.seen) == [expected]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.peers.spothedge import HedgeSettings, Pools, SpotHedge, Steady, Zones, hedge
-from rebalancer.sim.scenario import Change, Model, Scenario
+from rebalancer.sim.peers.spothedge import HedgeSettings, SpotHedge, SpotPools, Steady, Zones, hedge
+from rebalancer.sim.scenario import NodeChange, Scenario, ScenarioModel
 
 TWO_EXTRA = HedgeSettings(target=0.7, extra=2)
 
@@ -15,21 +15,21 @@ TWO_EXTRA = HedgeSettings(target=0.7, extra=2)
 @pytest.mark.parametrize(
     ("needed", "spot_ready", "expected"),
     [
-        pytest.param(4, 6, Pools(6, 0), id="all spot is ready"),
-        pytest.param(4, 5, Pools(6, 1), id="one short of the extra ones"),
-        pytest.param(4, 1, Pools(6, 4), id="never more on demand than needed"),
-        pytest.param(4, 0, Pools(6, 4), id="no spot at all"),
-        pytest.param(4, 9, Pools(6, 0), id="more spot than wanted, while it goes"),
+        pytest.param(4, 6, SpotPools(6, 0), id="all spot is ready"),
+        pytest.param(4, 5, SpotPools(6, 1), id="one short of the extra ones"),
+        pytest.param(4, 1, SpotPools(6, 4), id="never more on demand than needed"),
+        pytest.param(4, 0, SpotPools(6, 4), id="no spot at all"),
+        pytest.param(4, 9, SpotPools(6, 0), id="more spot than wanted, while it goes"),
     ],
 )
-def test_on_demand_replicas_fill_what_spot_lacks(needed: int, spot_ready: int, expected: Pools) -> None:
+def test_on_demand_replicas_fill_what_spot_lacks(needed: int, spot_ready: int, expected: SpotPools) -> None:
     assert hedge(needed, spot_ready, TWO_EXTRA) == expected
 
 
 def test_some_replicas_may_always_be_on_demand() -> None:
     settings = HedgeSettings(target=0.7, extra=1, always_on_demand=2)
-    assert hedge(5, 4, settings) == Pools(4, 2)
-    assert hedge(5, 1, settings) == Pools(4, 5)
+    assert hedge(5, 4, settings) == SpotPools(4, 2)
+    assert hedge(5, 1, settings) == SpotPools(4, 5)
 
 
 @given(st.integers(0, 40), st.integers(0, 60), st.integers(0, 5))
@@ -73,7 +73,7 @@ def test_a_zone_that_lost_a_replica_is_avoided_until_one_starts_there_or_too_few
 
 def test_on_demand_replicas_come_while_spot_is_gone_and_go_when_it_is_back() -> None:
     seconds = 3600
-    model = Model("one", np.full(seconds, 2.1), np.full(seconds, 10.0), first=3, start_seconds=30)
+    model = ScenarioModel("one", np.full(seconds, 2.1), np.full(seconds, 10.0), first=3, start_seconds=30)
     controller = SpotHedge(TWO_EXTRA, lambda seen, index: 0 if 1200 <= seen.now < 2400 else seen.ready[index])
     record = play(Scenario("one", "0", (model,), (20,), seconds), controller, "spothedge")
     assert record.ready[0, [1100, 2300, 3500]].tolist() == [5, 8, 5]
@@ -81,9 +81,9 @@ def test_on_demand_replicas_come_while_spot_is_gone_and_go_when_it_is_back() -> 
 
 def test_spot_replicas_go_to_the_elastic_pool_and_on_demand_ones_fill_what_is_missing() -> None:
     seconds = 3600
-    model = Model("one", np.full(seconds, 2.1), np.full(seconds, 10.0), first=3, start_seconds=30)
-    gone = tuple(Change(1200, node, 0) for node in range(1, 6))
-    back = tuple(Change(2400, node, 1) for node in range(1, 6))
+    model = ScenarioModel("one", np.full(seconds, 2.1), np.full(seconds, 10.0), first=3, start_seconds=30)
+    gone = tuple(NodeChange(1200, node, 0) for node in range(1, 6))
+    back = tuple(NodeChange(2400, node, 1) for node in range(1, 6))
     scenario = Scenario("one", "0", (model,), (20, *(1,) * 5), seconds, changes=gone + back, elastic=5)
     record = play(scenario, SpotHedge(TWO_EXTRA), "spothedge")
     # Three are needed and two more on spot; without spot three on demand.

@@ -21,7 +21,7 @@ from rebalancer.sim.peers.wva import (
     limit,
     targets,
 )
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 LIMITS = Thresholds(kv=0.80, queue=5, spare_kv=0.10, spare_queue=3)
 
@@ -194,7 +194,7 @@ def test_the_limiter_hands_out_free_gpus(
 def test_a_loaded_model_grows_one_by_one_within_the_budget() -> None:
     seconds = 3600
     models = tuple(
-        Model(name, np.full(seconds, work), np.full(seconds, 10.0), first=4, floor=2, start_seconds=30)
+        ScenarioModel(name, np.full(seconds, work), np.full(seconds, 10.0), first=4, floor=2, start_seconds=30)
         for name, work in (("busy", 5.0), ("idle", 0.1))
     )
     record = play(Scenario("two", "0", models, (9,), seconds), Wva(every_seconds=30), "wva")

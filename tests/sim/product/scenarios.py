@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 GPUS = 12
 
 
-def a_model(name: str, level: float, surge: float, seconds: int, seed: int, part: int = 3) -> Model:
+def a_model(name: str, level: float, surge: float, seconds: int, seed: int, part: int = 3) -> ScenarioModel:
     """Poisson requests of 0.25 replica-seconds: `level` replicas busy, and `surge` in the second of `part` parts."""
     rng = np.random.default_rng(seed)
     mean = np.full(seconds, level)
     mean[seconds // part : 2 * seconds // part] = surge
     requests = rng.poisson(mean * 4.0).astype(np.float64)
-    return Model(name, work=requests / 4.0, requests=requests, first=4, floor=2, start_seconds=40)
+    return ScenarioModel(name, work=requests / 4.0, requests=requests, first=4, floor=2, start_seconds=40)
 
 
 def a_surge(seconds: int = 1800) -> Scenario:

@@ -8,19 +8,19 @@ import pytest
 
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sim.product import FluidService, default_policy
-from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.world import Deployment, Look, Pod
+from rebalancer.sim.scenario import Scenario, ScenarioModel
+from rebalancer.world import Deployment, Look, WorldPod
 from tests.sim.product.scenarios import a_model
 
 SECONDS = 600
 MODEL = a_model("a", 2.0, 7.0, SECONDS, seed=1)
 OWNER = Deployment(WorkloadRef("serving", "Deployment", "a"), "uid", "a", 4, 1, created_at=0.0)
-PODS = [Pod(f"a-{n}", f"uid-{n}", OWNER, created_at=0.0, ready_at=-1.0) for n in range(6)]
+PODS = [WorldPod(f"a-{n}", f"uid-{n}", OWNER, created_at=0.0, ready_at=-1.0) for n in range(6)]
 # Who is Ready from a second on.
 READY = {0: PODS[:4], 203: PODS[:5], 207: PODS[1:5], 411: [], 430: PODS[:3], SECONDS: []}
 
 
-def a_scenario(model: Model) -> Scenario:
+def a_scenario(model: ScenarioModel) -> Scenario:
     return Scenario("one", "0", (model,), (8,), SECONDS)
 
 
@@ -80,7 +80,7 @@ def overloaded(service: FluidService, second: int) -> list[Look]:
 
 def test_a_replica_that_becomes_ready_within_a_second_serves_from_the_next_one_on() -> None:
     service = FluidService(MODEL, 0.0, 4)
-    late = Pod("late", "uid-late", OWNER, created_at=0.0, ready_at=1.5)
+    late = WorldPod("late", "uid-late", OWNER, created_at=0.0, ready_at=1.5)
     pods = [PODS[0], late]
     for second in range(4):
         service.flow(float(second), second + 1.0, [PODS[0]] if second == 0 else pods)

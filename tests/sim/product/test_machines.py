@@ -14,7 +14,7 @@ from rebalancer.sim.product.notes import Unwritten
 from rebalancer.sim.product.run import Product, play_on
 from rebalancer.sim.product.stage import STARTED_AT, Stage
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Launches, Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Launches, NodeChange, Scenario
 from rebalancer.world import karpenter as full
 from tests.sim.product.scenarios import a_model, a_surge
 
@@ -27,12 +27,12 @@ SPOT = replace(
     usd_per_gpu_hour=6.0,
     elastic_usd_per_gpu_hour=3.0,
     changes=(
-        Change(0, 4, 0),  # not there at first
-        Change(700, 1, 0, 120),
-        Change(800, 4, 1),
-        Change(900, 2, 0),  # nobody had announced it
-        Change(1000, 1, 1),
-        Change(1250, 3, 0, 120),
+        NodeChange(0, 4, 0),  # not there at first
+        NodeChange(700, 1, 0, 120),
+        NodeChange(800, 4, 1),
+        NodeChange(900, 2, 0),  # nobody had announced it
+        NodeChange(1000, 1, 1),
+        NodeChange(1250, 3, 0, 120),
     ),
 )
 # The second order finds no capacity.

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.outcome import Outcome, outcome
+from rebalancer.sim.contest.outcome import RunOutcome, outcome
 from rebalancer.sim.product import default_policy, play_product
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 SECONDS, GPUS = 2400, 12
 METHODS = ("occurrences", "timeslices")
 
 
-def a_model(name: str, busy: float, seed: int) -> Model:
+def a_model(name: str, busy: float, seed: int) -> ScenarioModel:
     """Bursty work that keeps so many replicas busy, in requests of 0.4 replica-seconds."""
     work = np.random.default_rng(seed).gamma(4.0, busy / 4.0, SECONDS)
-    return Model(name, work, work / 0.4, first=GPUS // 4, start_seconds=30)
+    return ScenarioModel(name, work, work / 0.4, first=GPUS // 4, start_seconds=30)
 
 
 # 7 replicas of work and three times 1.4: with room for bursts more than 12 GPUs, so somebody is late.
@@ -31,19 +31,19 @@ def promising(method: str) -> Policy:
 
 
 @pytest.fixture(scope="module")
-def kept() -> dict[str, Outcome]:
+def kept() -> dict[str, RunOutcome]:
     """By promise."""
     return {method: outcome(play_product(SCENARIO, promising(method)), method, (1, 1, 1, 1)) for method in METHODS}
 
 
-def test_promised_minutes_more_minutes_are_kept(kept: dict[str, Outcome]) -> None:
+def test_promised_minutes_more_minutes_are_kept(kept: dict[str, RunOutcome]) -> None:
     requests, minutes = (kept[method].late_minutes for method in METHODS)
     assert requests is not None
     assert minutes is not None
     assert minutes < 0.8 * requests
 
 
-def test_promised_requests_more_requests_are_kept(kept: dict[str, Outcome]) -> None:
+def test_promised_requests_more_requests_are_kept(kept: dict[str, RunOutcome]) -> None:
     requests, minutes = (kept[method].violation for method in METHODS)
     assert requests is not None
     assert minutes is not None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rebalancer.sim.product import default_policy, play_product
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 MINUTE = 60
 WORK_OF_ONE = 0.4
@@ -15,7 +15,7 @@ def a_world(busy: np.ndarray, gpus: int) -> Scenario:
     requests = chance.poisson(level / WORK_OF_ONE).astype(np.float64)
     work = WORK_OF_ONE * chance.standard_gamma(requests)
     first = gpus // len(level)
-    models = tuple(Model(f"m{row}", work[row], requests[row], first) for row in range(len(level)))
+    models = tuple(ScenarioModel(f"m{row}", work[row], requests[row], first) for row in range(len(level)))
     return Scenario("X", "shapes", models, (gpus,), level.shape[1])
 
 

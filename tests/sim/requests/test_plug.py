@@ -11,7 +11,7 @@ from rebalancer.sim.requests.minutes import Minutes
 from rebalancer.sim.requests.plug import HeadService, serving
 from rebalancer.sim.requests.scenarios import SLO_SECONDS, s1
 from rebalancer.sim.requests.world import RequestScenario, play_requests
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import ScenarioModel
 from rebalancer.sim.traces.faro import FaroDay
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernels
@@ -23,7 +23,7 @@ class Fixed:
     every_seconds = 600
 
     def decide(self, seen: Seen) -> list[int]:
-        return list(seen.asked)
+        return list(seen.desired)
 
 
 def scenario(*per_minute: int, gpus: int = 8, first: int = 3) -> RequestScenario:
@@ -139,10 +139,10 @@ def test_a_policy_may_act_through_the_autoscalers_inside() -> None:
 
 def test_the_model_of_a_service_is_found_by_its_name() -> None:
     of = scenario(100, 200)
-    model: Model = of.scenario.models[1]
+    model: ScenarioModel = of.scenario.models[1]
 
     service = serving(of)(model, STARTED_AT, of.scenario.seconds)
 
     assert service.late.shape == (60 * MINUTES,)
     with pytest.raises(KeyError):
-        serving(of)(Model("other", model.work, model.requests, 1), STARTED_AT, 60)
+        serving(of)(ScenarioModel("other", model.work, model.requests, 1), STARTED_AT, 60)

@@ -22,7 +22,7 @@ class Timetable:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         self._look(seen)
-        return self._table.get(seen.now, list(seen.asked))
+        return self._table.get(seen.now, list(seen.desired))
 
 
 def scenario(*per_minute: int, minutes: int = 5, gpus: int = 8) -> RequestScenario:

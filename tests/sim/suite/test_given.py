@@ -10,8 +10,8 @@ import pytest
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import default_policy
-from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.suite.cases import Case, budgets, cases, family_cases, given_cases
+from rebalancer.sim.scenario import Scenario, ScenarioModel
+from rebalancer.sim.suite.cases import SuiteCase, budgets, cases, family_cases, given_cases
 from rebalancer.sim.suite.given import BY_FIGURE, EXACT, GIVEN, Given, Watching
 from rebalancer.sim.suite.peers import BY_NAME, PEERS
 from rebalancer.sim.suite.run import Field, Task, plan_tasks, players
@@ -20,7 +20,7 @@ from rebalancer.sim.suite.tuning import Tuned, entrants, key
 from rebalancer.sim.suite.worlds import Fluid
 
 NOWHERE = Path("nowhere")
-CASE = Case("S7", "generated", 24, 60)
+CASE = SuiteCase("S7", "generated", 24, 60)
 GAPS = GIVEN["gaps"]
 
 
@@ -28,7 +28,7 @@ def stepping(at: int, seconds: int) -> Scenario:
     """Two models with three of twelve GPUs' work each; the first one's doubles at that second."""
     work = np.full((2, seconds), 3.0)
     work[0, at:] *= 2
-    models = tuple(Model(name, of, of / 0.4, 6, start_seconds=30) for name, of in zip("ab", work, strict=True))
+    models = tuple(ScenarioModel(name, of, of / 0.4, 6, start_seconds=30) for name, of in zip("ab", work, strict=True))
     return Scenario("S7", "stepping", models, (12,), seconds)
 
 
@@ -86,7 +86,7 @@ class Looking:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         self.known[seen.now] = seen.now - seen.delay_seconds
-        return seen.asked
+        return seen.desired
 
 
 def known(given: Given) -> dict[int, int]:
@@ -156,7 +156,7 @@ def test_the_product_plays_without_a_figure_too() -> None:
     planned = plan_tasks([absent], Field((BY_NAME["static"],), ("scale",)), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static", "ours"]
-    assert planned.told == ()
+    assert planned.warnings == ()
 
 
 def test_a_row_says_what_was_given_and_is_kept_apart() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.sim.suite.__main__ import QUICK_PEERS
-from rebalancer.sim.suite.cases import Case, cases, every_case, family_cases, given_cases, quick_cases
+from rebalancer.sim.suite.cases import SuiteCase, cases, every_case, family_cases, given_cases, quick_cases
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.rounds import cpu_seconds, rounds
 from rebalancer.sim.suite.row import BOUND, OURS
@@ -58,7 +58,7 @@ def test_a_quick_run_fits_into_five_minutes_of_two_cores() -> None:
     assert seconds < CORES * 300
 
 
-def whole(case: Case, peers: Sequence[Peer], played_in: Sequence[str] = WORLDS) -> float:
+def whole(case: SuiteCase, peers: Sequence[Peer], played_in: Sequence[str] = WORLDS) -> float:
     seconds = 0.0
     for world, _, actuations in rounds(case):
         names = [*(peer.name for peer in players(case, peers)), *[OURS] * len(actuations)]
@@ -87,4 +87,4 @@ def test_every_controller_has_a_price() -> None:
 
 def test_a_world_that_a_case_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="S7 generated is not played in the world batching"):
-        open_arena(Case("S7", "generated", 16, 60), "batching", Path("nowhere"))
+        open_arena(SuiteCase("S7", "generated", 16, 60), "batching", Path("nowhere"))

@@ -8,7 +8,7 @@ from rebalancer.sim.demand import Stream
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.peers.static import Static
-from rebalancer.sim.scenario import Change
+from rebalancer.sim.scenario import NodeChange
 from rebalancer.sim.suite.elastic import s6, spot_changes
 from rebalancer.sim.suite.scenarios import s2, s3, s4, s7, s7_code
 from rebalancer.sim.suite.surges import Surges
@@ -120,7 +120,7 @@ def test_a_machine_that_comes_for_less_than_a_notice_is_not_used() -> None:
 
 def test_pods_of_a_machine_that_goes_wait_until_it_is_back() -> None:
     quiet = replace(s7(gpus=4, start_seconds=60), seconds=1000, surges=())
-    scenario = replace(quiet, nodes=(3, 1), changes=(Change(300, 1, 0), Change(600, 1, 1)))
+    scenario = replace(quiet, nodes=(3, 1), changes=(NodeChange(300, 1, 0), NodeChange(600, 1, 1)))
 
     record = play(scenario, Static(), "static")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalancer.sim.scenario import Change, Scenario
-from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.scenario import NodeChange, Scenario
+from rebalancer.sim.suite.cases import SuiteCase
 from rebalancer.sim.suite.peers import BY_NAME
 from rebalancer.sim.suite.row import BOUND
 from rebalancer.sim.suite.run import _LEAVES, Task
@@ -17,7 +17,7 @@ from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.sources import digest_of, digest_of_values, sources
 from rebalancer.sim.suite.worlds import WORLDS, World
 
-CASE = Case("S7", "generated", 24, 60)
+CASE = SuiteCase("S7", "generated", 24, 60)
 LOADED = "import sys, {}; print(*(name for name in sys.modules if name.split('.')[0] == 'rebalancer'))"
 
 
@@ -127,7 +127,7 @@ def test_every_value_that_is_played_counts() -> None:
         replace(scenario, seconds=scenario.seconds - 1),
         replace(scenario, by_model=True),
         replace(scenario, surges=scenario.surges[1:]),
-        replace(scenario, changes=(Change(5, 0, 3),)),
+        replace(scenario, changes=(NodeChange(5, 0, 3),)),
         replace(scenario, usd_per_gpu_hour=1.0),
         *(
             replace(scenario, models=(replace(model, **change), scenario.models[1]))

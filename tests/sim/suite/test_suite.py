@@ -20,7 +20,7 @@ from rebalancer.sim.suite import tuning
 from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.cases import (
     Budget,
-    Case,
+    SuiteCase,
     budgets,
     cases,
     data_digest,
@@ -36,7 +36,7 @@ from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import finished, table
 from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
 
-CASE = Case("S7", "generated", 24, 60)
+CASE = SuiteCase("S7", "generated", 24, 60)
 WORK = {"work": BY_NAME["keda"].signals["work"]}
 SMALL = Peer("keda", WORK, BY_NAME["keda"].modules, targets=(0.6, 0.7, 0.8, 0.9, 1.0))
 NOWHERE = Path("nowhere")
@@ -117,7 +117,7 @@ def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
     planned = plan_tasks([CASE], Field((SMALL, BY_NAME["static"])), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static"]
-    assert planned.told == (f"S7/24/60/keda: not tuned, left out; {RETUNE}",)
+    assert planned.warnings == (f"S7/24/60/keda: not tuned, left out; {RETUNE}",)
 
 
 def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
@@ -129,7 +129,7 @@ def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
         ("keda", tuned.tuning, None),
         ("ours", None, "bounds"),
     ]
-    assert planned.told == (f"S7/24/60/keda: stale, the data it was tuned on have changed; {RETUNE}",)
+    assert planned.warnings == (f"S7/24/60/keda: stale, the data it was tuned on have changed; {RETUNE}",)
 
 
 def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from msgspec import json
 
-from rebalancer.sim.demand import Demand, Stream
+from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.requests.world import RequestScenario
-from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.scenario import Scenario, ScenarioModel
+from rebalancer.sim.suite.cases import SuiteCase
 from rebalancer.sim.suite.peers import BY_NAME
 from rebalancer.sim.suite.row import Row, played
 from rebalancer.sim.suite.worlds import RELEASE_SECONDS, Batches, Heads, open_arena
@@ -29,7 +29,7 @@ def folder() -> Path:
 
 def heads(folder: Path) -> Heads:
     """The first half hour of Faro's day."""
-    arena = open_arena(Case("S1b", "11", 32, 35), "requests", folder, 24)
+    arena = open_arena(SuiteCase("S1b", "11", 32, 35), "requests", folder, 24)
     assert isinstance(arena, Heads)
     of = arena.contents
     assert isinstance(of, RequestScenario)
@@ -77,7 +77,7 @@ def test_the_product_moves_faros_replicas_by_what_heads_measure(folder: Path) ->
 
 
 def code(folder: Path) -> Batches:
-    arena = open_arena(Case("S7", "azure-code", 16, 60), "batching", folder)
+    arena = open_arena(SuiteCase("S7", "azure-code", 16, 60), "batching", folder)
     assert isinstance(arena, Batches)
     short = replace(arena.scenario, seconds=SECONDS)
     return Batches(short, *arena.contents[1:])  # type: ignore[index]  # the scenario, its demand, and how it is served
@@ -102,15 +102,15 @@ def test_recorded_surges_are_served_with_the_tokens_that_were_recorded(folder: P
 
 
 def test_replicas_of_language_models_leave_in_thirty_seconds(folder: Path) -> None:
-    arena = open_arena(Case("S2", "0", 32, 60), "batching", folder)
+    arena = open_arena(SuiteCase("S2", "0", 32, 60), "batching", folder)
 
     assert {model.release_seconds for model in arena.scenario.models} == {RELEASE_SECONDS}
 
 
 def test_another_days_tokens_are_refused() -> None:
     ones = np.ones(60)
-    scenario = Scenario("S2", "0", (Model("a", ones, ones, 1),), (2,), 60)
-    demand = Demand("other", (Stream("a", 2 * ones, ones, ones),))
+    scenario = Scenario("S2", "0", (ScenarioModel("a", ones, ones, 1),), (2,), 60)
+    demand = DemandStreams("other", (Stream("a", 2 * ones, ones, ones),))
 
     with pytest.raises(ValueError, match="the requests of a are not those of its stream"):
         Batches(scenario, demand, [])

@@ -4,7 +4,7 @@ import numpy as np
 
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, bins, level
-from rebalancer.state.outlook.outlook import Service, Terms
+from rebalancer.state.outlook.outlook import ModelTerms, Terms
 from rebalancer.state.outlook.past import NOW, Past, per_second
 from rebalancer.state.outlook.replays import Ahead
 from rebalancer.state.outlook.value import Serving, Standing
@@ -59,9 +59,9 @@ def standing(*models: tuple[int, list[float], float]) -> Standing:
     )
 
 
-def service(models: int = 1, floor: int = 1, most: int = 1000, priority: float = 1.0) -> Service:
+def service(models: int = 1, floor: int = 1, most: int = 1000, priority: float = 1.0) -> ModelTerms:
     ones = np.ones(models, dtype=np.int64)
-    return Service(serving(models), ones * floor, ones * most, np.ones(models) * priority)
+    return ModelTerms(serving(models), ones * floor, ones * most, np.ones(models) * priority)
 
 
 TERMS = Terms(cold_seconds=60, step_seconds=2)

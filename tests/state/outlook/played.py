@@ -14,9 +14,9 @@ from rebalancer.sim.controller import Seen
 from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.state.outlook import (
     Learned,
+    ModelTerms,
     Outlook,
     Past,
-    Service,
     Serving,
     Standing,
     Terms,
@@ -95,7 +95,7 @@ class Played:
             curves = [self._held(curve, i, seen) for i, curve in enumerate(curves)]
         plan = list(share_out(tuple(curves), seen.scenario.gpus).counts)
         for i, then in enumerate(plan):
-            self._given += [(seen.now, i, seen.asked[i] - then)] if then < seen.asked[i] else []
+            self._given += [(seen.now, i, seen.desired[i] - then)] if then < seen.desired[i] else []
         for due, ready, then in zip(self._due, seen.ready, plan, strict=True):
             del due[max(0, then - ready) :]
         self._last = seen.now
@@ -105,7 +105,7 @@ class Played:
         """The curve above what a limit lets the model give."""
         if self.limit is None:
             return curve
-        has, one = seen.asked[i], self.last[i]
+        has, one = seen.desired[i], self.last[i]
         given = sum(n for at, model, n in self._given if model == i and at > seen.now - self.limit.seconds)
         may = max(1, int(self.limit.share * has)) - given
         least = has - max(0, may)
@@ -195,11 +195,11 @@ def _until(past: Past, seen: Seen, interval_seconds: int) -> Past:
     return Past(past.edges[kept], past.work[kept], since, each)
 
 
-def _service(seen: Seen, past: Past, columns: I64) -> Service:
+def _service(seen: Seen, past: Past, columns: I64) -> ModelTerms:
     models = [seen.scenario.models[i] for i in columns]
     each = past.each
     base = np.array([model.queue_base for model in models])
-    return Service(
+    return ModelTerms(
         Serving(
             np.array([model.slo_wait_seconds for model in models]),
             np.array([model.headroom_seconds for model in models]),

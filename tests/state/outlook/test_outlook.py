@@ -10,7 +10,7 @@ from rebalancer.planning.shares.curves import Curve, share_out
 from rebalancer.state.outlook import Outlook, Terms, from_cells, learn, outlooks
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, level, usual
-from rebalancer.state.outlook.outlook import Service
+from rebalancer.state.outlook.outlook import ModelTerms
 from rebalancer.state.outlook.past import NOW
 from rebalancer.state.outlook.scenarios import paths
 from rebalancer.state.outlook.shift import shift, usual_of
@@ -21,7 +21,7 @@ from tests.state.outlook.ahead import TERMS, ahead_of, bursty, past_of, service,
 T = 9000
 
 
-def outlook(work: np.ndarray, there: tuple[int, list[float], float], of: Service | None = None) -> Outlook:
+def outlook(work: np.ndarray, there: tuple[int, list[float], float], of: ModelTerms | None = None) -> Outlook:
     found = outlooks(past_of(work), [Learned()], standing(there), of or service(), TERMS)[0]
     assert found is not None
     return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.fluid.fast import play
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
 from tests.beside import recorded_traffic
@@ -17,8 +17,8 @@ def noisy(mean: np.ndarray | float, seed: int, seconds: int = SECONDS) -> np.nda
     return np.random.default_rng(seed).gamma(8.0, np.broadcast_to(mean, seconds) / 8.0)
 
 
-def model(name: str, work: np.ndarray, first: int, **more: float) -> Model:
-    return Model(name, work, work / 0.4, first=first, start_seconds=60, **more)  # type: ignore[arg-type]  # counts are whole
+def model(name: str, work: np.ndarray, first: int, **more: float) -> ScenarioModel:
+    return ScenarioModel(name, work, work / 0.4, first=first, start_seconds=60, **more)  # type: ignore[arg-type]  # counts are whole
 
 
 def test_no_gpu_of_a_fixed_budget_idles_while_somebody_gains() -> None:

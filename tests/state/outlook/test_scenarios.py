@@ -10,7 +10,7 @@ from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.past import from_cells
 from rebalancer.state.outlook.replays import replays
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import Shift
+from rebalancer.state.outlook.shift import LevelShift
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import ahead_of, bursty, past_of
 
@@ -18,9 +18,9 @@ STEPS, DT = 75, 2
 H = STEPS * DT
 
 
-def calm(models: int = 1) -> Shift:
+def calm(models: int = 1) -> LevelShift:
     none = np.zeros(models)
-    return Shift(none, none, none, none)
+    return LevelShift(none, none, none, none)
 
 
 def lanes_of(found: Paths, model: int) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_a_model_younger_than_its_neighbours_replays_only_what_it_has_seen() -> 
 def test_of_a_model_with_too_few_replays_a_shift_is_played_by_the_paths_that_stand_in() -> None:
     ahead = ahead_of(past_of(bursty(400)), STEPS)
     level = ahead.level
-    moved = Shift(np.array([0.75]), 3.0 * level, np.zeros(1), np.zeros(1))
+    moved = LevelShift(np.array([0.75]), 3.0 * level, np.zeros(1), np.zeros(1))
     found, known = paths(ahead, moved)
     still, _ = paths(ahead, calm())
     assert known.usable[0] == 2
@@ -137,7 +137,7 @@ def test_a_period_longer_than_the_past_adds_nothing() -> None:
 def test_a_shift_plays_every_replay_again_at_the_level_it_went_to() -> None:
     work = bursty(9000, models=2)
     ahead = ahead_of(past_of(work), STEPS)
-    up = Shift(np.array([0.0, 0.25]), np.array([0.0, 11.0]), np.zeros(2), np.zeros(2))
+    up = LevelShift(np.array([0.0, 0.25]), np.array([0.0, 11.0]), np.zeros(2), np.zeros(2))
     found, _ = paths(ahead, up)
     assert (len(lanes_of(found, 0)), len(lanes_of(found, 1))) == (31, 62)
     moved = np.flatnonzero((found.model == 1) & (found.level == 11.0))
@@ -163,10 +163,10 @@ def test_seconds_nobody_observed_are_replayed_as_the_level_says() -> None:
 def test_lanes_of_one_model_do_not_depend_on_its_neighbours() -> None:
     work = bursty(9000, models=3)
     learned = [Learned(), Learned(period_seconds=1800, rho=0.3), Learned()]
-    shifted = Shift(np.array([0.1, 0.0, 0.3]), np.array([9.0, 0.0, 1.0]), np.zeros(3), np.zeros(3))
+    shifted = LevelShift(np.array([0.1, 0.0, 0.3]), np.array([9.0, 0.0, 1.0]), np.zeros(3), np.zeros(3))
     together, _ = paths(ahead_of(past_of(work), STEPS, DT, learned), shifted)
     for model in range(3):
-        own = Shift(*(of[model : model + 1] for of in shifted))
+        own = LevelShift(*(of[model : model + 1] for of in shifted))
         alone, _ = paths(ahead_of(past_of(work[model : model + 1]), STEPS, DT, learned[model : model + 1]), own)
         lanes = lanes_of(together, model)
         assert (together.work[:, lanes] == alone.work).all()

@@ -13,7 +13,7 @@ from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import NOW, Ladder
 from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS, SINCE_SECONDS
-from rebalancer.state.outlook.shift import Shift, level_since, probability, shift, shift_of_means, usual_of
+from rebalancer.state.outlook.shift import LevelShift, level_since, probability, shift, shift_of_means, usual_of
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import past_of
 
@@ -117,7 +117,7 @@ def test_an_unheard_of_excess_counts_as_lasting_and_downwards_too() -> None:
         assert (found.level[0] > 4.0) == (factor > 1.0)
 
 
-def young(work: np.ndarray, each: float) -> Shift:
+def young(work: np.ndarray, each: float) -> LevelShift:
     """What is made of the end of the work of a model of which nothing is learnt yet."""
     ladder, nothing = past_of(work[np.newaxis]).ladder(4000), [Learned()]
     now = level(base(ladder, NOW), np.zeros((1, 3)))[0]

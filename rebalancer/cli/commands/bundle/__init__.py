@@ -64,7 +64,7 @@ def command(
         raise Failed("nothing could be read")
     for name, content in sealed.files.items():
         typer.echo(f"{len(content):>10}  {name}", err=to == STDOUT)
-    for line in sealed.told:
+    for line in sealed.remarks:
         typer.echo(f"note: {line}", err=True)
     if listed:
         return DONE

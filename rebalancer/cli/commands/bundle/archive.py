@@ -54,9 +54,9 @@ def read(path: Path, name: str) -> bytes:
     """One file of a bundle. Raises Failed."""
     try:
         with tarfile.open(path) as tar:
-            found = tar.extractfile(f"{BUNDLE}/{name}")
-            if found is not None:
-                return found.read()
+            member = tar.extractfile(f"{BUNDLE}/{name}")
+            if member is not None:
+                return member.read()
     except (OSError, EOFError, tarfile.TarError) as error:
         raise Failed(f"{path}: cannot be read ({error})") from error
     except KeyError:

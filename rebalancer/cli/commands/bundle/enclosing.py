@@ -84,8 +84,8 @@ def enclose(sources: BundleSources) -> Enclosed:
 
 def settings_told(settings: ServiceSettings) -> dict[str, Any]:
     """Every setting by its name; of files only the path."""
-    told: dict[str, Any] = settings.model_dump(mode="json")
-    return told
+    by_name: dict[str, Any] = settings.model_dump(mode="json")
+    return by_name
 
 
 async def _asked(sources: BundleSources, into: Enclosed) -> None:
@@ -117,32 +117,32 @@ class Sealed:
     """What may leave.
 
     files: by name.
-    told: sentences about it.
+    remarks: sentences about it.
     """
 
     files: dict[str, bytes]
-    told: list[str]
+    remarks: list[str]
 
 
 def seal(what: Enclosed, *, anonymous: bool) -> Sealed:
     """Take out what looks like a secret, and with `anonymous` every name."""
-    told = list(what.missing)
+    remarks = list(what.missing)
     rewrite: Rewrite = without_secrets
     if anonymous:
         values = [msgspec.json.decode(line) for line in what.lines]
         texts = [*texts_of(values), *texts_of(list(what.values.values())), *what.texts.values()]
         names = Pseudonyms(map(without_secrets, texts))
         rewrite = _both(names.rewrite)
-        told.append(f"{len(names)} names stand under others; whoever has the cluster can tell which")
+        remarks.append(f"{len(names)} names stand under others; whoever has the cluster can tell which")
     files = {name: _value(rewritten(value, rewrite)) for name, value in what.values.items()}
     files |= {name: rewrite(text).encode() for name, text in what.texts.items()}
     if what.lines:
         left = redacted(what.lines, rewrite)
-        told += _of_journal(left)
+        remarks += _of_journal(left)
         files[JOURNAL] = b"".join(left.lines)
         files[TRAFFIC] = _traffic(files[JOURNAL])
-    files[README] = _readme(files, told).encode()
-    return Sealed(files, told)
+    files[README] = _readme(files, remarks).encode()
+    return Sealed(files, remarks)
 
 
 def _both(rename: Callable[[str], str]) -> Rewrite:
@@ -155,12 +155,16 @@ def _value(value: Any) -> bytes:  # noqa: ANN401  any JSON
 
 
 def _of_journal(left: Redacted) -> list[str]:
-    told = [f"journal: {left.cycles} cycles"]
+    remarks = [f"journal: {left.cycles} cycles"]
     if left.differing:
-        told.append(f"{left.differing} of them this version decides otherwise than was recorded: `replay` shows them")
+        remarks.append(
+            f"{left.differing} of them this version decides otherwise than was recorded: `replay` shows them"
+        )
     if left.renamed:
-        told.append(f"{left.renamed} of them are decided otherwise under other names: the bundle has these decisions")
-    return told
+        remarks.append(
+            f"{left.renamed} of them are decided otherwise under other names: the bundle has these decisions"
+        )
+    return remarks
 
 
 def _traffic(lines: bytes) -> bytes:
@@ -172,14 +176,14 @@ def _traffic(lines: bytes) -> bytes:
         return traffic(file).encode()
 
 
-def _readme(files: dict[str, bytes], told: list[str]) -> str:
+def _readme(files: dict[str, bytes], remarks: list[str]) -> str:
     listed = "\n".join(f"  {name:32} {len(content):>10} bytes" for name, content in files.items())
-    remarks = "\n".join(f"  {line}" for line in told)
+    remark_lines = "\n".join(f"  {line}" for line in remarks)
     return f"""A support file of the rebalancer, version {__version__}.
 
 {listed}
 
-{remarks}
+{remark_lines}
 
 What happened, byte by byte:   rebalancer replay BUNDLE
 The same work, played again:   rebalancer simulate BUNDLE

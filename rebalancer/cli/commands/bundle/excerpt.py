@@ -14,7 +14,7 @@ def excerpt(place: Path, last_seconds: float) -> tuple[list[bytes], list[str]]:
     files = journal_files(place)
     since = last_instant(files) - last_seconds
     trouble: list[str] = []
-    kept: list[bytes] = []
+    lines: list[bytes] = []
     policy: bytes | None = None
     broken = False
     for raw in _whole(within(files, since), trouble):
@@ -29,10 +29,10 @@ def excerpt(place: Path, last_seconds: float) -> tuple[list[bytes], list[str]]:
         if isinstance(line, journal.FrameLine) and line.part == 0:
             broken = False
             if line.delta.at <= since and policy is not None:
-                kept = [policy]
+                lines = [policy]
         if not broken:
-            kept.append(raw)
-    return kept, trouble
+            lines.append(raw)
+    return lines, trouble
 
 
 def _whole(files: Sequence[Path], trouble: list[str]) -> Iterator[bytes]:

@@ -44,7 +44,7 @@ class Pseudonyms:
 
     def rewrite(self, text: str) -> str:
         """The text with other names."""
-        return _WORD.sub(lambda found: self._instead.get(found[0], found[0]), text)
+        return _WORD.sub(lambda word: self._instead.get(word[0], word[0]), text)
 
 
 def texts_of(value: Any) -> Iterator[str]:  # noqa: ANN401  any JSON

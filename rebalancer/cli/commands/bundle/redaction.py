@@ -50,12 +50,12 @@ def rewritten(value: Any, rewrite: Rewrite) -> Any:  # noqa: ANN401  any JSON
 
 def redacted(lines: Sequence[bytes], rewrite: Rewrite) -> Redacted:
     """The journal with every text rewritten. Where that changes what a cycle was given, it is decided again."""
-    found = replay(lines)
-    differing = {each.line for each in found.differences}
+    result = replay(lines)
+    differing = {each.line for each in result.differences}
     out = [_line(line, rewrite) for line in lines]
     if out == list(lines):
-        return Redacted(lines, found.cycles, len(differing), 0)
-    return _decided_again(out, found, differing)
+        return Redacted(lines, result.cycles, len(differing), 0)
+    return _decided_again(out, result, differing)
 
 
 def _line(line: bytes, rewrite: Rewrite) -> bytes:
@@ -64,7 +64,7 @@ def _line(line: bytes, rewrite: Rewrite) -> bytes:
     return to_bytes(rewritten(known, rewrite) | ours) + b"\n"
 
 
-def _decided_again(out: list[bytes], found: Replay, differing: Iterable[int]) -> Redacted:
+def _decided_again(out: list[bytes], result: Replay, differing: Iterable[int]) -> Redacted:
     memory, memo, renamed = Memory(), Memo(), 0
     for turn in turns_in(list(out), JournalRead()):
         decision = plan(turn.snapshot, turn.policy, memory if turn.memory is None else turn.memory, memo)
@@ -76,4 +76,4 @@ def _decided_again(out: list[bytes], found: Replay, differing: Iterable[int]) ->
         renamed += made != to_bytes(line["plan"])
         line |= {"plan": msgspec.Raw(made), "memory": digest(memory)}
         out[turn.line - 1] = to_bytes(line) + b"\n"
-    return Redacted(out, found.cycles, len(set(differing)), renamed)
+    return Redacted(out, result.cycles, len(set(differing)), renamed)

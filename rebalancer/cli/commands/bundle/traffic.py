@@ -8,7 +8,7 @@ import numpy as np
 from rebalancer.ledger.books import patience_seconds
 from rebalancer.obs.journal_reading import JournalRead, turns
 from rebalancer.report.days import Days, ModelDay, RecordedDay
-from rebalancer.sim.contest.replica import FULL_SHARE, Service
+from rebalancer.sim.contest.replica import FULL_SHARE, ReplicaSpeeds
 
 HEAD: Final = "t_seconds,model,requests,input_tokens,output_tokens"
 SECONDS_OF_ONE: Final = 4.0  # that a request decodes where nobody counted requests
@@ -33,7 +33,7 @@ def traffic(journal: Path) -> str:
 
 def _rows(day: ModelDay, seconds: int) -> list[tuple[int, str]]:
     """Replicas of work become tokens of the simulator's own replica, so that as many are busy there."""
-    service = Service()
+    service = ReplicaSpeeds()
     rates = service.rates(day.entry)
     tokens = day.work[:seconds] * rates.batch * FULL_SHARE / service.seconds_per_token
     guessed = tokens * service.seconds_per_token / SECONDS_OF_ONE

@@ -10,7 +10,7 @@ from rebalancer.cli.commands.doctor.traps import in_cluster
 from rebalancer.cli.failure import Failed
 from rebalancer.cli.remote.answers import decoded
 from rebalancer.cli.remote.client import open_api
-from rebalancer.cli.remote.cluster import Cluster, open_cluster
+from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.where import Where
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Forbidden, KubeError, NotFound
@@ -40,7 +40,7 @@ async def examine(where: Where, known: Case) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-async def _cluster(cluster: Cluster, snapshot: Snapshot | None, known: Case) -> AsyncIterator[Finding]:
+async def _cluster(cluster: OpenedCluster, snapshot: Snapshot | None, known: Case) -> AsyncIterator[Finding]:
     for resource, what in CRDS:
         yield await _installed(cluster, resource, what)
         yield await _allowed(cluster, resource)
@@ -52,7 +52,7 @@ async def _cluster(cluster: Cluster, snapshot: Snapshot | None, known: Case) -> 
         yield finding
 
 
-async def _installed(cluster: Cluster, resource: Resource, what: str) -> Finding:
+async def _installed(cluster: OpenedCluster, resource: Resource, what: str) -> Finding:
     about = f"crd/{resource}"
     try:
         await cluster.kube.list(resource, limit=1)
@@ -63,7 +63,7 @@ async def _installed(cluster: Cluster, resource: Resource, what: str) -> Finding
     return Finding(OK, about, "")
 
 
-async def _allowed(cluster: Cluster, resource: Resource) -> Finding:
+async def _allowed(cluster: OpenedCluster, resource: Resource) -> Finding:
     """Whether the person may make one of these."""
     attributes = {"group": resource.group, "resource": resource.plural, "verb": "create"}
     review: dict[str, Any] = {"resourceAttributes": attributes}

@@ -75,8 +75,8 @@ def check(
     now = RealClock().now() if at is None else instant(at)
     records = records_of(source, limit, kafka_bootstrap, now)
     reading = understanding(read_as, topic or source, policy, in_file=topic is None and records.in_file)
-    told = [reading.of(record, now) for record in records.records]
-    body = msgspec.json.encode({"records": told, "summary": summary(told)})
-    show(output, body, lambda: render_events(told))
-    good = any(one.readings or one.notices for one in told) and not any(one.dropped for one in told)
+    understood = [reading.of(record, now) for record in records.records]
+    body = msgspec.json.encode({"records": understood, "summary": summary(understood)})
+    show(output, body, lambda: render_events(understood))
+    good = any(one.readings or one.notices for one in understood) and not any(one.dropped for one in understood)
     return DONE if good else FAILED

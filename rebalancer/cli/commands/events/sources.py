@@ -58,11 +58,11 @@ def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_fi
     if in_file:
         return Understanding()
     default = str(ServiceSettings.model_fields["topic_prefix"].default)
-    found = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), policy_in(policy))
-    if found is None:
+    reading = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), policy_in(policy))
+    if reading is None:
         what = "no producer of the policy has it" if policy else "give --policy, whose producers say how it is read"
         raise Failed(f"{topic} is none of our own topics: {what}, or say --as FORMAT", USAGE)
-    return found
+    return reading
 
 
 def _in_text(text: bytes, name: str, now: float) -> Iterator[SentRecord]:

@@ -154,6 +154,6 @@ def delete(
             there = await remove(cluster, ref)
             return f"{name} deleted" if there else f"{name} was gone already"
 
-    said = asyncio.run(take_back())
-    typer.echo(name if quiet else said)
+    line = asyncio.run(take_back())
+    typer.echo(name if quiet else line)
     return DONE

@@ -37,9 +37,9 @@ def create(where: Where, talk: Talk, arguments: OverrideArguments, manner: Manne
     talk.say(*prepared.lines())
     _agree(talk, prepared, arguments.severe, manner)
     made = value_of(asyncio.run(store(where, prepared)))
-    said = outcome(made)
+    line = outcome(made)
     talk.say(*filter(None, [made.message]))
-    show(manner.output, to_wire(made), lambda: made.name if talk.quiet else said)
+    show(manner.output, to_wire(made), lambda: made.name if talk.quiet else line)
     return DONE
 
 

@@ -108,6 +108,6 @@ def outcome(made: Override) -> str:
     if made.phase == "InForce":
         return f"{made.name} in force. Undo: {undo}"
     if made.phase:
-        said = some([made.phase.lower(), *filter(None, [made.message])])
-        return f"{made.name} accepted; {said}. Undo: {undo}"
+        state = some([made.phase.lower(), *filter(None, [made.message])])
+        return f"{made.name} accepted; {state}. Undo: {undo}"
     return f"{made.name} accepted; not yet in force. Undo: {undo}"

@@ -6,7 +6,7 @@ from rebalancer.cli.commands.simulate.simulation import Simulated
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.report.measures import GPU_HOURS, LATE, LATE_PERCENT, USD, Limit, Measure, judged
 from rebalancer.report.review import ModelReview, PolicyReview, headline
-from rebalancer.sim.contest.outcome import Outcome
+from rebalancer.sim.contest.outcome import RunOutcome
 
 SIMULATED = (LATE, LATE_PERCENT, GPU_HOURS, USD)
 
@@ -49,9 +49,9 @@ def compared(simulated: Simulated, limits: Sequence[Limit]) -> PolicyReview:
     )
 
 
-def _percent(of: Outcome) -> float | None:
+def _percent(of: RunOutcome) -> float | None:
     return None if of.violation is None else 100 * of.violation
 
 
-def _usd(of: Outcome) -> float | None:
+def _usd(of: RunOutcome) -> float | None:
     return of.cost_usd if of.owned_usd is None or of.rented_usd is None else of.owned_usd + of.rented_usd

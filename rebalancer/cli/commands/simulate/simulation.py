@@ -21,12 +21,12 @@ from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
 from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
-from rebalancer.sim.contest.outcome import Run
-from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.outcome import ContestRun
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
 from rebalancer.sim.contest.telling import headline, rows
-from rebalancer.sim.demand import Demand
+from rebalancer.sim.demand import DemandStreams
 from rebalancer.sim.product import default_policy
-from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.cases import SuiteCase
 from rebalancer.sim.suite.names import BEST, Entry, Ours, UnknownController, contender
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 from rebalancer.sim.traces.servegen import servegen
@@ -63,7 +63,7 @@ class Simulated:
     title: str
     words: list[str]
     result: Result
-    runs: tuple[Run, ...]
+    runs: tuple[ContestRun, ...]
 
 
 def simulate(request: SimulationRequest, talk: Talk) -> Simulated:
@@ -87,7 +87,7 @@ def simulate(request: SimulationRequest, talk: Talk) -> Simulated:
     return Simulated(title, words, result, runs)
 
 
-def _words(sides: Sequence[Side], runs: Sequence[Run]) -> Iterator[str]:
+def _words(sides: Sequence[Side], runs: Sequence[ContestRun]) -> Iterator[str]:
     """What it comes to, and against whom."""
     first, second = runs
     yield f"{headline(first.outcome, second.outcome, (first.record.scenario.gpus, second.record.scenario.gpus))}."
@@ -112,7 +112,7 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
     demand = _demand(request)
     policy, name = _policy(request.policy, request.trace)
-    terms = Terms(demand, services(request.speeds, policy), request.gpus_per_node)
+    terms = ContestTerms(demand, services(request.speeds, policy), request.gpus_per_node)
     gpus = gpus_of(request.gpus)
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
@@ -124,7 +124,7 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     return _sides(request, policy, name, side), list(_notes(policy, demand, request.row_seconds))
 
 
-def _of_suite(request: SimulationRequest, case: Case) -> tuple[list[Side], list[str]]:
+def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], list[str]]:
     """A scenario of the benchmarks, under the one policy that they use or another. Raises as `_recorded`."""
     speeds = [word for field in fields(request.speeds) for word in getattr(request.speeds, field.name)]
     if speeds or request.gpus or request.row_seconds != 1:
@@ -140,7 +140,7 @@ def _of_suite(request: SimulationRequest, case: Case) -> tuple[list[Side], list[
     return _sides(request, *_policy(request.policy, request.trace), side), []
 
 
-def _demand(request: SimulationRequest) -> Demand:
+def _demand(request: SimulationRequest) -> DemandStreams:
     name = request.trace
     if name in SERVEGEN:
         return replace(servegen(traces_folder(request.traces, os.environ), SERVEGEN[name]), name=name)
@@ -230,7 +230,7 @@ def _is_file(word: str) -> bool:
     return word.endswith((".yaml", ".yml", ".json")) or os.sep in word
 
 
-def _notes(policy: Policy, demand: Demand, row_seconds: int) -> Iterator[str]:
+def _notes(policy: Policy, demand: DemandStreams, row_seconds: int) -> Iterator[str]:
     apart = _seconds_apart(demand)
     if row_seconds == 1 and apart > 1:
         yield (
@@ -246,7 +246,7 @@ def _notes(policy: Policy, demand: Demand, row_seconds: int) -> Iterator[str]:
         yield f"the pools {names} are played as one whose GPUs are always there"
 
 
-def _seconds_apart(demand: Demand) -> int:
+def _seconds_apart(demand: DemandStreams) -> int:
     """The least between two seconds in which something came."""
     came = np.flatnonzero(np.sum([stream.requests[: demand.seconds] for stream in demand.streams], axis=0))
     return int(np.diff(came).min()) if len(came) > 1 else 1

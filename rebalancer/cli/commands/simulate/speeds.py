@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.replica import Service
+from rebalancer.sim.contest.replica import ReplicaSpeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ def gpus_of(words: Sequence[str]) -> dict[str | None, int]:
     return {name: round(_number(value, word, "--gpus", least=1)) for word in words for name, value in [_pair(word)]}
 
 
-def services(speeds: Speeds, policy: Policy) -> dict[str, Service]:
+def services(speeds: Speeds, policy: Policy) -> dict[str, ReplicaSpeeds]:
     """By model id; a value without a model is everybody's. Raises Failed."""
-    found = {model.id: Service() for model in policy.models}
-    given: tuple[tuple[str, Sequence[str], float, Callable[[Service, float], Service]], ...] = (
+    by_model = {model.id: ReplicaSpeeds() for model in policy.models}
+    given: tuple[tuple[str, Sequence[str], float, Callable[[ReplicaSpeeds, float], ReplicaSpeeds]], ...] = (
         ("--prefill-rate", speeds.prefill_rate, 1e-9, lambda of, n: replace(of, prefill_tokens_per_second=n)),
         ("--seconds-per-token", speeds.seconds_per_token, 0, lambda of, n: replace(of, seconds_per_token=n)),
         ("--batch", speeds.batch, 1, lambda of, n: replace(of, batch=round(n))),
@@ -37,12 +37,12 @@ def services(speeds: Speeds, policy: Policy) -> dict[str, Service]:
     for option, words, least, changed in given:
         for word in sorted(words, key=lambda each: "=" in each):
             name, value = _pair(word)
-            if name is not None and name not in found:
-                raise Failed(f"{option} {word}: no model {name} in the policy; it has {', '.join(found)}", USAGE)
+            if name is not None and name not in by_model:
+                raise Failed(f"{option} {word}: no model {name} in the policy; it has {', '.join(by_model)}", USAGE)
             number = _number(value, word, option, least)
-            for each in found if name is None else (name,):
-                found[each] = changed(found[each], number)
-    return found
+            for each in by_model if name is None else (name,):
+                by_model[each] = changed(by_model[each], number)
+    return by_model
 
 
 def _pair(word: str) -> tuple[str | None, str]:

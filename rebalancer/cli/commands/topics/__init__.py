@@ -55,7 +55,7 @@ def command(
     if print_as is not None:
         typer.echo(printed(print_as.value, policy, user, replication, kafka_bootstrap, aggregates=aggregate), nl=False)
         return DONE
-    made, found = compared(kafka_bootstrap, replication, create=create)
-    body = msgspec.json.encode({"made": made, "differences": [one._asdict() for one in found]})
-    show(output, body, lambda: render_differences(made, found))
-    return DIFFERS if exit_code and found else DONE
+    made, differing = compared(kafka_bootstrap, replication, create=create)
+    body = msgspec.json.encode({"made": made, "differences": [one._asdict() for one in differing]})
+    show(output, body, lambda: render_differences(made, differing))
+    return DIFFERS if exit_code and differing else DONE

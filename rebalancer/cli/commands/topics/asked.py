@@ -23,8 +23,8 @@ def printed(
     Raises Failed for a policy that is none.
     """
     prefix = os.environ.get(f"{PREFIX}TOPIC_PREFIX", str(ServiceSettings.model_fields["topic_prefix"].default))
-    told = policy_in(policy)
-    granted = rights(prefix, [one.topic for one in told.producers] if told else [], aggregates=aggregates)
+    followed = policy_in(policy)
+    granted = rights(prefix, [one.topic for one in followed.producers] if followed else [], aggregates=aggregates)
     if form == "strimzi":
         return render_strimzi(wanted(prefix), granted, user, replication)
     return render_commands(wanted(prefix), granted, user, replication, bootstrap or BOOTSTRAP)

@@ -54,8 +54,8 @@ async def stops(where: Where) -> tuple[WriteStop, ...]:
     """Every write stop there is, oldest first."""
     async with open_cluster(where) as cluster:
         items = (await cluster.kube.list(WRITESTOPS)).items
-    found = (write_stop(msgspec.convert(each, WriteStopWire)) for each in items)
-    return tuple(sorted(found, key=lambda each: (each.created_at, each.name)))
+    there = (write_stop(msgspec.convert(each, WriteStopWire)) for each in items)
+    return tuple(sorted(there, key=lambda each: (each.created_at, each.name)))
 
 
 async def first_plan(where: Where) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
-from rebalancer.sim.peers.faro.jobs import Job
-from rebalancer.sim.peers.faro.policy import BIN_SECONDS, WINDOW_BINS, Faro, Forecast, Policy
+from rebalancer.sim.peers.faro.jobs import FaroJob
+from rebalancer.sim.peers.faro.policy import BIN_SECONDS, WINDOW_BINS, Faro, FaroPolicy, Forecast
 from rebalancer.sim.peers.faro.reactive import TICK_SECONDS
-from rebalancer.sim.peers.faro.solver import Settings
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.peers.faro.solver import FaroSettings
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 LOOK_BACK_SECONDS = 30
 ASSUMED_SECONDS = 0.18  # what Faro's planner takes one request of ResNet-34 to last
@@ -41,23 +41,23 @@ class OnFluid:
 
     every_seconds = TICK_SECONDS
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: FaroPolicy) -> None:
         self._policy = policy
 
     def decide(self, seen: Seen) -> list[int]:
         """Replicas asked for, by model."""
         models = seen.scenario.models
-        used = sum(asked * model.gpus for asked, model in zip(seen.asked, models, strict=True))
+        used = sum(replicas * model.gpus for replicas, model in zip(seen.desired, models, strict=True))
         jobs = [self._job(index, seen) for index in range(len(models))]
         return self._policy.step(seen.now, jobs, seen.scenario.gpus - used)
 
-    def _job(self, index: int, seen: Seen) -> Job:
+    def _job(self, index: int, seen: Seen) -> FaroJob:
         latency, slo = self._latency_and_slo(index, seen)
         model = seen.scenario.models[index]
-        return Job(
+        return FaroJob(
             latency_seconds=latency,
             slo_seconds=slo,
-            replicas=seen.asked[index],
+            replicas=seen.desired[index],
             ready=seen.ready[index],
             changing=seen.loading[index] + seen.waiting[index] > 0,
             floor=model.floor,
@@ -73,7 +73,7 @@ class OnFluid:
 class OnRequests(OnFluid):
     """The same where heads measure latency (`ShowsLatency`). Raises TypeError on another view."""
 
-    def __init__(self, policy: Policy, slo_seconds: float = 0.72) -> None:
+    def __init__(self, policy: FaroPolicy, slo_seconds: float = 0.72) -> None:
         super().__init__(policy)
         self._slo_seconds = slo_seconds
 
@@ -83,7 +83,7 @@ class OnRequests(OnFluid):
         return seen.latency_seconds(index, LOOK_BACK_SECONDS) or 0.0, self._slo_seconds
 
 
-def faro_on_fluid(scenario: Scenario, settings: Settings | None = None, caution: float = CAUTION) -> OnFluid:
+def faro_on_fluid(scenario: Scenario, settings: FaroSettings | None = None, caution: float = CAUTION) -> OnFluid:
     """Faro for one fluid scenario: the work to come in pieces, each assumed to last `caution` times as long.
 
     `caution` is what there is to tune: the estimate knows of no bursts and fills replicas as far as Poisson lets.
@@ -93,13 +93,13 @@ def faro_on_fluid(scenario: Scenario, settings: Settings | None = None, caution:
     return OnFluid(Faro(forecast(minutes / pieces[:, None]), pieces * caution, settings))
 
 
-def faro_on_requests(scenario: Scenario, settings: Settings | None = None, slo_seconds: float = 0.72) -> OnRequests:
+def faro_on_requests(scenario: Scenario, settings: FaroSettings | None = None, slo_seconds: float = 0.72) -> OnRequests:
     """Faro for one request-level scenario: the requests to come, each assumed to last 180 ms."""
     minutes = _minutes(np.stack([model.requests for model in scenario.models]), scenario)
     return OnRequests(Faro(forecast(minutes), [ASSUMED_SECONDS] * len(scenario.models), settings), slo_seconds)
 
 
-def piece_seconds(model: Model) -> float:
+def piece_seconds(model: ScenarioModel) -> float:
     """How long a piece of a model's work keeps a replica: with three times that to wait it makes the SLO."""
     return (model.slo_wait_seconds + model.headroom_seconds) / (SLO_PER_SERVICE - 1.0)
 

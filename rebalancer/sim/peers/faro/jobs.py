@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FaroJob:
     """`latency_seconds`: mean of what ended in the last 30 s, 0 when nothing did (the paper's `avg_latency`).
 
     `replicas` asked for, `ready` of them serve; `changing`: an earlier change is not carried out yet. `units`: of the
@@ -23,7 +23,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FaroWish:
     """A job by its index wants `target` replicas or, with `target` None, `more`; dropped after `tries` ticks."""
 
     job: int
@@ -36,32 +36,32 @@ class Wish:
 class Admission:
     """Carries wishes out: decreases first, then increases in turn as far as the quota lets; the rest may try again."""
 
-    _again: list[Wish] = field(default_factory=list)
+    _again: list[FaroWish] = field(default_factory=list)
 
-    def admit(self, wishes: Sequence[Wish], jobs: Sequence[Job], free_units: int) -> list[int]:
+    def admit(self, wishes: Sequence[FaroWish], jobs: Sequence[FaroJob], free_units: int) -> list[int]:
         """Replicas asked for by job. `free_units`: of the quota that no job has asked for."""
-        asked = [job.replicas for job in jobs]
+        desired = [job.replicas for job in jobs]
         queue = [*self._again, *wishes]
         self._again = []
-        for wish in sorted(queue, key=lambda wish: _wanted(wish, jobs, asked) >= asked[wish.job]):
+        for wish in sorted(queue, key=lambda wish: _wanted(wish, jobs, desired) >= desired[wish.job]):
             job = jobs[wish.job]
             if job.changing:
                 self._retry(wish)
                 continue
-            delta = _wanted(wish, jobs, asked) - asked[wish.job]
+            delta = _wanted(wish, jobs, desired) - desired[wish.job]
             fits = min(delta, max(0, free_units) // job.units)
             if fits < delta:
                 self._retry(replace(wish, target=None, more=delta - fits))
-            asked[wish.job] += fits
+            desired[wish.job] += fits
             free_units -= fits * job.units
-        return asked
+        return desired
 
-    def _retry(self, wish: Wish) -> None:
+    def _retry(self, wish: FaroWish) -> None:
         if wish.tries > 1:
             self._again.append(replace(wish, tries=wish.tries - 1))
 
 
-def _wanted(wish: Wish, jobs: Sequence[Job], asked: Sequence[int]) -> int:
+def _wanted(wish: FaroWish, jobs: Sequence[FaroJob], desired: Sequence[int]) -> int:
     job = jobs[wish.job]
-    target = asked[wish.job] + wish.more if wish.target is None else wish.target
+    target = desired[wish.job] + wish.more if wish.target is None else wish.target
     return min(max(job.floor, target), job.most)

@@ -63,14 +63,14 @@ def utilities(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     window is no longer than that. All is 0 while some job has no replicas: its latency has no meaning there.
     """
     jobs, bins = rates.shape
-    found = np.zeros(jobs)
+    by_job = np.zeros(jobs)
     if np.min(replicas) <= 0.0:
-        return found
+        return by_job
     late = late_bins if late_bins < bins else 0
     for job in range(jobs):
         for at in range(bins):
             count = min(replicas[job], old[job]) if at < late else replicas[job]
             seconds = latency(rates[job, at], service_seconds[job], count, percentile, max_load)
-            found[job] += min(1.0, slo_seconds[job] / max(seconds, EPSILON / 1e3))
-        found[job] /= bins
-    return found
+            by_job[job] += min(1.0, slo_seconds[job] / max(seconds, EPSILON / 1e3))
+        by_job[job] /= bins
+    return by_job

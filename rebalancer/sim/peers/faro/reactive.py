@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from math import ceil, isfinite
 
-from rebalancer.sim.peers.faro.jobs import Admission, Job, Wish
+from rebalancer.sim.peers.faro.jobs import Admission, FaroJob, FaroWish
 
 TICK_SECONDS = 10
 UP_TICKS, DOWN_TICKS = 3, 60  # 30 s over the SLO, 600 s not over it
-Step = Callable[[Job, int], int]
+Step = Callable[[FaroJob, int], int]
 
 
-def one_by_one(job: Job, direction: int) -> int:
+def one_by_one(job: FaroJob, direction: int) -> int:
     """AIAD: one replica more or less."""
     return job.replicas + direction
 
 
-def in_one_shot(job: Job, _direction: int) -> int:
+def in_one_shot(job: FaroJob, _direction: int) -> int:
     """Oneshot: the replicas in proportion to latency over SLO, rounded up; all there may be for what is not served."""
     if not isfinite(job.latency_seconds):
         return job.most
@@ -34,9 +34,9 @@ class Reactive:
         self._inside_faro = inside_faro
         self._counts: dict[int, int] = {}
 
-    def wishes(self, jobs: Sequence[Job]) -> list[Wish]:
+    def wishes(self, jobs: Sequence[FaroJob]) -> list[FaroWish]:
         """What jobs want at this tick, in their order."""
-        found = []
+        wishes = []
         for index, job in enumerate(jobs):
             if self._inside_faro and job.changing:
                 continue
@@ -47,10 +47,10 @@ class Reactive:
                 count = min(0, count) - 1
             direction = (count >= UP_TICKS) - (count <= -DOWN_TICKS)
             if direction:
-                found.append(Wish(index, self._step(job, direction)))
+                wishes.append(FaroWish(index, self._step(job, direction)))
                 count = 0
             self._counts[index] = count
-        return found
+        return wishes
 
     def forget(self) -> None:
         """Start counting again."""
@@ -66,7 +66,7 @@ class Aiad:
         self._reactive = Reactive(self.step_of_one)
         self._admission = Admission()
 
-    def step(self, _now: int, jobs: Sequence[Job], free_units: int) -> list[int]:
+    def step(self, _now: int, jobs: Sequence[FaroJob], free_units: int) -> list[int]:
         """Replicas asked for by job; call it every `TICK_SECONDS`."""
         return self._admission.admit(self._reactive.wishes(jobs), jobs, free_units)
 
@@ -80,7 +80,7 @@ class Oneshot(Aiad):
 class FairShare:
     """The quota in equal parts, once and for all; what does not divide stays idle."""
 
-    def step(self, _now: int, jobs: Sequence[Job], free_units: int) -> list[int]:
+    def step(self, _now: int, jobs: Sequence[FaroJob], free_units: int) -> list[int]:
         """Replicas asked for by job."""
         quota = free_units + sum(job.replicas * job.units for job in jobs)
         return [max(job.floor, quota // len(jobs) // job.units) for job in jobs]

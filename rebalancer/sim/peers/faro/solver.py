@@ -28,7 +28,7 @@ class Objective(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FaroSettings:
     """Defaults are the paper's. `late_bins`: of the forecast, that new replicas miss when the quota is used up.
 
     `last_step` is COBYLA's tolerance; it is started again from what it found as long as that gains, at most `rounds`
@@ -47,7 +47,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FaroProblem:
     """Jobs that share a quota. Arrays of shape (jobs,), `rates` (jobs, bins) in requests per second.
 
     `units`: of the quota, per replica; `current` replicas that run.
@@ -66,12 +66,12 @@ class Problem:
         return self.quota - float(self.units @ replicas)
 
 
-def late_bins(problem: Problem, settings: Settings) -> int:
+def late_bins(problem: FaroProblem, settings: FaroSettings) -> int:
     """Nobody has to release first while units are free: half the delay, in whole bins."""
     return settings.late_bins // 2 if problem.spare(problem.current) > 0 else settings.late_bins
 
 
-def value(problem: Problem, settings: Settings) -> Value:
+def value(problem: FaroProblem, settings: FaroSettings) -> Value:
     """What to minimise, of replicas by job."""
     late = late_bins(problem, settings)
 
@@ -95,7 +95,7 @@ def value(problem: Problem, settings: Settings) -> Value:
     return of
 
 
-def least_value(jobs: int, settings: Settings) -> float:
+def least_value(jobs: int, settings: FaroSettings) -> float:
     """What `value` is where every job has all its utility."""
     match settings.objective:
         case Objective.SUM:
@@ -106,7 +106,7 @@ def least_value(jobs: int, settings: Settings) -> float:
             return -2.0 * jobs
 
 
-def solve(problem: Problem, settings: Settings) -> list[int]:
+def solve(problem: FaroProblem, settings: FaroSettings) -> list[int]:
     """Replicas by job, at least the floors, within the quota if the floors are.
 
     Where what runs gives every job all its utility COBYLA has nothing to find, and is not asked: a third of the plans
@@ -116,22 +116,22 @@ def solve(problem: Problem, settings: Settings) -> list[int]:
     return [int(replicas) for replicas in tidy(fit(_optimum(problem, settings, of), problem, of), problem, of)]
 
 
-def _optimum(problem: Problem, settings: Settings, of: Value) -> F64:
+def _optimum(problem: FaroProblem, settings: FaroSettings, of: Value) -> F64:
     """Fractional replicas by job, near the constraints."""
     start = np.maximum(problem.current, problem.floor)
     if problem.spare(start) >= 0.0 and of(start) <= least_value(len(start), settings) + NOTHING:
         return start
     best = _round(problem, settings, of, problem.current)
     for _ in range(settings.rounds - 1):
-        found = _round(problem, settings, of, best)
-        if of(found) >= of(best) - NOTHING or not _feasible(found, problem):
+        rounded = _round(problem, settings, of, best)
+        if of(rounded) >= of(best) - NOTHING or not _feasible(rounded, problem):
             break
-        best = found
+        best = rounded
     return best
 
 
-def _round(problem: Problem, settings: Settings, of: Value, start: F64) -> F64:
-    found: F64 = minimize(
+def _round(problem: FaroProblem, settings: FaroSettings, of: Value, start: F64) -> F64:
+    optimum: F64 = minimize(
         of,
         start,
         method="cobyla",
@@ -141,15 +141,15 @@ def _round(problem: Problem, settings: Settings, of: Value, start: F64) -> F64:
         ],
         options={"rhobeg": settings.first_step},
     ).x
-    return found
+    return optimum
 
 
-def _feasible(replicas: F64, problem: Problem) -> bool:
+def _feasible(replicas: F64, problem: FaroProblem) -> bool:
     """But for rounding."""
     return problem.spare(replicas) >= -ROUNDING and bool((replicas >= problem.floor - ROUNDING).all())
 
 
-def fit(replicas: F64, problem: Problem, of: Value) -> F64:
+def fit(replicas: F64, problem: FaroProblem, of: Value) -> F64:
     """Rounded up, then one replica less where it costs least (4 decimals), and moves least, until it fits."""
     whole = np.maximum(np.ceil(replicas), problem.floor)
     while problem.spare(whole) < 0:
@@ -164,7 +164,7 @@ def fit(replicas: F64, problem: Problem, of: Value) -> F64:
     return whole
 
 
-def tidy(replicas: F64, problem: Problem, of: Value) -> F64:
+def tidy(replicas: F64, problem: FaroProblem, of: Value) -> F64:
     """Without replicas that gain nothing; all that is left then goes to the first job that gains by it, and again."""
     for _ in range(ROUNDS):
         lean = _without_useless(replicas, problem, of)
@@ -176,7 +176,7 @@ def tidy(replicas: F64, problem: Problem, of: Value) -> F64:
     return replicas
 
 
-def _without_useless(replicas: F64, problem: Problem, of: Value) -> F64:
+def _without_useless(replicas: F64, problem: FaroProblem, of: Value) -> F64:
     lean, best = replicas.copy(), of(replicas)
     for job in range(len(lean)):
         while lean[job] > problem.floor[job]:
@@ -189,7 +189,7 @@ def _without_useless(replicas: F64, problem: Problem, of: Value) -> F64:
     return lean
 
 
-def _give_rest(replicas: F64, problem: Problem, of: Value) -> F64:
+def _give_rest(replicas: F64, problem: FaroProblem, of: Value) -> F64:
     best = of(replicas)
     for job in range(len(replicas)):
         more = replicas.copy()

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers.behaviour import DOWN
-from rebalancer.sim.peers.hpa import SYNC_SECONDS, Metric
+from rebalancer.sim.peers.hpa import SYNC_SECONDS, HpaMetric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kueue.scheduler import Scheduler
-from rebalancer.sim.peers.kueue.settings import Settings, queues
+from rebalancer.sim.peers.kueue.settings import KueueSettings, queues
 
 
 class KedaKueue:
@@ -21,7 +21,7 @@ class KedaKueue:
 
     every_seconds = SYNC_SECONDS
 
-    def __init__(self, metrics: Sequence[Metric], settings: Settings) -> None:
+    def __init__(self, metrics: Sequence[HpaMetric], settings: KueueSettings) -> None:
         self._keda = Keda(metrics, down=replace(DOWN, window_seconds=int(settings.window)))
         self._settings = settings
         self._scheduler: Scheduler | None = None
@@ -35,7 +35,7 @@ class KedaKueue:
     def decide(self, seen: Seen) -> Sequence[int]:
         """Admitted replicas by model."""
         scheduler = self._scheduler = self._scheduler or self._begun(seen)
-        wished = list(self._keda.decide(replace(seen, asked=self._wished)))
+        wished = list(self._keda.decide(replace(seen, desired=self._wished)))
         if wished != self._wished:
             self._follow(scheduler, seen, wished)
             scheduler.settle(seen.now)
@@ -44,12 +44,12 @@ class KedaKueue:
 
     def _begun(self, seen: Seen) -> Scheduler:
         """All replicas that are there are admitted, as far as quotas allow."""
-        made, shared = queues(seen.scenario, self._settings)
-        scheduler = Scheduler(made, shared, fair=self._settings.sharing != "first-come")
-        self._wished = [0] * len(seen.asked)
-        self._follow(scheduler, seen, seen.asked, created=0)
+        by_model, shared = queues(seen.scenario, self._settings)
+        scheduler = Scheduler(by_model, shared, fair=self._settings.sharing != "first-come")
+        self._wished = [0] * len(seen.desired)
+        self._follow(scheduler, seen, seen.desired, created=0)
         scheduler.settle(0)
-        self._wished = list(seen.asked)
+        self._wished = list(seen.desired)
         return scheduler
 
     def _follow(self, scheduler: Scheduler, seen: Seen, wished: Sequence[int], created: int | None = None) -> None:

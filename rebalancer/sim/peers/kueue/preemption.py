@@ -7,22 +7,22 @@ From the algorithm of kubernetes-sigs/kueue pkg/scheduler/preemption (`preemptio
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from rebalancer.sim.peers.kueue.quota import Cohort, Preemption, Workload
+from rebalancer.sim.peers.kueue.quota import CohortQuota, Preemption, QueuedWorkload
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """One that may go. `no_borrowing`: only if the preemptor's queue then stays within its nominal quota."""
 
-    workload: Workload
+    workload: QueuedWorkload
     no_borrowing: bool
 
 
-def victims(cohort: Cohort, incoming: Workload, *, fair: bool) -> list[Workload]:
+def victims(cohort: CohortQuota, incoming: QueuedWorkload, *, fair: bool) -> list[QueuedWorkload]:
     """The workloads that go so that `incoming` fits, none when no choice would do; `fair`: fair sharing is on."""
     return _fair(cohort, incoming) if fair else _classical(cohort, incoming)
 
 
-def _classical(cohort: Cohort, incoming: Workload) -> list[Workload]:
+def _classical(cohort: CohortQuota, incoming: QueuedWorkload) -> list[QueuedWorkload]:
     """Candidates go in their order until it fits, then whoever is not needed after all stays.
 
     Who stays within its nominal quota takes it back from any that borrow; who would borrow takes from lower priorities
@@ -34,8 +34,8 @@ def _classical(cohort: Cohort, incoming: Workload) -> list[Workload]:
     others = _ordered(incoming, _borrowers(cohort, incoming))
     entitled = not cohort.borrows(index, incoming.size)
     candidates = [
-        *(Candidate(each, not entitled and not _lower_enough(cohort, incoming, each)) for each in others),
-        *(Candidate(each, no_borrowing=False) for each in own),
+        *(PreemptionCandidate(each, not entitled and not _lower_enough(cohort, incoming, each)) for each in others),
+        *(PreemptionCandidate(each, no_borrowing=False) for each in own),
     ]
     if not others or (not queue.while_borrowing and cohort.used[index] >= queue.nominal):
         attempts: tuple[bool, ...] = (True,)
@@ -44,13 +44,15 @@ def _classical(cohort: Cohort, incoming: Workload) -> list[Workload]:
     else:
         attempts = (True, False)
     for borrowing in attempts:
-        if found := _taken(cohort, incoming, candidates, borrowing=borrowing):
-            return found
+        if victims := _taken(cohort, incoming, candidates, borrowing=borrowing):
+            return victims
     return []
 
 
-def _taken(cohort: Cohort, incoming: Workload, candidates: Sequence[Candidate], *, borrowing: bool) -> list[Workload]:
-    gone: list[Workload] = []
+def _taken(
+    cohort: CohortQuota, incoming: QueuedWorkload, candidates: Sequence[PreemptionCandidate], *, borrowing: bool
+) -> list[QueuedWorkload]:
+    gone: list[QueuedWorkload] = []
     for candidate in candidates:
         other = candidate.workload
         if other.queue != incoming.queue and (
@@ -65,7 +67,7 @@ def _taken(cohort: Cohort, incoming: Workload, candidates: Sequence[Candidate], 
     return []
 
 
-def _fair(cohort: Cohort, incoming: Workload) -> list[Workload]:
+def _fair(cohort: CohortQuota, incoming: QueuedWorkload) -> list[QueuedWorkload]:
     """The queue with the largest share gives first.
 
     Unconditionally, while the preemptor stays within its nominal quota; else if the preemptor's share, this workload
@@ -74,7 +76,7 @@ def _fair(cohort: Cohort, incoming: Workload) -> list[Workload]:
     """
     own = _allowed(cohort.admitted[incoming.queue], incoming, cohort.queues[incoming.queue].within_queue)
     candidates = _ordered(incoming, [*own, *_borrowers(cohort, incoming)])
-    gone: list[Workload] = []
+    gone: list[QueuedWorkload] = []
     with cohort.using(incoming.queue, incoming.size):
         fits, again = _first_rule(cohort, incoming, candidates, gone)
         fits = fits or _second_rule(cohort, incoming, again, gone)
@@ -85,10 +87,10 @@ def _fair(cohort: Cohort, incoming: Workload) -> list[Workload]:
 
 
 def _first_rule(
-    cohort: Cohort, incoming: Workload, candidates: Sequence[Workload], gone: list[Workload]
-) -> tuple[bool, list[Workload]]:
+    cohort: CohortQuota, incoming: QueuedWorkload, candidates: Sequence[QueuedWorkload], gone: list[QueuedWorkload]
+) -> tuple[bool, list[QueuedWorkload]]:
     """Whether it fits now, and whom the rule spared."""
-    spared: list[Workload] = []
+    spared: list[QueuedWorkload] = []
     left = _by_queue(candidates)
     entitled = not cohort.borrows(incoming.queue)
     for giver in _givers(cohort, incoming, left):
@@ -107,7 +109,9 @@ def _first_rule(
     return False, spared
 
 
-def _second_rule(cohort: Cohort, incoming: Workload, candidates: Sequence[Workload], gone: list[Workload]) -> bool:
+def _second_rule(
+    cohort: CohortQuota, incoming: QueuedWorkload, candidates: Sequence[QueuedWorkload], gone: list[QueuedWorkload]
+) -> bool:
     left = _by_queue(candidates)
     for giver in _givers(cohort, incoming, left):
         other, left[giver] = left[giver][0], []
@@ -119,7 +123,7 @@ def _second_rule(cohort: Cohort, incoming: Workload, candidates: Sequence[Worklo
     return False
 
 
-def _givers(cohort: Cohort, incoming: Workload, left: dict[int, list[Workload]]) -> Iterator[int]:
+def _givers(cohort: CohortQuota, incoming: QueuedWorkload, left: dict[int, list[QueuedWorkload]]) -> Iterator[int]:
     """Again and again the queue with the largest share of those that borrow and have somebody left, or its own."""
     key = _order(incoming)
     out: set[int] = set()
@@ -132,14 +136,14 @@ def _givers(cohort: Cohort, incoming: Workload, left: dict[int, list[Workload]])
         yield min((queue for queue in able if cohort.share(queue) == most), key=lambda queue: key(left[queue][0]))
 
 
-def _by_queue(candidates: Sequence[Workload]) -> dict[int, list[Workload]]:
-    left: dict[int, list[Workload]] = {}
+def _by_queue(candidates: Sequence[QueuedWorkload]) -> dict[int, list[QueuedWorkload]]:
+    left: dict[int, list[QueuedWorkload]] = {}
     for each in candidates:
         left.setdefault(each.queue, []).append(each)
     return left
 
 
-def _borrowers(cohort: Cohort, incoming: Workload) -> list[Workload]:
+def _borrowers(cohort: CohortQuota, incoming: QueuedWorkload) -> list[QueuedWorkload]:
     """Those of other queues that use more than their nominal quota, as far as the policy lets them be preempted."""
     policy = cohort.queues[incoming.queue].reclaim
     if policy == "Never":
@@ -152,7 +156,7 @@ def _borrowers(cohort: Cohort, incoming: Workload) -> list[Workload]:
     ]
 
 
-def _allowed(admitted: Sequence[Workload], incoming: Workload, policy: Preemption) -> list[Workload]:
+def _allowed(admitted: Sequence[QueuedWorkload], incoming: QueuedWorkload, policy: Preemption) -> list[QueuedWorkload]:
     match policy:
         case "Never":
             return []
@@ -166,7 +170,7 @@ def _allowed(admitted: Sequence[Workload], incoming: Workload, policy: Preemptio
             ]
 
 
-def _lower_enough(cohort: Cohort, incoming: Workload, other: Workload) -> bool:
+def _lower_enough(cohort: CohortQuota, incoming: QueuedWorkload, other: QueuedWorkload) -> bool:
     """Whether it may go also for one who borrows."""
     queue = cohort.queues[incoming.queue]
     threshold = queue.threshold
@@ -174,28 +178,30 @@ def _lower_enough(cohort: Cohort, incoming: Workload, other: Workload) -> bool:
     return queue.while_borrowing and other.priority < incoming.priority and low
 
 
-def _ordered(incoming: Workload, candidates: Sequence[Workload]) -> list[Workload]:
+def _ordered(incoming: QueuedWorkload, candidates: Sequence[QueuedWorkload]) -> list[QueuedWorkload]:
     return sorted(candidates, key=_order(incoming))
 
 
-def _order(incoming: Workload) -> Callable[[Workload], tuple[bool, int, float, int]]:
+def _order(incoming: QueuedWorkload) -> Callable[[QueuedWorkload], tuple[bool, int, float, int]]:
     """Other queues before its own, lower priorities first, then who was admitted last."""
     return lambda each: (each.queue == incoming.queue, each.priority, -each.admitted, each.number)
 
 
-def _fits(cohort: Cohort, incoming: Workload, *, borrowing: bool) -> bool:
+def _fits(cohort: CohortQuota, incoming: QueuedWorkload, *, borrowing: bool) -> bool:
     if not borrowing and cohort.borrows(incoming.queue, incoming.size):
         return False
     return incoming.size <= cohort.available(incoming.queue)
 
 
-def _fits_counted(cohort: Cohort, incoming: Workload) -> bool:
+def _fits_counted(cohort: CohortQuota, incoming: QueuedWorkload) -> bool:
     """The same while its own use is counted already."""
     with cohort.using(incoming.queue, -incoming.size):
         return _fits(cohort, incoming, borrowing=True)
 
 
-def _needed(cohort: Cohort, incoming: Workload, gone: list[Workload], *, borrowing: bool) -> list[Workload]:
+def _needed(
+    cohort: CohortQuota, incoming: QueuedWorkload, gone: list[QueuedWorkload], *, borrowing: bool
+) -> list[QueuedWorkload]:
     """Those without whom it would not fit; the others are back. The last one was needed, or there were fewer."""
     needed = gone[-1:]
     for each in reversed(gone[:-1]):
@@ -206,7 +212,7 @@ def _needed(cohort: Cohort, incoming: Workload, gone: list[Workload], *, borrowi
     return needed
 
 
-def _restored(cohort: Cohort, gone: list[Workload]) -> list[Workload]:
+def _restored(cohort: CohortQuota, gone: list[QueuedWorkload]) -> list[QueuedWorkload]:
     """Nobody has gone yet, it was only asked who would: all use again what they used."""
     for each in gone:
         cohort.used[each.queue] += each.size

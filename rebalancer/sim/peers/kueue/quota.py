@@ -13,7 +13,7 @@ Preemption = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterQueue:
+class QueueQuota:
     """A ClusterQueue's spec. `nominal`: its quota; limits None: it may borrow, and lends, all that there is.
 
     `within_queue` and `reclaim`: whom a workload may preempt in its own queue, and in others that use more than their
@@ -38,7 +38,7 @@ class ClusterQueue:
 
 
 @dataclass(slots=True, eq=False)
-class Workload:
+class QueuedWorkload:
     """One pod as Kueue sees it. `queue`: the place of its ClusterQueue; `size`: GPUs.
 
     `created` and `admitted` are seconds; `number` tells apart what is alike.
@@ -52,21 +52,21 @@ class Workload:
     number: int = 0
 
 
-class Cohort:
+class CohortQuota:
     """ClusterQueues that lend to each other, and what is admitted in each. `shared`: the cohort's own quota."""
 
-    def __init__(self, queues: Sequence[ClusterQueue], shared: float = 0.0) -> None:
+    def __init__(self, queues: Sequence[QueueQuota], shared: float = 0.0) -> None:
         self.queues = tuple(queues)
-        self.admitted: list[list[Workload]] = [[] for _ in queues]
+        self.admitted: list[list[QueuedWorkload]] = [[] for _ in queues]
         self.used = [0.0] * len(self.queues)
         self.capacity = shared + sum(queue.nominal - queue.kept for queue in queues)
 
-    def admit(self, workload: Workload) -> None:
+    def admit(self, workload: QueuedWorkload) -> None:
         """It is admitted, the last of its queue, and uses quota."""
         self.admitted[workload.queue].append(workload)
         self.used[workload.queue] += workload.size
 
-    def drop(self, workload: Workload) -> None:
+    def drop(self, workload: QueuedWorkload) -> None:
         """It is gone."""
         self.admitted[workload.queue].remove(workload)
         self.used[workload.queue] -= workload.size

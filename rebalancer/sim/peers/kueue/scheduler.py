@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalancer.sim.peers.kueue.preemption import victims
-from rebalancer.sim.peers.kueue.quota import ClusterQueue, Cohort, Workload
+from rebalancer.sim.peers.kueue.quota import CohortQuota, QueuedWorkload, QueueQuota
 
 MOST_CYCLES = 1500  # between two syncs 15 s apart: a cycle that moves nothing backs off by up to 10 ms
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class QueueEntry:
     """The head of a queue in one cycle. It fits as things are, or when `gone` have gone, or not at all."""
 
-    workload: Workload
+    workload: QueuedWorkload
     fits: bool
-    gone: list[Workload]
+    gone: list[QueuedWorkload]
     borrows: bool
 
 
@@ -30,9 +30,9 @@ class Scheduler:
     Workloads of one queue are alike in size and priority, so where the head does not fit the others do not either.
     """
 
-    def __init__(self, queues: Sequence[ClusterQueue], shared: float = 0.0, *, fair: bool = False) -> None:
-        self.cohort = Cohort(queues, shared)
-        self.waiting: list[deque[Workload]] = [deque() for _ in queues]
+    def __init__(self, queues: Sequence[QueueQuota], shared: float = 0.0, *, fair: bool = False) -> None:
+        self.cohort = CohortQuota(queues, shared)
+        self.waiting: list[deque[QueuedWorkload]] = [deque() for _ in queues]
         self.preemptions = 0
         self._fair = fair
         self._parked: set[int] = set()  # queues whose head cannot be admitted until somebody goes
@@ -41,7 +41,7 @@ class Scheduler:
     def create(self, queue: int, size: float, priority: int, now: float) -> None:
         """A pod is there, behind its gate, the last of its queue."""
         self._numbered += 1
-        self.waiting[queue].append(Workload(queue, size, priority, created=now, number=self._numbered))
+        self.waiting[queue].append(QueuedWorkload(queue, size, priority, created=now, number=self._numbered))
         self._parked.discard(queue)
 
     def end(self, queue: int) -> None:
@@ -69,8 +69,8 @@ class Scheduler:
             if waiting and queue not in self._parked
         ]
         entries.sort(key=lambda entry: (entry.borrows, -entry.workload.priority, entry.workload.created))
-        reserved: list[Workload] = []  # what this cycle promises to those for whom others go
-        going: list[Workload] = []
+        reserved: list[QueuedWorkload] = []  # what this cycle promises to those for whom others go
+        going: list[QueuedWorkload] = []
         admitted = False
         while entries:
             entry = self._fairest(entries) if self._fair else entries[0]
@@ -102,27 +102,27 @@ class Scheduler:
             self._preempt(workload, now)
         return admitted or bool(going)
 
-    def _entry(self, workload: Workload) -> Entry:
+    def _entry(self, workload: QueuedWorkload) -> QueueEntry:
         """By what is admitted now."""
         queue = workload.queue
         borrows = self.cohort.borrows(queue, workload.size)
         if workload.size > self.cohort.most(queue):
-            return Entry(workload, fits=False, gone=[], borrows=borrows)
+            return QueueEntry(workload, fits=False, gone=[], borrows=borrows)
         if workload.size <= self.cohort.available(queue):
-            return Entry(workload, fits=True, gone=[], borrows=borrows)
+            return QueueEntry(workload, fits=True, gone=[], borrows=borrows)
         gone = self._victims(workload) if self._may_preempt(workload, borrows=borrows) else []
         own = sum(each.size for each in gone if each.queue == queue)
-        return Entry(workload, fits=False, gone=gone, borrows=self.cohort.borrows(queue, workload.size - own))
+        return QueueEntry(workload, fits=False, gone=gone, borrows=self.cohort.borrows(queue, workload.size - own))
 
-    def _may_preempt(self, workload: Workload, *, borrows: bool) -> bool:
+    def _may_preempt(self, workload: QueuedWorkload, *, borrows: bool) -> bool:
         queue = self.cohort.queues[workload.queue]
         while_borrowing = queue.while_borrowing or (self._fair and queue.reclaim != "Never")
         return workload.size <= queue.nominal or not borrows or while_borrowing
 
-    def _victims(self, workload: Workload) -> list[Workload]:
+    def _victims(self, workload: QueuedWorkload) -> list[QueuedWorkload]:
         return victims(self.cohort, workload, fair=self._fair)
 
-    def _without(self, going: Sequence[Workload], workload: Workload) -> Entry:
+    def _without(self, going: Sequence[QueuedWorkload], workload: QueuedWorkload) -> QueueEntry:
         """By what is admitted once these have gone."""
         for each in going:
             self.cohort.drop(each)
@@ -131,7 +131,7 @@ class Scheduler:
             self.cohort.admit(each)
         return entry
 
-    def _room(self, workload: Workload, gone: Sequence[Workload]) -> bool:
+    def _room(self, workload: QueuedWorkload, gone: Sequence[QueuedWorkload]) -> bool:
         """Whether it still fits after those that were served before it, once these have gone."""
         for each in gone:
             self.cohort.used[each.queue] -= each.size
@@ -140,10 +140,10 @@ class Scheduler:
             self.cohort.used[each.queue] += each.size
         return room
 
-    def _fairest(self, entries: Sequence[Entry]) -> Entry:
+    def _fairest(self, entries: Sequence[QueueEntry]) -> QueueEntry:
         """Who stays within nominal quota, then who has the smallest share once it is admitted."""
 
-        def key(entry: Entry) -> tuple[bool, tuple[bool, float], int, float]:
+        def key(entry: QueueEntry) -> tuple[bool, tuple[bool, float], int, float]:
             workload = entry.workload
             with self.cohort.using(workload.queue, workload.size):
                 borrows, share = self.cohort.borrows(workload.queue), self.cohort.share(workload.queue)
@@ -151,7 +151,7 @@ class Scheduler:
 
         return min(entries, key=key)
 
-    def _preempt(self, workload: Workload, now: float) -> None:
+    def _preempt(self, workload: QueuedWorkload, now: float) -> None:
         """Its pod is deleted; the ReplicaSet makes another, which waits behind its queue."""
         self.cohort.drop(workload)
         self.preemptions += 1

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, get_args
 
-from rebalancer.sim.peers.kueue.quota import ClusterQueue
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.peers.kueue.quota import QueueQuota
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 
 Signal = Literal["work", "gpu-util", "kv-queue"]
 Nominal = Literal["equal", "owned", "demand", "half", "floors"]
@@ -17,7 +17,7 @@ Window = Literal["300", "60"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class KueueSettings:
     """The guide's choices as defaults. `signal`: what KEDA looks at; `window`: seconds of looking back on its way down.
 
     `nominal`: how the GPUs are dealt to the queues: `equal` parts; as each model begins (`owned`); by the mean `demand`
@@ -42,36 +42,36 @@ class Settings:
         return "+".join([self.signal, *(word for word, same in zip(words, usual, strict=True) if word != same)])
 
 
-USUAL = Settings()
+USUAL = KueueSettings()
 
 
-def every() -> Iterator[Settings]:
+def every() -> Iterator[KueueSettings]:
     """All that may be chosen."""
     kinds = (Signal, Nominal, Sharing, Borrowing, Limits, Window)
-    return (Settings(*words) for words in product(*(get_args(kind) for kind in kinds)))
+    return (KueueSettings(*words) for words in product(*(get_args(kind) for kind in kinds)))
 
 
-def other_nominal(of: Settings) -> list[Settings]:
+def other_nominal(of: KueueSettings) -> list[KueueSettings]:
     """The same with quotas dealt otherwise; the other knobs likewise."""
     return [replace(of, nominal=nominal) for nominal in get_args(Nominal) if nominal != of.nominal]
 
 
-def other_sharing(of: Settings) -> list[Settings]:
+def other_sharing(of: KueueSettings) -> list[KueueSettings]:
     """With fair sharing, or without."""
     return [replace(of, sharing=sharing) for sharing in get_args(Sharing) if sharing != of.sharing]
 
 
-def other_window(of: Settings) -> list[Settings]:
+def other_window(of: KueueSettings) -> list[KueueSettings]:
     """Quicker on the way down, or slower."""
     return [replace(of, window=window) for window in get_args(Window) if window != of.window]
 
 
-def other_borrowing(of: Settings) -> list[Settings]:
+def other_borrowing(of: KueueSettings) -> list[KueueSettings]:
     """Taking from lower priorities while borrowing, or not."""
     return [replace(of, borrowing=borrowing) for borrowing in get_args(Borrowing) if borrowing != of.borrowing]
 
 
-def other_limits(of: Settings) -> list[Settings]:
+def other_limits(of: KueueSettings) -> list[KueueSettings]:
     """Other limits of lending and borrowing."""
     return [replace(of, limits=limits) for limits in get_args(Limits) if limits != of.limits]
 
@@ -79,7 +79,7 @@ def other_limits(of: Settings) -> list[Settings]:
 KNOBS = (other_nominal, other_sharing, other_window, other_borrowing, other_limits)  # what matters most first
 
 
-def queues(scenario: Scenario, settings: Settings) -> tuple[list[ClusterQueue], float]:
+def queues(scenario: Scenario, settings: KueueSettings) -> tuple[list[QueueQuota], float]:
     """The models' ClusterQueues, and what is left to the cohort.
 
     All GPUs that there can be at a time are dealt, those of machines that may go and of nodes to be brought included:
@@ -87,8 +87,8 @@ def queues(scenario: Scenario, settings: Settings) -> tuple[list[ClusterQueue], 
     """
     gpus = _gpus(scenario)
     nominal = _dealt(scenario.models, gpus, settings.nominal)
-    made = [
-        ClusterQueue(
+    by_model = [
+        QueueQuota(
             quota,
             borrowing_limit={"borrow-half": quota / 2, "borrow-once": quota}.get(settings.limits),
             lending_limit=quota / 2 if settings.limits == "lend-half" else None,
@@ -97,7 +97,7 @@ def queues(scenario: Scenario, settings: Settings) -> tuple[list[ClusterQueue], 
         )
         for model, quota in zip(scenario.models, nominal, strict=True)
     ]
-    return made, gpus - sum(nominal)
+    return by_model, gpus - sum(nominal)
 
 
 def _gpus(scenario: Scenario) -> int:
@@ -107,7 +107,7 @@ def _gpus(scenario: Scenario) -> int:
     return sum(most) + (scenario.launches.gpus * scenario.launches.most if scenario.launches else 0)
 
 
-def _dealt(models: tuple[Model, ...], gpus: int, how: Nominal) -> list[int]:
+def _dealt(models: tuple[ScenarioModel, ...], gpus: int, how: Nominal) -> list[int]:
     """GPUs by model: its floor, then replica by replica whoever is furthest below its part."""
     dealt = [model.floor * model.gpus for model in models]
     left = 0 if how == "floors" else gpus - sum(dealt)
@@ -123,12 +123,12 @@ def _dealt(models: tuple[Model, ...], gpus: int, how: Nominal) -> list[int]:
         left -= models[index].gpus
 
 
-def _parts(models: tuple[Model, ...], how: Nominal) -> list[float]:
+def _parts(models: tuple[ScenarioModel, ...], how: Nominal) -> list[float]:
     match how:
         case "owned":
-            asked = [float(model.first * model.gpus) for model in models]
+            weights = [float(model.first * model.gpus) for model in models]
         case "demand":
-            asked = [float(model.work.mean()) * model.gpus for model in models]
+            weights = [float(model.work.mean()) * model.gpus for model in models]
         case _:
-            asked = [1.0] * len(models)
-    return [each / sum(asked) for each in asked]
+            weights = [1.0] * len(models)
+    return [each / sum(weights) for each in weights]

@@ -1,0 +1,95 @@
+"""Words: each public class name stands once in the product, and no variable has a name that says nothing of the thing.
+
+A local variable, parameter or attribute called `found` or `said` makes the reader look up what it is. Fields of msgspec
+Structs are the keys of journals, checkpoints and answers of the API, which go on as they are.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.house.repository import ROOT, tracked
+
+RIDDLES = frozenset({"asked", "found", "kept", "said", "told"})
+
+
+def classes(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, name) of the public classes of a module; those inside functions and other classes are nobody else's."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.lineno, node.name
+
+
+def riddles(tree: ast.Module, structs: frozenset[str] = frozenset({"Struct"})) -> Iterator[str]:
+    """Bindings that have one of RIDDLES for a name, with or without an underscore before it: `line: name`."""
+    keys = {
+        id(item.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and structs & {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        for item in node.body
+        if isinstance(item, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if id(node) not in keys:
+                pass
+            case ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                pass
+            case ast.ExceptHandler(name=str(name)) | ast.alias(asname=str(name)):
+                pass
+            case _:
+                continue
+        if name.lstrip("_") in RIDDLES:
+            yield f"{node.lineno}: {name}"
+
+
+@cache
+def product() -> dict[Path, ast.Module]:
+    paths = tracked("rebalancer/*.py")
+    assert len(paths) > 500  # else the pattern sees nothing
+    return {path: ast.parse((ROOT / path).read_text()) for path in paths}
+
+
+def test_each_public_class_name_stands_once_in_the_product() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in product().items():
+        for line, name in classes(tree):
+            places[name].append(f"{path}:{line}")
+    twice = [f"{name}: {', '.join(where)}" for name, where in sorted(places.items()) if len(where) > 1]
+    assert not twice, "\n" + "\n".join(twice)
+
+
+def test_no_variable_is_called_found_kept_told_said_or_asked() -> None:
+    named = [f"{path}:{each}" for path, tree in product().items() for each in riddles(tree)]
+    assert not named, "\n" + "\n".join(named)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("found = []", ["1: found"]),
+        ("def rows(kept, *, told=None): ...", ["1: kept", "1: told"]),
+        ("for said in texts: ...", ["1: said"]),
+        ("self._asked = 1", ["1: _asked"]),
+        ("if (found := rows()): ...", ["1: found"]),
+        ("match value:\n    case str() as said: ...", ["2: said"]),
+        ("from words import say as said", ["1: said"]),
+        ("class Step(NamedTuple):\n    said: str", ["2: said"]),
+        ("class Step(Struct, frozen=True):\n    said: str", []),
+        ("class Step(msgspec.Struct):\n    said: str", []),
+        ("def told(): return step.said", []),
+    ],
+)
+def test_a_variable_is_noticed_wherever_it_is_bound_and_a_key_of_a_struct_is_none(text: str, named: list[str]) -> None:
+    assert sorted(riddles(ast.parse(text))) == named
+
+
+def test_a_class_is_public_where_others_can_import_it() -> None:
+    tree = ast.parse("class Pod: ...\nclass _Held: ...\ndef f():\n    class Pod: ...\nclass A:\n    class B: ...")
+    assert list(classes(tree)) == [(1, "Pod"), (5, "A")]
