@@ -109,7 +109,7 @@ class Gate:
 
     def inherit(self, outcomes: tuple[Outcome, ...]) -> None:
         """Another replica led until now: what it left unknown counts both ways until the watches show it."""
-        succession.inherit(self._ledger, outcomes, self._facts(self._clock.now()))
+        succession.inherit(self._ledger, outcomes, lambda: self._facts(self._clock.now()))
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""

@@ -7,7 +7,7 @@ A NodePool's late write counts no way: its limit is read again before each write
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -29,11 +29,17 @@ LEFT = "the process ended before its outcome"
 SHOWN = "the leader before ended without its outcome; the object shows the value"
 
 
-async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot, policy: Policy) -> tuple[Outcome, ...]:
+async def settled(
+    kube: Port, outcomes: tuple[Outcome, ...], look: Callable[[], Snapshot], policy: Policy
+) -> tuple[Outcome, ...]:
     """The outcomes, those that are unknown as their objects say now. What cannot be read stays unknown.
 
-    Of drains nothing is asked: the watches show which nodes are cordoned and which pods have gone.
+    Of drains nothing is asked: the watches show which nodes are cordoned and which pods have gone. Where nothing is
+    unknown nobody looks, which takes 0.1 s at 1,000 models.
     """
+    if all(outcome.status != UNKNOWN for outcome in outcomes):
+        return outcomes
+    facts = look()
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
 
 
@@ -45,11 +51,15 @@ def untold(outcomes: Iterable[Outcome], published: Collection[tuple[str, float]]
     return tuple(outcome for outcome in outcomes if outcome.intent.identity not in published)
 
 
-def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:
-    """Count what may still be on its way, or too new for `facts`, as asked for wherever that is the worse."""
-    for outcome in outcomes:
+def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:
+    """Count what may still be on its way, or too new for a look, as asked for wherever that is the worse."""
+    doubtful = [outcome for outcome in outcomes if outcome.status == UNKNOWN or outcome.detail == SHOWN]
+    if not doubtful:
+        return
+    facts = look()
+    for outcome in doubtful:
         target = _target(outcome.intent, facts)
-        if (outcome.status == UNKNOWN or outcome.detail == SHOWN) and target is not None:
+        if target is not None:
             ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
 
 

@@ -67,8 +67,11 @@ def input_figures(state: ClusterState, intake: KafkaIntake | None) -> Iterator[F
         yield Figure("rebalancer_starts_total", count, start)
     for model, count in state.starts.failures.items():
         yield Figure("rebalancer_wake_failures_total", count, (model,))
-    for topic, seconds in intake.consumer.stuck_by_topic().items() if intake is not None else ():
-        yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
+    if intake is not None:
+        for topic, seconds in intake.consumer.stuck_by_topic().items():
+            yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
+        for topic, seconds in intake.consumer.behind_by_topic().items():
+            yield Figure("rebalancer_consumer_behind_seconds", seconds, (topic,))
 
 
 def record_figures(counts: Mapping[str, int]) -> Iterator[Figure]:

@@ -42,6 +42,10 @@ AGAIN_SECONDS = 2.0  # between two looks for a Kafka that is away
 log = structlog.get_logger()
 
 
+Read = Callable[[str, float | None], Awaitable[list[TopicPast]]]
+"""Records of one of `broker.TOPICS` from an instant on, None: from its beginning. Raises PastUnreadable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
@@ -129,18 +133,18 @@ class OwnWrites:
 
 
 async def read_start(
-    broker: Broker, policy: Policy, now: float, files: Sequence[Path] = (), keyframe_seconds: float = 300.0
+    read: Read, policy: Policy, now: float, files: Sequence[Path] = (), keyframe_seconds: float = 300.0
 ) -> Start:
     """Checkpoint and later writes; `files`: of the local journal. Raises kafka.topic_past.PastUnreadable without Kafka.
 
     `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on.
     """
-    restored = await _restored(broker, [model.id for model in policy.models], now)
-    return await _begin(broker, restored, policy, now, files, keyframe_seconds)
+    restored = await _restored(read, [model.id for model in policy.models], now)
+    return await _begin(read, restored, policy, now, files, keyframe_seconds)
 
 
 async def read_succession(  # noqa: PLR0913  # as for a start
-    broker: Broker,
+    read: Read,
     policy: Policy,
     now: float,
     files: Sequence[Path],
@@ -152,26 +156,37 @@ async def read_succession(  # noqa: PLR0913  # as for a start
     No rings are read, and memory where the last checkpoints are (`checkpoint_seconds`: between two of them), unless
     there is none. Raises kafka.topic_past.PastUnreadable.
     """
-    restored = await _restored(broker, (), now, now - 4 * checkpoint_seconds - SLACK_SECONDS)
+    restored = await _restored(read, (), now, now - recent_seconds(checkpoint_seconds))
     if restored.at is None:
-        restored = await _restored(broker, (), now)
-    return await _begin(broker, restored, policy, now, files, keyframe_seconds)
+        restored = await _restored(read, (), now)
+    return await _begin(read, restored, policy, now, files, keyframe_seconds)
 
 
-async def _restored(broker: Broker, models: Collection[str], now: float, since: float | None = None) -> Restored:
-    entries = await read_past(broker.bootstrap, broker.topic("state"), await broker.secured(), since)
-    return checkpoint.read(((entry.key, entry.value) for entry in entries), models, now)
+def recent_seconds(checkpoint_seconds: float) -> float:
+    """How far back the last checkpoint is, unless several in a row could not be written."""
+    return 4 * checkpoint_seconds + SLACK_SECONDS
+
+
+def reading(broker: Broker) -> Read:
+    """Each topic opened and read when it is asked for."""
+
+    async def read(name: str, since: float | None) -> list[TopicPast]:
+        return await read_past(broker.bootstrap, broker.topic(name), await broker.secured(), since)
+
+    return read
+
+
+async def _restored(read: Read, models: Collection[str], now: float, since: float | None = None) -> Restored:
+    return checkpoint.read(((entry.key, entry.value) for entry in await read("state", since)), models, now)
 
 
 async def _begin(  # noqa: PLR0913  # as for a start
-    broker: Broker, restored: Restored, policy: Policy, now: float, files: Sequence[Path], keyframe_seconds: float
+    read: Read, restored: Restored, policy: Policy, now: float, files: Sequence[Path], keyframe_seconds: float
 ) -> Start:
     """`restored`, and what was written since."""
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     since = begin - SLACK_SECONDS
-    records = await read_past(
-        broker.bootstrap, broker.topic("decisions"), await broker.secured(), since - keyframe_seconds
-    )
+    records = await read("decisions", since - keyframe_seconds)
     writes = await asyncio.to_thread(writes_of, records, files, since)
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
@@ -199,7 +214,7 @@ async def await_start(
 
 async def read_last_policy(broker: Broker) -> Policy | None:
     """The policy that was in force last, if it is known. Raises kafka.topic_past.PastUnreadable without Kafka."""
-    entries = await read_past(broker.bootstrap, broker.topic("state"), await broker.secured())
+    entries = await reading(broker)("state", None)
     return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
 
 

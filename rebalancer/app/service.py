@@ -23,11 +23,12 @@ from rebalancer.app.history import History
 from rebalancer.app.leadership import Leadership
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
-from rebalancer.app.past import Start, await_start, read_start, read_succession
+from rebalancer.app.past import Start, await_start, read_start, read_succession, reading
 from rebalancer.app.refilled import DAY_SECONDS, refilled
 from rebalancer.app.served import servers_of
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
 from rebalancer.app.sources import notice_queue_of, prometheus_of, read_when_pods_are_known, sink_of
+from rebalancer.app.standby import Standby
 from rebalancer.app.status_reporter import StatusReporter
 from rebalancer.app.tasks import Tasks
 from rebalancer.app.topics import broker_of
@@ -127,7 +128,9 @@ class Service:
             await look_for_keys(settings.override_keys_dir, signatures)
             self._tasks.spawn("keys", follow_keys(settings.override_keys_dir, signatures, self.clock))
         past = await await_start(
-            lambda: read_start(self._broker, policy, self.clock.now(), self._files.paths(), settings.keyframe_seconds),
+            lambda: read_start(
+                reading(self._broker), policy, self.clock.now(), self._files.paths(), settings.keyframe_seconds
+            ),
             self.clock,
             self.reporter.waits_for,
         )
@@ -233,9 +236,13 @@ class Service:
         elector = self.leadership.stand(kube)
         if elector is not None:
             self._tasks.spawn("elector", elector.run())
-            await elector.elected.wait()
-            kube.identify(f"rebalancer ({elector.identity} epoch {elector.epoch})")
-            await self._succeed(kube, state, gate, checkpoints)
+            settings = self.settings
+            async with Standby(
+                self._broker, self.clock, settings.checkpoint_seconds, settings.keyframe_seconds
+            ) as standby:
+                await elector.elected.wait()
+                kube.identify(f"rebalancer ({elector.identity} epoch {elector.epoch})")
+                await self._succeed(kube, state, gate, checkpoints, standby)
         self._tasks.spawn("events", gate.events.run())
         self._tasks.spawn("restoring", restoring.run())
         self._tasks.spawn("checkpoints", checkpoints.run())
@@ -244,7 +251,9 @@ class Service:
         else:
             raise LeadLost(await elector.lost)
 
-    async def _succeed(self, kube: KubeClient, state: ClusterState, gate: Gate, checkpoints: Checkpoints) -> None:
+    async def _succeed(
+        self, kube: KubeClient, state: ClusterState, gate: Gate, checkpoints: Checkpoints, standby: Standby
+    ) -> None:
         """Take over memory and last writes of the leader before us; the next cycle is the first that acts.
 
         Between what is read and the first cycle nothing is waited for.
@@ -256,7 +265,7 @@ class Service:
         began = self.clock.monotonic()
         past = await await_start(
             lambda: read_succession(
-                self._broker,
+                standby.read,
                 policy,
                 self.clock.now(),
                 self._files.paths(),
@@ -266,7 +275,7 @@ class Service:
             self.clock,
             self.reporter.waits_for,
         )
-        outcomes = await settled(kube, past.outcomes, state.peek(self.clock.now()), policy)
+        outcomes = await settled(kube, past.outcomes, lambda: state.peek(self.clock.now()), policy)
         now = self.clock.now()
         replace(past, outcomes=outcomes).over(state, now)
         gate.inherit(outcomes)

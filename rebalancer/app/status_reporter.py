@@ -191,9 +191,13 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules that nobody may read: we are ready, but somebody should know."""
+        """A second source without readings, rules that nobody may read, a topic that is read late.
+
+        We are ready, but somebody should know.
+        """
         troubles = self._state.troubles() if self._state else {}
         advisory = {source: why for source, why in troubles.items() if self._state and source in self._state.advisory}
+        advisory |= self._behind()
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
         rows = [Unready(source, self._advised[source], why) for source, why in advisory.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:
@@ -201,6 +205,14 @@ class StatusReporter:
         if self.notice_queue is not None and self.notice_queue.trouble is not None:
             rows.append(Unready("notice-queue", self.notice_queue.since, self.notice_queue.trouble))
         return tuple(rows)
+
+    def _behind(self) -> dict[str, str]:
+        behind = self._intake.consumer.behind_by_topic() if self._intake is not None else {}
+        return {
+            f"kafka-in {topic}": f"behind: read to where it ended {seconds:.0f} s ago"
+            for topic, seconds in behind.items()
+            if seconds > SILENT_SECONDS
+        }
 
     def _troubles(self, now: float) -> dict[str, str]:
         if self._state is None or self._runner is None:

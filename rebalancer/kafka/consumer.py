@@ -119,9 +119,15 @@ class Consumer:
 
     def stuck_by_topic(self) -> dict[str, float]:
         """The same for each topic there is, by its name without prefix; of those that `follow` adds by the full one."""
-        stuck = self._progress.stuck_by_topic(self._clock.monotonic())
+        return self._named(self._progress.stuck_by_topic(self._clock.monotonic()))
+
+    def behind_by_topic(self) -> dict[str, float]:
+        """How long each topic has not been read to where it ended, by the same names; up to 2 s is not behind."""
+        return self._named(self._progress.behind_by_topic(self._clock.monotonic()))
+
+    def _named(self, seconds: Mapping[str, float]) -> dict[str, float]:
         names = {self._broker.topic(name): name for name in self._since_seconds} | {full: full for full in self._others}
-        return {name: stuck[full] for full, name in names.items() if full in stuck}
+        return {name: seconds[full] for full, name in names.items() if full in seconds}
 
     async def run(self) -> NoReturn:
         """Consume, and connect again whatever happens. Raises nothing but cancellation."""

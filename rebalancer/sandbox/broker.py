@@ -35,6 +35,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "rd_kafka_mock_topic_create": (_INT, [_POINTER, _TEXT, _INT, _INT]),
     "rd_kafka_mock_broker_set_down": (_INT, [_POINTER, _INT]),
     "rd_kafka_mock_broker_set_up": (_INT, [_POINTER, _INT]),
+    "rd_kafka_mock_broker_set_rtt": (_INT, [_POINTER, _INT, _INT]),
 }
 for _name, (_result, _arguments) in _SIGNATURES.items():
     _function = getattr(_LIBRARY, _name)
@@ -82,6 +83,10 @@ class EmbeddedBroker:
     def heal(self) -> None:
         """Accept connections again, on the same port."""
         _LIBRARY.rd_kafka_mock_broker_set_up(self._cluster, BROKER_ID)
+
+    def slow(self, seconds: float) -> None:
+        """Answer everything so much later; 0 ends it."""
+        _LIBRARY.rd_kafka_mock_broker_set_rtt(self._cluster, BROKER_ID, round(seconds * 1000))
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)

@@ -23,7 +23,7 @@ async def test_a_write_whose_object_shows_it_has_happened(rig: Rig) -> None:
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
     rig.store.put(deployment("b", 4))
 
-    (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, rig.policy)
+    (outcome,) = await settled(rig.kube, (left(intent),), lambda: rig.facts, rig.policy)
 
     assert says(outcome, WRITTEN, "the leader before ended without its outcome")
 
@@ -31,7 +31,7 @@ async def test_a_write_whose_object_shows_it_has_happened(rig: Rig) -> None:
 async def test_one_that_does_not_show_may_still_come(rig: Rig) -> None:
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
 
-    assert await settled(rig.kube, (left(intent),), rig.facts, rig.policy) == (left(intent),)
+    assert await settled(rig.kube, (left(intent),), lambda: rig.facts, rig.policy) == (left(intent),)
 
 
 async def test_an_autoscalers_bounds_are_read_where_it_owns_the_target(rig: Rig) -> None:
@@ -40,7 +40,7 @@ async def test_an_autoscalers_bounds_are_read_where_it_owns_the_target(rig: Rig)
 
     for bounds, status in (((2, 9), UNKNOWN), ((3, 5), WRITTEN)):
         rig.store.put(scaled_object("b", *bounds))
-        (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, rig.policy)
+        (outcome,) = await settled(rig.kube, (left(intent),), lambda: rig.facts, rig.policy)
         assert outcome.status == status
 
 
@@ -48,24 +48,24 @@ async def test_an_object_that_cannot_be_read_leaves_it_unknown(rig: Rig) -> None
     rig.server.faults.fail_next(5, 500, path_part="/scale")
     intent = intent_of(change(rig.target("b"), 4), 7, NOW)
 
-    assert await settled(rig.kube, (left(intent),), rig.facts, rig.policy) == (left(intent),)
+    assert await settled(rig.kube, (left(intent),), lambda: rig.facts, rig.policy) == (left(intent),)
 
 
 async def test_what_is_known_is_not_asked_again(rig: Rig) -> None:
     rig.store.put(deployment("b", 4))  # another write of the same number
     known = replace(left(intent_of(change(rig.target("b"), 4), 7, NOW)), status=REFUSED, detail="floor: it is 4")
 
-    assert await settled(rig.kube, (known,), rig.facts, rig.policy) == (known,)
+    assert await settled(rig.kube, (known,), lambda: rig.facts, rig.policy) == (known,)
 
 
 async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(rig: Rig) -> None:
     target, ledger = rig.target("b"), WriteLedger()
     lower, higher = target.replicas - 1, target.replicas + 2
 
-    inherit(ledger, (left(intent_of(change(target, lower), 6, NOW)),), rig.facts)
+    inherit(ledger, (left(intent_of(change(target, lower), 6, NOW)),), lambda: rig.facts)
     assert ledger.least(target).replicas == lower
 
-    inherit(ledger, (left(intent_of(change(target, higher), 6, NOW)),), rig.facts)
+    inherit(ledger, (left(intent_of(change(target, higher), 6, NOW)),), lambda: rig.facts)
     assert ledger.least(target).replicas == target.replicas
     assert peak_replicas(ledger.with_most(target)) == higher
 
@@ -74,9 +74,9 @@ async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behin
     target, ledger = rig.target("b"), WriteLedger()
     lower = target.replicas - 1
     rig.store.put(deployment("b", lower))
-    outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), rig.facts, rig.policy)
+    outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), lambda: rig.facts, rig.policy)
 
-    inherit(ledger, outcomes, rig.facts)
+    inherit(ledger, outcomes, lambda: rig.facts)
 
     assert (outcomes[0].status, ledger.least(target).replicas) == (WRITTEN, lower)
 
@@ -86,7 +86,7 @@ async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothi
     rig.store.put(deployment("b", 4))
     known = replace(left(intent_of(change(rig.target("a"), 2), 6, NOW)), status=WRITTEN, detail="")
 
-    outcomes = await settled(rig.kube, (known, open_one, shown), rig.facts, rig.policy)
+    outcomes = await settled(rig.kube, (known, open_one, shown), lambda: rig.facts, rig.policy)
 
     assert [outcome.status for outcome in untold(outcomes, {known.intent.identity})] == [UNKNOWN, WRITTEN]
 
@@ -109,7 +109,7 @@ async def test_a_node_pool_that_shows_its_write_has_it(rig: Rig, kind: str, befo
         obj = node_pool(limits=shown.get("limits"), budgets=shown.get("budgets"))
         obj["metadata"]["annotations"] = {ORIGINALS: "{}"} if shown.get("saved") else {}
         rig.store.put(obj)
-        (outcome,) = await settled(rig.kube, (left(intent),), rig.facts, policy)
+        (outcome,) = await settled(rig.kube, (left(intent),), lambda: rig.facts, policy)
         assert outcome.status == status
 
 
@@ -118,6 +118,6 @@ async def test_a_node_pool_that_has_gone_or_is_spelled_in_no_number_leaves_its_w
     rig.stand(policy, a_snapshot(policy))
     outcome = left(intent_of(node_pool_change("limit", limit_from=4, limit_to=8), 7, NOW))
 
-    assert await settled(rig.kube, (outcome,), rig.facts, policy) == (outcome,)
+    assert await settled(rig.kube, (outcome,), lambda: rig.facts, policy) == (outcome,)
     rig.store.put(node_pool(limits={GPU: "some"}))
-    assert await settled(rig.kube, (outcome,), rig.facts, policy) == (outcome,)
+    assert await settled(rig.kube, (outcome,), lambda: rig.facts, policy) == (outcome,)

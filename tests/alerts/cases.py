@@ -188,6 +188,25 @@ CASES = (
         ({'rebalancer_consumer_stuck_seconds{topic="metrics"}': told(59)},),
     ),
     Case(
+        "RebalancerConsumerBehind",
+        {
+            'rebalancer_consumer_behind_seconds{topic="metrics"}': told("121+5"),
+            'rebalancer_consumer_stuck_seconds{topic="metrics"}': always(0),
+        },
+        Fired(
+            {"topic": "metrics"},
+            "Topic metrics is read to where it ended 11m 56s ago: more comes than is read, or a backlog is being read. "
+            "Demand, notices and overrides in it are known so much later.",
+        ),
+        (
+            {'rebalancer_consumer_behind_seconds{topic="metrics"}': told(119)},
+            {
+                'rebalancer_consumer_behind_seconds{topic="metrics"}': told("121+10"),
+                'rebalancer_consumer_stuck_seconds{topic="metrics"}': told("121+10"),
+            },
+        ),
+    ),
+    Case(
         "RebalancerJournalFailing",
         {'rebalancer_journal_good{instance="rb-0"}': told(0, 1)},
         Fired(

@@ -1,14 +1,21 @@
 """Two replicas in this process, on embedded parts: one acts, the other thinks along and takes over."""
 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 
 from rebalancer.app import Service
+from rebalancer.app.past import reading
+from rebalancer.app.standby import Standby
 from rebalancer.domain.outcome import Intent
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.outbox import send_once
 from rebalancer.leader.lease import EPOCH
+from rebalancer.loop.clock import ScaledClock
 from rebalancer.obs import journal
 from rebalancer.sandbox.api.resources import LEASES
 from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.state import checkpoint
 from tests.app.conftest import Started, get, until
 
 OPEN = Intent("c1000-open", 1000, 0.0, "release", "gone", "deployment/serving/gone", 3, 2, "for chat", pool="a100")
@@ -61,3 +68,33 @@ def _outcome(folder: Path, name: str) -> str | None:
 
 def _lines(folder: Path) -> list[str]:
     return [line for file in sorted(folder.glob("*")) for line in file.read_text().splitlines()]
+
+
+async def test_an_ordered_end_leaves_the_last_cycle_s_memory_before_the_lease_is_given_back(
+    started: Started, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Else two would write into `state`, and who comes next would make the decisions since the checkpoint again."""
+    async with replica(started, "rb-0", tmp_path) as only:
+        await acting(only)
+        assert only.plan is not None
+        made = only.plan.cycle
+        broker = Broker(sandbox.bootstrap)
+    past = await reading(broker)("state", None)
+    left = checkpoint.read(((one.key, one.value) for one in past), (), only.clock.now())
+    lease = sandbox.kubernetes.store.get(LEASES, "rebalancer", "rebalancer")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == ""
+    assert left.at is not None
+    assert left.cycle >= made
+    assert left.at <= datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+
+
+async def test_who_stands_by_holds_what_its_leader_wrote_until_it_leads(sandbox: Sandbox, clock: ScaledClock) -> None:
+    broker = Broker(sandbox.bootstrap)
+    await broker.make_topics()
+    async with Standby(broker, clock, checkpoint_seconds=4.0, keyframe_seconds=30.0) as standby:
+        await until(lambda: standby.ready, "both topics are read along")
+        await send_once(broker, broker.topic("decisions"), b"a line", ())
+        held = await standby.read("decisions", clock.now() - 30.0)
+        assert [record.value for record in held] == [b"a line"]
+    assert not standby.ready

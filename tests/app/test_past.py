@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.succession import untold
-from rebalancer.app.past import OwnWrites, Start, begin_from, read_start
+from rebalancer.app.past import OwnWrites, Start, begin_from, read_start, reading
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
@@ -276,15 +276,15 @@ async def test_what_was_written_while_kafka_was_away_is_known_after_a_restart(
     assert await outbox.send("decisions", b"cycle", a_cycle(41, now - 65.0))
     assert await outbox.send("decisions", b"intent", journal.encode(journal.IntentLine(a_release(42, now - 29.0))))
     files = await recorded(tmp_path, now)
-    without = await read_start(broker, POLICY, now)
+    without = await read_start(reading(broker), POLICY, now)
     assert [(one.intent.id, one.status) for one in without.outcomes] == [("42-b-a100", UNKNOWN)]
-    start = await read_start(broker, POLICY, now, files)
+    start = await read_start(reading(broker), POLICY, now, files)
     assert {one.intent.id: one.status for one in start.outcomes} == {"42-b-a100": WRITTEN, "42-a-a100": UNKNOWN}
     assert start.first_cycle == 43
     assert {one.intent.id for one in untold(start.outcomes, start.published)} == {"42-b-a100", "42-a-a100"}
     (settled,) = (one for one in start.outcomes if one.intent.id == "42-b-a100")
     assert await outbox.send("decisions", b"outcome", journal.encode(journal.OutcomeLine(settled)))
-    start = await read_start(broker, POLICY, now, files)
+    start = await read_start(reading(broker), POLICY, now, files)
     assert [one.intent.id for one in untold(start.outcomes, start.published)] == ["42-a-a100"], "the other one was told"
 
 
@@ -296,6 +296,6 @@ async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(brok
     assert not await outbox.send("state", key, value)
     for record in chunks.entries(key, value, slot=0):
         assert await outbox.send("state", *record)
-    start = await read_start(broker, POLICY, NOW)
+    start = await read_start(reading(broker), POLICY, NOW)
     assert {name: len(one.losses) for name, one in start.memory.models.items()} == {"a": 20_000, "b": 20_000}
     assert start.slot == 1

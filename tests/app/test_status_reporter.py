@@ -46,6 +46,7 @@ class Heard:
     def __init__(self) -> None:
         self.sources: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
+        self.behind: dict[str, float] = {}
         self.consumer = self
 
     def stuck_seconds(self) -> float:
@@ -53,6 +54,9 @@ class Heard:
 
     def stuck_by_topic(self) -> dict[str, float]:
         return {}
+
+    def behind_by_topic(self) -> dict[str, float]:
+        return self.behind
 
 
 class Seen:
@@ -80,7 +84,8 @@ class Seen:
         checkpoints: Any = self.kept
         restoring: Any = Restored()
         self.state: ClusterState = a_state(a_policy(), a_cluster_node())
-        heard: Any = Heard()
+        self.heard = Heard()
+        heard: Any = self.heard
         self.reporter.connect(self.state, cycle_ports, self.runner, heard, heard, checkpoints, restoring)
         self.runner.began_monotonic = 0.0
 
@@ -149,3 +154,10 @@ def test_the_checkpoint_is_as_old_as_its_acknowledgement_and_before_the_first_as
     assert b"rebalancer_checkpoint_age_seconds 40.0" in seen.reporter.metrics()
     seen.kept.acknowledged_monotonic = 30.0
     assert b"rebalancer_checkpoint_age_seconds 10.0" in seen.reporter.metrics()
+
+
+def test_a_topic_that_is_read_late_is_named_and_the_replica_stays_ready(seen: Seen) -> None:
+    seen.heard.behind = {"metrics": 54.4, "notices": 2.0}
+    behind = [(one.what, one.detail) for one in seen.reporter.status().unready if one.what.startswith("kafka-in")]
+    assert behind == [("kafka-in metrics", "behind: read to where it ended 54 s ago")]
+    assert not any(one.what.startswith("kafka-in") for one in seen.reporter.unready())

@@ -5,17 +5,20 @@ import os
 import resource
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.faults.scene import Scene
+from tests.real.crashing import Point
 from tests.real.service import Service
 from tests.real.traffic import cloud_event
+from tests.testbed.process import Failed
 
 SAMPLE = "io.rebalancer.metric.sample.v1"
 NOTICE = "io.rebalancer.capacity.notice.v1"
 _SLICE_SECONDS = 0.1
+_LIFE_SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -28,6 +31,49 @@ async def frozen(pid: int | None) -> AsyncIterator[None]:
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def to_die_at(scene: Scene, point: Point) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """The service ends as by kill -9, runs anew, and ends at that point: what the context has waits for that.
+
+    When the context ends it runs as before.
+    """
+    settings = scene.service.settings
+    scene.now.kills += 2
+    await scene.service.kill()
+    settings |= {"DEV": "true", "CRASH_AT": str(point)}
+
+    async def ended() -> bool:
+        return scene.service.pid is None
+
+    async def until_then() -> None:
+        await scene.until(ended, f"it ends at {point}", _LIFE_SECONDS)
+
+    try:
+        with suppress(Failed):  # it may end before it answers
+            await scene.service.start(ready=False)
+        yield until_then
+    finally:
+        for name in ("DEV", "CRASH_AT"):
+            settings.pop(name)
+        await scene.service.kill()
+        await scene.service.start()
+
+
+@asynccontextmanager
+async def begun_by(scene: Scene, script: str) -> AsyncIterator[None]:
+    """A shell begins the service: `script` has its command as `"$@"`. When the context ends it runs as before."""
+    scene.now.kills += 2
+    assert await scene.service.stop() == 0
+    scene.service.begun_by = ("sh", "-c", script, "sh")
+    try:
+        await scene.service.start()
+        yield
+    finally:
+        scene.service.begun_by = ()
+        assert await scene.service.stop() == 0, "it ends in order, whatever was done to it"
+        await scene.service.start()
 
 
 async def starved(scene: Scene, seconds: float, share: float) -> None:

@@ -277,7 +277,7 @@ def _in_scope(write: Write, evidence: Evidence) -> bool:
                 True,
                 {"replicas"},
             )
-        case ("leases", "") | ("overrides", "status") | ("pods", "eviction"):
+        case ("leases", "") | ("overrides", "" | "status") | ("pods", "eviction"):
             return write.namespace == evidence.namespace
         case "nodes", "":
             return set(write.request.get("spec", {})) <= {"unschedulable", "taints"}

@@ -82,3 +82,37 @@ async def test_without_partitions_nothing_is_stuck(seen: Seen) -> None:
     progress.follow([], 10.0)
     await progress.look(seen, 500.0)
     assert progress.stuck_seconds(501.0) == 1
+
+
+async def test_a_partition_that_always_grows_and_is_read_a_look_later_is_not_behind(
+    progress: Progress, seen: Seen
+) -> None:
+    for second in range(1, 100):
+        seen.answer(FIRST, SECOND)
+        seen.read[FIRST], seen.readable[FIRST] = 1000 * (second - 1), 1000 * second
+        await progress.look(seen, float(second))
+    assert progress.behind_by_topic(99.0) == {"t": 1}
+
+
+async def test_one_that_is_read_at_half_the_speed_of_its_growth_is_behind_by_half_the_time_and_not_stuck(
+    progress: Progress, seen: Seen
+) -> None:
+    for second in range(1, 101):
+        seen.answer(FIRST, SECOND)
+        seen.read[FIRST], seen.readable[FIRST] = 500 * second, 1000 * second
+        await progress.look(seen, float(second))
+    assert 45 <= progress.behind_by_topic(100.0)["t"] <= 75, "an end is looked for when the one before was read to"
+    assert progress.stuck_seconds(100.0) == 0
+    seen.read[FIRST] = seen.readable[FIRST]
+    for second in (101, 102):
+        seen.answer(FIRST, SECOND)
+        await progress.look(seen, float(second))
+    assert progress.behind_by_topic(102.0) == {"t": 1}
+
+
+async def test_what_was_read_before_partitions_came_stays_as_far_behind(progress: Progress, seen: Seen) -> None:
+    seen.answer(FIRST, SECOND)
+    seen.readable[FIRST] = 1000
+    await progress.look(seen, 1.0)
+    progress.follow([FIRST, SECOND, TopicPartition("u", 0)], 50.0)
+    assert progress.behind_by_topic(60.0) == {"t": 60, "u": 10}

@@ -29,7 +29,8 @@ _STOP_SECONDS = 20.0
 class Service:
     """One installation. Policy, journal and log lie in `folder`; `account` is who it is in the audit log.
 
-    `settings` are REBALANCER_ variables without the prefix. It keeps its ports over restarts.
+    `settings` are REBALANCER_ variables without the prefix. `begun_by`: words before its command, as of a shell. It
+    keeps its ports over restarts.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Service:
             "API_PORT": str(free_port()),
             "PROBE_PORT": str(free_port()),
         }
+        self.begun_by: tuple[str, ...] = ()
         self._stack = stack
         self._reaper = Reaper()
         self._process: Process | None = None
@@ -178,7 +180,7 @@ class Service:
 
     def _start(self, ready: bool) -> None:  # noqa: FBT001  # from start() alone
         self._process = Process(
-            [str(_PROGRAM), "run"],
+            [*self.begun_by, str(_PROGRAM), "run"],
             log=self.folder / "service.log",
             healthy=self._ready if ready else lambda: answers(self._port("PROBE"), "/livez"),
             reaper=self._reaper,

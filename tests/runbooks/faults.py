@@ -5,10 +5,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiokafka import AIOKafkaProducer
+
 from rebalancer.app import Service
+from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.api.resources import NODES
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, demo_policy
 from rebalancer.sandbox.producer import spelled
+from tests.faults.injections import SAMPLE
+from tests.real.traffic import cloud_event
 from tests.runbooks.stage import Stage
 from tests.testbed.process import free_port
 
@@ -142,6 +147,23 @@ async def _kafka_away(stage: Stage) -> None:
 
 async def _kafka_back(stage: Stage) -> None:
     stage.sandbox.embedded.heal()
+
+
+async def _backlog_of_a_slow_broker(stage: Stage) -> None:
+    """4 MiB of one model's readings came while the service was down, and the broker answers late: 512 KiB a time."""
+    await stage.service.stop()
+    async with AIOKafkaProducer(bootstrap_servers=stage.sandbox.bootstrap) as producer:
+        topic, now = Broker(stage.sandbox.bootstrap).topic("metrics"), stage.clock.now()
+        for _ in range(15_000):
+            _, value = cloud_event(SAMPLE, {"model": "chat", "intervalSeconds": 1.0, "gauges": {"running": 4}}, now)
+            await producer.send(topic, value, key=b"chat")
+    stage.service = Service(stage.settings, stage.clock)
+    await stage.service.start()
+    stage.sandbox.embedded.slow(1.5)
+
+
+async def _fast_again(stage: Stage) -> None:
+    stage.sandbox.embedded.slow(0.0)
 
 
 def _busiest(stage: Stage) -> dict[str, int]:
@@ -350,6 +372,7 @@ FAULTS = (
     Fault("RebalancerBudgetUnknown", _labels_lost, r"a100 +\? GPUs", _labels_back),
     Fault("RebalancerJournalFailing", _disk_full, r"journal.*No space left on device", _room_again),
     Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),
+    Fault("RebalancerConsumerBehind", _backlog_of_a_slow_broker, r"metrics.*behind", _fast_again, times=20.0),
     Fault("RebalancerGpuMemoryHigh", _memory_full, r"chat"),
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
     Fault("RebalancerGpuPowerHigh", _at_the_limit, r"a100"),

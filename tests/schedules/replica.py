@@ -266,7 +266,7 @@ class Replica:
 
     async def _succeed(self, gate: Gate) -> None:
         past = await await_start(self._succession, self.clock, lambda _why: None)
-        outcomes = await settled(self.api, past.outcomes, self.state.peek(self.clock.now()), self._policy)
+        outcomes = await settled(self.api, past.outcomes, lambda: self.state.peek(self.clock.now()), self._policy)
         replace(past, outcomes=outcomes).over(self.state, self.clock.now())
         gate.inherit(outcomes)
         if self._checkpoints is not None:

@@ -149,6 +149,15 @@ ALERTS: tuple[Alert, ...] = (
         "Topic {{ $labels.topic }} has made no progress for {{ $value | humanizeDuration }}: what it says is unknown.",
     ),
     Alert(
+        "RebalancerConsumerBehind",
+        WARNING,
+        "rebalancer_consumer_behind_seconds - rebalancer_consumer_stuck_seconds > 120",  # standing still is the other's
+        "2m",
+        "Kafka records are read, and late.",
+        "Topic {{ $labels.topic }} is read to where it ended {{ $value | humanizeDuration }} ago: more comes than is "
+        "read, or a backlog is being read. Demand, notices and overrides in it are known so much later.",
+    ),
+    Alert(
         "RebalancerJournalFailing",
         WARNING,
         "rebalancer_journal_good == 0",

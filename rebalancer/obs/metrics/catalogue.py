@@ -12,6 +12,7 @@ from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
 from rebalancer.ledger.states import STATES as LEDGER_STATES
 from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
 from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
+from rebalancer.obs.metrics.of_consumer import CONSUMER
 from rebalancer.obs.metrics.of_notice_queue import NOTICE_QUEUE
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.settings.entries import FORMS
@@ -19,7 +20,6 @@ from rebalancer.settings.entries import FORMS
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
 TEAM = Label("team", of="the policy's teams")
-TOPIC = Label("topic", ("metrics", "readings", "notices", "overrides"))
 START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
 SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
@@ -339,13 +339,7 @@ METRICS: tuple[Metric, ...] = (
         "gauges",
         (Label("source", ("kafka", "prometheus")), Label("gauge", GAUGES)),
     ),
-    Metric(
-        "rebalancer_consumer_stuck_seconds",
-        GAUGE,
-        "How long the worst partition of a topic has made no progress.",
-        "seconds",
-        (TOPIC,),
-    ),
+    *CONSUMER,
     *PROMETHEUS,
     *NOTICE_QUEUE,
     # --- what goes out

@@ -203,8 +203,11 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Progress of topics",
                 "timeseries",
-                (Query("max by (topic) (rebalancer_consumer_stuck_seconds)", "{{topic}}"),),
-                "How long the worst partition has stood still.",
+                (
+                    Query("max by (topic) (rebalancer_consumer_stuck_seconds)", "{{topic}} stands still"),
+                    Query("max by (topic) (rebalancer_consumer_behind_seconds) > 2", "{{topic}} is behind", NEVER),
+                ),
+                "How long the worst partition has stood still, or how long ago it ended where it is read to.",
                 unit="s",
             ),
             DashboardPanel(

@@ -10,6 +10,15 @@ async def _scaled_by_hand(scene: Scene) -> None:
     await scene.kube.patch("Deployment", "side", {"spec": {"replicas": 1}}, scene.namespace, "scale")
 
 
+async def _descheduled(scene: Scene) -> None:
+    """Somebody deletes a pod a second, whosever it is, for ten seconds: nobody is asked for other replicas for it."""
+    for _ in range(10):
+        pods = await scene.kube.ready_pods(scene.namespace)
+        if pods:
+            await scene.kube.delete("Pod", scene.chance.choice(pods)["metadata"]["name"], scene.namespace)
+        await scene.silent(1.0)
+
+
 async def _made_again(scene: Scene) -> None:
     """Who gives is deleted and made anew under its name in the middle of the shift."""
     name = scene.needs_little
@@ -43,7 +52,8 @@ ACTORS = Group(
         Row("X07", "NodePool limit lowered under use", "I2",
             elsewhere=("act/test_node_pool.py::test_a_limit_is_never_set_under_use",)),
         Row("X08", "Karpenter consolidates the node that is filled", "I7", elsewhere=(_HOLDS,)),
-        Row("X09", "descheduler, HPA and we", "stable"),
+        Row("X09", "descheduler, HPA and we", "stable", _descheduled,
+            "a pod deleted each second for 10 s; no HPA beside it, whose part is X01's"),
         Row("X10", "a quota forbids the raise", "what was taken for it goes back", elsewhere=(_QUOTA,)),
     ),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.faults import door
 from tests.faults.row import Group, Row
 from tests.faults.scene import Scene
+from tests.faults.stale import Behind
 from tests.testbed.kube import is_ready
 
 _HTML = "<html><body>bad gateway</body></html>"
@@ -152,6 +153,38 @@ async def _gone(scene: Scene) -> None:
     assert told, "nobody watched anew"
 
 
+async def _stale_after_failover(scene: Scene) -> None:
+    """Who comes next lists everything as it was before the GPUs changed hands, and hears of nothing for 15 s.
+
+    The Lease of who died takes 8 s of them.
+    """
+    behind = Behind(scene)
+    async with behind.remembering():
+        await scene.killed()
+    await scene.turns()
+    await scene.killed(start=False)
+    async with behind.fallen(expires=False):
+        await scene.service.start(ready=False)
+        await scene.silent(15.0)
+    _was_stale(behind)
+
+
+async def _back_in_time(scene: Scene) -> None:
+    """Watches end, and what is listed then is older than what was seen: as it was before the GPUs changed hands."""
+    behind = Behind(scene)
+    async with behind.remembering():
+        await scene.killed()
+    await scene.turns()
+    async with behind.fallen(expires=True):
+        await scene.silent(8.0)
+    _was_stale(behind)
+
+
+def _was_stale(behind: Behind) -> None:
+    wanted = {"/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/deployments"}
+    assert wanted <= set(behind.served), f"what was told again: {behind.served}"
+
+
 async def _half_open(scene: Scene) -> None:
     """Watches go on and tell nothing more; everything else is answered."""
 
@@ -243,8 +276,9 @@ API_SERVER = Group(
         Row("A10", "410 on a watch", "listed again, I7", _gone, "told by the link, not by a compaction of etcd"),
         Row("A11", "half-open watch", "found within 75 s", _half_open),
         Row("A12", "one event dropped", "found by the resync", elsewhere=_RESYNC),
-        Row("A13", "stale list after a failover", "I1, no write by an older revision"),
-        Row("A14", "revisions go backwards", "as A13"),
+        Row("A13", "stale list after a failover", "I1, no write by an older revision", _stale_after_failover,
+            "lists and watches of 15 s ago by the link, not by a second API server", turns=False),
+        Row("A14", "revisions go backwards", "as A13", _back_in_time, "as A13, to one process", turns=False),
         Row("A15", "token refused, right removed", "I9 I12, no restart", _forbidden, "401 and 403 by the link"),
         Row("A16", "a CRD missing", "the others work", elsewhere=_CRDS),
         Row("A17", "a webhook changes our number", "read back, no fight", _changed_by_a_webhook, "once, by the link"),

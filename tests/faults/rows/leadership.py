@@ -3,16 +3,46 @@
 import json
 import time
 from contextlib import suppress
+from typing import Literal
 
 from aiohttp import web
 
 from tests.faults import door
-from tests.faults.injections import frozen, sample, standby
-from tests.faults.row import Group, Row
+from tests.faults.injections import frozen, sample, standby, to_die_at
+from tests.faults.row import Deed, Group, Row
 from tests.faults.scene import LEASE, Scene
+from tests.real.crashing import Point
 from tests.real.service import Service
 
 _FROZEN_SECONDS = 12.0  # the lease lasts 8 s
+
+
+_LIVES = 3
+_OF_A_SHIFT = (
+    "kube/update/scale",
+    "kafka/decisions/intent",
+    "kafka/decisions/outcome",
+    "kafka/decisions/cycle",
+    "kafka/decisions/frame",
+    "kafka/state/memory",
+    "journal/append",
+    "kube/patch/leases",
+)
+"""What a leader does of itself while GPUs change hands."""
+
+
+def _killed_at_effects(when: Literal["before", "after"]) -> Deed:
+    """Three lives, each of which ends at an effect that the seed chooses; in each the tide turns."""
+
+    async def deed(scene: Scene) -> None:
+        for effect in scene.chance.sample(_OF_A_SHIFT, _LIVES):
+            async with to_die_at(scene, Point(effect, 1, when)) as ended:
+                now = await scene.replicas()  # a life may have ended before anything moved
+                scene.needs_much = min(("chat", "code"), key=lambda name: now[name])
+                scene.tide()
+                await ended()
+
+    return deed
 
 
 async def _leads(scene: Scene, service: Service) -> None:
@@ -122,8 +152,10 @@ LEADERSHIP = Group(
     "leadership",
     "7.3 Crash, leadership, time",
     (
-        Row("C01", "kill -9 after each side effect", "I1 I2 I5 I8 I7"),
-        Row("C02", "kill -9 before each side effect", "I1 I2 I5 I8 I7"),
+        Row("C01", "kill -9 after each side effect", "I1 I2 I5 I8 I7", _killed_at_effects("after"),
+            f"three of {len(_OF_A_SHIFT)} effects by the seed; all in `real/test_crash_points.py`", turns=False),
+        Row("C02", "kill -9 before each side effect", "I1 I2 I5 I8 I7", _killed_at_effects("before"),
+            "as C01", turns=False),
         Row("C03", "leader frozen past its lease", "I3", _frozen_past_its_lease, "until the other one leads",
             turns=False),
         Row("C04", "leader cut from the API alone", "I3, failover within 12 s", elsewhere=_CUT_OFF),

@@ -4,9 +4,10 @@ import time
 from datetime import UTC, datetime
 
 from tests.faults.evidence import Notice
-from tests.faults.injections import NOTICE
+from tests.faults.injections import NOTICE, to_die_at
 from tests.faults.row import Group, Row
 from tests.faults.scene import GPUS, Scene
+from tests.real.crashing import Point
 from tests.testbed.objects import gpu_node
 
 
@@ -23,11 +24,29 @@ async def _taken_back(scene: Scene) -> None:
     await _notice(scene, node, 120.0)
     await scene.silent(6.0)
     await _notice(scene, node, 120.0, cancelled=True)
+    await _uncordoned(scene, node, 15.0)
 
-    async def uncordoned() -> bool:
-        return not (await scene.kube.get("Node", node))["spec"].get("unschedulable")
 
-    await scene.until(uncordoned, "it is uncordoned again", 15.0)
+async def _uncordoned(scene: Scene, node: str, seconds: float) -> None:
+    async def so() -> bool:
+        return not await _cordoned(scene, node)
+
+    await scene.until(so, "it is uncordoned again", seconds)
+
+
+async def _cordoned(scene: Scene, node: str) -> bool:
+    return bool((await scene.kube.get("Node", node))["spec"].get("unschedulable"))
+
+
+async def _between_cordon_and_eviction(scene: Scene) -> None:
+    """The leader dies before the first eviction that it is to ask for; the notice is taken back while nobody leads."""
+    node = f"{scene.namespace}-b"
+    async with to_die_at(scene, Point("kube/create/pods/eviction", 1, "before")) as ended:
+        await _notice(scene, node, 45.0)  # eviction is due 25 s before, and whoever leads has waited 8 s for the Lease
+        await ended()
+        assert await _cordoned(scene, node), "it died before its time"
+        await _notice(scene, node, 45.0, cancelled=True)
+    await _uncordoned(scene, node, 30.0)
 
 
 async def _vanished(scene: Scene) -> None:
@@ -85,6 +104,7 @@ NODES = Group(
         Row("N09", "pods stuck while they end", "no capacity", _stuck),
         Row("N10", "no replacement capacity", "floors last, told", elsewhere=(_NONE_COMES,)),
         Row("N11", "notice taken back", "only our own cordon goes", elsewhere=(_UNCORDONED,)),
-        Row("N12", "leader dies between cordon and eviction", "finished or undone"),
+        Row("N12", "leader dies between cordon and eviction", "finished or undone", _between_cordon_and_eviction,
+            "undone: the notice is taken back meanwhile"),
     ),
 )  # fmt: skip

@@ -1,13 +1,19 @@
 """7.7 Overrides, policy, host."""
 
 import asyncio
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import aiohttp
 
 from tests.faults import door
-from tests.faults.injections import few_descriptors, starved
+from tests.faults.injections import begun_by, few_descriptors, starved, to_die_at
 from tests.faults.row import Group, Row
 from tests.faults.scene import Scene
+from tests.real.crashing import Point
 
 
 async def _two_pins(scene: Scene) -> None:
@@ -20,6 +26,77 @@ async def _two_pins(scene: Scene) -> None:
     await scene.people.phase("second", "InForce")
     for name in ("first", "second"):
         await scene.people.unpin(name)
+
+
+async def _accepted_then_killed(scene: Scene) -> None:
+    """Stored, and dead before it is answered; then answered, and dead at once: each is there, once, and in force."""
+    pin = {"kind": "pin", "target": {"model": "side"}, "value": 2, "forSeconds": 300, "reason": "the test says so"}
+    async with to_die_at(scene, Point("kube/create/overrides", 1, "after")) as ended:
+        with suppress(aiohttp.ClientError, OSError):
+            await scene.service.ask("POST", "/v1/overrides", pin)
+        await ended()
+    (stored,) = await scene.kube.items("Override", scene.namespace)
+    await _ruled(scene, stored["metadata"]["name"])
+    await scene.silent(1.1)  # objects are as old as the second in which they were made
+    status, answer = await scene.service.ask("POST", "/v1/overrides", pin)
+    assert status == 201, answer
+    await scene.killed()
+    name = answer["override"]["name"]
+    await _ruled(scene, name)
+    names = {each["metadata"]["name"] for each in await scene.kube.items("Override", scene.namespace)}
+    assert names == {stored["metadata"]["name"], name}
+    for each in names:
+        await scene.kube.delete("Override", each, scene.namespace)
+
+
+async def _ruled(scene: Scene, name: str) -> None:
+    async def in_force() -> bool:
+        override: dict[str, Any] = await scene.kube.get("Override", name, scene.namespace)
+        return bool(override.get("status", {}).get("phase") == "InForce")
+
+    await scene.until(in_force, f"{name} is in force", 40.0)
+
+
+async def _nobody_reads_its_output(scene: Scene) -> None:
+    """Where it logs to is a pipe, full from the start, and nobody reads: GPUs change hands all the same."""
+    pipe = scene.service.folder / f"output-{time.time():.0f}"
+    await asyncio.to_thread(os.mkfifo, pipe)
+    full = f'exec 3<>{pipe}; head -c 65536 /dev/zero >&3; exec "$@" >&3 2>&3'
+    async with begun_by(scene, full):
+        await scene.turns()
+        await scene.rests()
+
+
+async def _names_are_lost(scene: Scene) -> None:
+    """API server and broker have names, which nobody can look up for ten seconds, while connections are cut."""
+    folder, settings = scene.service.folder, scene.service.settings
+    names, before = folder / "hosts", dict(settings)
+    spelled = "127.0.0.1 localhost api.test kafka.test\n"
+    kubeconfig = folder / "by-name"
+    text = await asyncio.to_thread(Path(settings["KUBECONFIG"]).read_text)
+    await asyncio.to_thread(kubeconfig.write_text, text.replace("127.0.0.1", "api.test"))
+    await asyncio.to_thread(names.write_text, spelled)
+    settings |= {
+        "DEV": "true",  # without TLS a broker is let be on loopback alone, and that is known by its address
+        "KUBECONFIG": str(kubeconfig),
+        "KAFKA_BOOTSTRAP": settings["KAFKA_BOOTSTRAP"].replace("127.0.0.1", "kafka.test"),
+    }
+    try:
+        bound = f'exec unshare -rm sh -c \'mount --bind {names} /etc/hosts && exec "$@"\' sh "$@"'
+        async with begun_by(scene, bound):
+            await scene.turns()
+            await asyncio.to_thread(names.write_text, "127.0.0.1 localhost\n")
+            for _ in range(10):
+                scene.wire.cut()
+                scene.door.end_watches()
+                await scene.silent(1.0)
+            await asyncio.to_thread(names.write_text, spelled)
+            await scene.rests()
+            settings.clear()
+            settings.update(before)
+    finally:
+        settings.clear()
+        settings.update(before)
 
 
 async def _bad_policies(scene: Scene) -> None:
@@ -79,15 +156,15 @@ PEOPLE = Group(
         Row("O02", "two overrides that conflict", "the loser is told", _two_pins, fast=True),
         Row("O03", "below a floor, above the budget, of nobody", "refused with a reason", elsewhere=(_REFUSED,)),
         Row("O04", "forged, replayed, expired signature", "refused", elsewhere=(_FORGED,)),
-        Row("O05", "accepted, then a crash", "accepted is stored"),
+        Row("O05", "accepted, then a crash", "accepted is stored", _accepted_then_killed),
         Row("O06", "invalid policy, half a file", "the last good one stays", _bad_policies),
         Row("O07", "a policy that would empty the fleet", "guard `empty`", _empty_fleet),
         Row("O08", "schedule in a DST gap", "no window twice or never", elsewhere=(_DST,)),
         Row("H01", "disk of the journal full", "alarm, never a crash", elsewhere=(_DISK,)),
-        Row("H02", "stdout blocked", "the loop goes on"),
+        Row("H02", "stdout blocked", "the loop goes on", _nobody_reads_its_output, turns=False),
         Row("H03", "no descriptors left", "I12, recovers", _few_descriptors, "as many as it has, not 64"),
         Row("H04", "CPU starved", "lease kept or given up", _starved, "a fifth of its time for 12 s"),
-        Row("H05", "DNS fails", "back-off"),
+        Row("H05", "DNS fails", "back-off, I11", _names_are_lost, "no name is found for 10 s", turns=False),
         Row("H06", "read-only root, non-root", "works",
             elsewhere=("image/test_image.py::test_the_service_starts_from_it_and_becomes_ready",)),
     ),
