@@ -29,8 +29,7 @@ class Pool(Part):
 
     name: Dns1123 = Field(description="Cluster-unique name of the pool.")
     kind: Literal["primary", "elastic"] = Field(
-        description="primary: owned by models through their entitlements. elastic: owned by nobody, for whoever gains"
-        " most."
+        description="primary: owned by models through their entitlements. elastic: for whoever gains most by it."
     )
     resource: str = Field(
         default=GPU,

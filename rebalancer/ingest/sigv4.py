@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import requests
 
+from rebalancer.sqs.identity import NoIdentity
+
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
 SERVICE = "aps"
 NEEDS = "the login by SigV4 needs the extra: pip install 'rebalancer[sigv4]'"
-
-
-class NoIdentity(OSError):
-    """We are nobody to AWS; the text says why. An OSError, as a token's file that cannot be read is one."""
 
 
 class SigV4(requests.auth.AuthBase):

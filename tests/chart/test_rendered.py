@@ -380,10 +380,7 @@ def test_out_goes_what_is_needed_and_never_to_where_clouds_keep_credentials() ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"kafka.enabled": False, "prometheus.url": "http://p:9090", "notices.queueUrl": QUEUE},
-            "messages go into Kafka",
-        ),
+        ({"kafka.enabled": False, "prometheus.url": "http://p", "notices.queueUrl": QUEUE}, "messages go into Kafka"),
         ({"notices.queueUrl": "capacity-notices"}, "at '/notices/queueUrl'"),
         ({"writemode": "act"}, "additional properties 'writemode' not allowed"),
         ({"kafka.bootstraps": "kafka:9093"}, "at '/kafka': additional properties 'bootstraps' not allowed"),
