@@ -80,6 +80,7 @@ def test_keys_are_camel_case_unknown_is_null_and_keys_of_data_stay() -> None:
         "lagSeconds": 0.0,
         "knownUntil": None,
         "toldBy": [],
+        "tokens": None,
     }
     assert from_wire(to_wire(load), ModelLoad) == load
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from rebalancer.domain.account import GoingReplica, NoticeAccount
+from rebalancer.domain.account import GoingModel, GoingReplica, NoticeAccount
 from rebalancer.domain.memory import (
     AskedSince,
     Decided,
@@ -77,6 +77,7 @@ MEMORY = Memory(
             drained_at=NOW - 36,
             over_at=NOW - 35,
             voluntary=True,
+            models=(GoingModel("b", NOW - 41, NOW - 42, NOW - 43, NOW - 44),),
         ),
     ),
 )
@@ -108,7 +109,7 @@ def test_every_instant_is_as_long_ago_as_before_and_nothing_else_changes(seconds
     before, after = msgspec.to_builtins(MEMORY), msgspec.to_builtins(stepped(MEMORY, seconds))
     moved = [number + seconds if number > NOW / 2 else number for number in numbers(before)]
     assert list(numbers(after)) == moved
-    assert sum(number > NOW / 2 for number in numbers(before)) == 39
+    assert sum(number > NOW / 2 for number in numbers(before)) == 43
     assert stepped(stepped(MEMORY, seconds), -seconds) == MEMORY
 
 

@@ -22,8 +22,8 @@ def a_story(floor: int = 0, second_gpus: int = 2, big: PodView | None = None) ->
     return story
 
 
-class TestARaiseThatMayLandElsewhere:
-    """The scheduler knows nothing of the seat that a raise was given."""
+class TestAstray:
+    """A raise may land on another node: the scheduler knows nothing of the seat that it was given."""
 
     def test_it_waits_while_room_is_being_made_for_a_large_pod(self) -> None:
         story = a_story()

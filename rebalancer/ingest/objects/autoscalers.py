@@ -1,5 +1,7 @@
 """HorizontalPodAutoscalers, KEDA's ScaledObjects and AIBrix's PodAutoscalers."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
@@ -61,12 +63,12 @@ class _ScaledTarget(Struct, frozen=True, gc=False):
 class _Trigger(Struct, frozen=True, gc=False, rename="camel"):
     type: str = ""
     metric_type: str = ""
-    metadata: dict[str, str] = {}
+    metadata: dict[str, Any] = {}  # text by KEDA's schema; what else a manifest has must not hide the object
 
 
 class _Fallback(Struct, frozen=True, gc=False):
     replicas: int = 0
-    behavior: str = ""
+    behavior: str | dict[str, Any] = ""  # a mapping where a manifest has the HPA's behaviour in the wrong place
 
 
 class _Rules(Struct, frozen=True, gc=False, rename="camel"):
@@ -188,12 +190,17 @@ def asking(spec: TriggersWire) -> MetricTrigger | None:
     behavior = (advanced.horizontal_pod_autoscaler_config or _HpaConfig()).behavior or _Behavior()
     fallback = spec.fallback
     return metric_trigger(
-        tuple((one.type, one.metric_type, one.metadata) for one in spec.triggers or ()),
+        tuple((one.type, one.metric_type, _texts(one.metadata)) for one in spec.triggers or ()),
         (advanced.scaling_modifiers or _Modifiers()).formula,
-        None if fallback is None else Fallback(fallback.replicas, fallback.behavior),
+        None if fallback is None else Fallback(fallback.replicas, str(fallback.behavior)),
         _pace(behavior.scale_up, 0),
         _pace(behavior.scale_down, HPA_STABILIZATION_SECONDS),
     )
+
+
+def _texts(metadata: dict[str, Any]) -> dict[str, str]:
+    """`true` of YAML as the text that KEDA would read."""
+    return {key: value if isinstance(value, str) else str(value).lower() for key, value in metadata.items()}
 
 
 def _pace(rules: _Rules | None, stabilization_seconds: int) -> HpaPace:
