@@ -79,7 +79,7 @@ lock: $(STAMP) ## the newest of every dependency into requirements/, one answer 
 	@mkdir -p build
 	$(LOCK) --extra otlp --extra sandbox --extra sim --extra test --upgrade --output-file build/all.txt
 	$(LOCK) --upgrade --constraints build/all.txt --output-file requirements/base.txt
-	$(LOCK) --upgrade --extra msk --extra sigv4 --extra sqs --output-file requirements/msk.txt
+	$(LOCK) --upgrade --extra msk --extra aws --output-file requirements/msk.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra otlp --output-file requirements/otlp.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra sandbox --output-file requirements/sandbox.txt
 	$(LOCK) --upgrade --constraints build/all.txt --extra sim --output-file requirements/sim.txt

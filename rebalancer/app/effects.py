@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from rebalancer.aws import effects as sqs
 from rebalancer.kafka import effects as kafka
 from rebalancer.kube import effects as kube
 from rebalancer.obs import journal_files
-from rebalancer.sqs import effects as sqs
 
 EFFECTS: Final[Mapping[str, str]] = {**kube.EFFECTS, **kafka.EFFECTS, **sqs.EFFECTS, **journal_files.EFFECTS}
 """What each one changes, by its name."""

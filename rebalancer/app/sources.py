@@ -4,6 +4,10 @@ import random
 from collections.abc import Callable
 
 from rebalancer.app.cycle_ports import ServicePorts
+from rebalancer.aws.address import QueueAddress
+from rebalancer.aws.identity import AwsIdentity
+from rebalancer.aws.owner import QueueReader, queues_read
+from rebalancer.aws.queue import SqsQueue
 from rebalancer.domain.events import Event
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.notice_queue import NoticeQueue
@@ -15,10 +19,6 @@ from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
 from rebalancer.settings.queue_url import region_of
 from rebalancer.settings.service import ServiceSettings
-from rebalancer.sqs.address import QueueAddress
-from rebalancer.sqs.identity import AwsIdentity
-from rebalancer.sqs.owner import QueueReader, queues_read
-from rebalancer.sqs.queue import SqsQueue
 from rebalancer.state import ClusterState
 from rebalancer.state.wakes import patience_seconds
 

@@ -13,12 +13,12 @@ from typing import NoReturn, Protocol
 import msgspec
 import structlog
 
+from rebalancer.aws.owner import of_another
+from rebalancer.aws.queue import QueueMessage, QueueRefusal, SqsQueue
 from rebalancer.domain.events import Position, Rejection
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
-from rebalancer.sqs.owner import of_another
-from rebalancer.sqs.queue import QueueMessage, QueueRefusal, SqsQueue
 
 # A notice has 1 KB. Brokers take records of 1 MiB by default, and dead letters are cut at half of that.
 MAX_BODY_BYTES = 512 * 1024

@@ -21,7 +21,7 @@ from prometheus_api_client import PrometheusConnect
 from urllib3.exceptions import ReadTimeoutError
 from urllib3.util import Retry
 
-from rebalancer.ingest.sigv4 import SigV4
+from rebalancer.aws.sigv4 import SigV4
 from rebalancer.obs.clock import Clock
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024  # 10,000 pods answer with about 8 MB

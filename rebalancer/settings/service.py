@@ -90,7 +90,7 @@ class ServiceSettings(BaseSettings):
         default="",
         max_length=1024,
         description="https://sqs.REGION.amazonaws.com/ACCOUNT/NAME: a queue of our own, whose messages we bring into "
-        "the topic `notices` and delete. Needs the extra sqs.",
+        "the topic `notices` and delete. Needs the extra aws.",
     )
     notices_queue_region: str = Field(
         default="", max_length=63, description="Region of that queue, where its URL does not name it."
@@ -141,7 +141,7 @@ class ServiceSettings(BaseSettings):
     prometheus_sigv4_region: str = Field(
         default="",
         max_length=63,
-        description="Region of Amazon Managed Prometheus: requests are signed (SigV4). Needs the extra sigv4.",
+        description="Region of Amazon Managed Prometheus: requests are signed (SigV4). Needs the extra aws.",
     )
 
     backfill_hours: FiniteFloat = Field(

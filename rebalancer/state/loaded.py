@@ -22,9 +22,8 @@ SOON_SECONDS = 300.0  # after Ready; two scrapes of a minute may go by before th
 STILL_SAMPLES = 3
 STILL_SECONDS = 20.0
 STILL_SHARE = 0.02  # of the first reading: allocations of a request come and go within it
-RESERVED_SHARE = (
-    0.8  # vLLM takes 0.9, SGLang and TensorRT-LLM as much; weights that fill so much leave no room for work
-)
+# vLLM takes 0.9, SGLang and TensorRT-LLM as much; weights that fill so much leave no room for work.
+RESERVED_SHARE = 0.8
 MIB_PER_GIB = 1024.0
 
 

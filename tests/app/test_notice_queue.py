@@ -12,7 +12,7 @@ from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.sandbox.demo_cluster import DemoCluster
 from tests.app.conftest import Started, until
-from tests.sqs.server import KEY_ID, SECRET, SqsServer, sqs_server
+from tests.aws.server import KEY_ID, SECRET, SqsServer, sqs_server
 
 WITH_EXTRA = find_spec("botocore") is not None
 
@@ -33,18 +33,18 @@ def abstaining(service: Service) -> dict[str, str]:
     return {each.what: each.detail for each in service.reporter.status().unready}
 
 
-@pytest.mark.skipif(WITH_EXTRA, reason="the extra sqs is there")
+@pytest.mark.skipif(WITH_EXTRA, reason="the extra aws is there")
 async def test_without_the_extra_the_status_says_which_one_is_needed_and_the_rest_works(
     started: Started, server: SqsServer
 ) -> None:
     async with started(notices_queue_url=server.url, notices_queue_region="eu-west-1") as service:
-        await until(lambda: "rebalancer[sqs]" in abstaining(service).get("notice-queue", ""), "told in the status")
+        await until(lambda: "rebalancer[aws]" in abstaining(service).get("notice-queue", ""), "told in the status")
         await until(lambda: service.plan is not None and not service.reporter.unready(), "ready all the same")
         assert b"rebalancer_notice_queue_good 0.0" in service.reporter.metrics()
         assert server.asked == []
 
 
-@pytest.mark.skipif(not WITH_EXTRA, reason="the extra sqs has a lock of its own: requirements/msk.txt")
+@pytest.mark.skipif(not WITH_EXTRA, reason="the extra aws has a lock of its own: requirements/msk.txt")
 async def test_a_notice_in_the_queue_is_a_notice_of_the_service(
     started: Started, server: SqsServer, cluster: DemoCluster, clock: ScaledClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

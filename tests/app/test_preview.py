@@ -63,14 +63,19 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
     assert (seen.unmet_before, seen.unmet_after, seen.refused, seen.confirm) == (1, 0, None, None)
 
 
-def test_a_cap_says_how_many_late_requests_it_spares_whom() -> None:
+def an_outlook_of_llama(enough: int) -> Known:
+    """The scene in which every replica of llama-70b up to `enough` keeps 30 requests from being late."""
     known = a_scene()
-    late = {count: 60.0 * (8 - count) for count in range(1, 9)}  # each counts twice: its priority is 200
+    late = {count: 60.0 * (enough - count) for count in range(1, enough + 1)}  # each counts twice: its priority is 200
     outlook = an_outlook(late, 6, known.policy.models[0], level=6.5, shifted=6.5)
     loads = tuple(
         replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
     )
-    seen = preview(replace_snapshot(known, loads=loads), "cap", "qwen-32b", 2)
+    return replace_snapshot(known, loads=loads)
+
+
+def test_a_cap_says_how_many_late_requests_it_spares_whom() -> None:
+    seen = preview(an_outlook_of_llama(8), "cap", "qwen-32b", 2)
     fewer = "about 30 fewer of 975 requests late in 150 s than with 6, at a level of 6.5"
     assert seen.gains == (f"llama-70b gets 1 replica: 7 replicas of work on 7, {fewer}",)
     assert seen.lines[-1] == f"gain {seen.gains[0]}"
@@ -83,13 +88,7 @@ def test_a_cap_by_which_nobody_gains_says_so() -> None:
 
 
 def test_a_cap_says_how_many_requests_it_makes_late() -> None:
-    known = a_scene()
-    late = {count: 60.0 * (7 - count) for count in range(1, 8)}  # each counts twice: its priority is 200
-    outlook = an_outlook(late, 6, known.policy.models[0], level=6.5, shifted=6.5)
-    loads = tuple(
-        replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
-    )
-    seen = preview(replace_snapshot(known, loads=loads), "cap", "llama-70b", 3)
+    seen = preview(an_outlook_of_llama(7), "cap", "llama-70b", 3)
     more = "about 90 more of 975 requests late in 150 s than with 6, at a level of 6.5"
     assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
     assert f"cost {seen.costs[0]}" in seen.lines

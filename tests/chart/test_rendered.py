@@ -52,7 +52,6 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},
     "dashboard.enabled": True,
     "notices.queueUrl": QUEUE,
-    "notices.roleArn": "arn:aws:iam::123456789012:role/rebalancer",
 }
 READS = {"get", "list", "watch"}
 NEVER = {"secrets", "configmaps", "nodes/proxy", "pods/exec", "pods/eviction", "pods/log", "serviceaccounts/token"}

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rebalancer.aws.address import QueueAddress
+from rebalancer.aws.queue import SqsQueue
 from rebalancer.domain.events import CapacityNotice, Position
 from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.notices import decode_notice
@@ -14,11 +16,9 @@ from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
-from rebalancer.sqs.address import QueueAddress
-from rebalancer.sqs.queue import SqsQueue
+from tests.aws.server import REGION, KeySigner, SqsServer, sqs_server
 from tests.ingest.wrapped import WRAPPINGS
 from tests.kafka.waiting import SkippingClock, records, until
-from tests.sqs.server import REGION, KeySigner, SqsServer, sqs_server
 
 AT = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 TOPICS = {f"rebalancer.{name}": 1 for name in ("metrics", "notices", "overrides", "decisions", "state", "dead-letter")}

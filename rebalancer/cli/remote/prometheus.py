@@ -31,7 +31,7 @@ SigV4RegionOption = Annotated[
     str,
     typer.Option(
         "--sigv4-region",
-        help="Region of Amazon Managed Prometheus: sign by AWS' SigV4. Needs the extra sigv4.",
+        help="Region of Amazon Managed Prometheus: sign by AWS' SigV4. Needs the extra aws.",
         metavar="REGION",
     ),
 ]

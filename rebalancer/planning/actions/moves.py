@@ -190,7 +190,7 @@ def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: s
 
 
 def _released(scene: Scene[ModelShare], tally: Tally, victim: Victim) -> Release:
-    return Release(scene, tally, victim.target, victim.purpose, victim.pod, victim.together, victim.at_once)
+    return Release(scene, tally, victim.target, victim.purpose, victim.pod, victim.together, victim.for_floor)
 
 
 def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool:

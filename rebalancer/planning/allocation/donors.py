@@ -46,8 +46,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
     on_nodes = Counter(donor.target.model for donor, pod in picks if pod.node is not None)
     for donor, pod in picks:
         purpose = _purpose(donor.model, recipient, tier, ledger)
-        at_once = max(1, on_nodes[donor.target.model])
-        victim = Victim(donor.target, pod, purpose, at_once if tier == FLOOR else 1, at_once)
+        victim = Victim(donor.target, pod, purpose, max(1, on_nodes[donor.target.model]), tier == FLOOR)
         ledger.take(victim)
         victims.append(victim)
     ledger.seat(target, places)

@@ -14,15 +14,15 @@ class Victim:
     target: the target it belongs to.
     pod: the pod; a stand-in where it is no pod yet.
     purpose: why it would go.
-    together: how many replicas of its model, on nodes, go with it for one replica of a model under its floor; else 1.
-    at_once: how many replicas of its model, on nodes, go with it for one replica of whatever model.
+    together: how many replicas of its model, on nodes, go with it for one replica of another model.
+    for_floor: whether that model is under its floor.
     """
 
     target: TargetFacts
     pod: PodView
     purpose: Purpose
     together: int = 1
-    at_once: int = 1
+    for_floor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

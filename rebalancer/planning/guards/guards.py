@@ -1,14 +1,12 @@
 """Guards: each turns a move into a refusal with its numbers, or lets it pass.
 
 Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
-(`ModelShare.need_now`). Where one replica of a model under its floor takes the room of several, that many are the least
-limit instead of 1: they go together or not at all; for other models such a limit holds for as many windows (`shift`).
-What passes which guard is in `planning.release`.
+(`ModelShare.need_now`). Where one replica of another model takes the room of several, that many are the least limit
+instead of 1: they go together or not at all (`shift`). What passes which guard is in `planning.release`.
 """
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
@@ -203,18 +201,17 @@ def shift(release: Release) -> Refusal | None:
     """A donor gives at most `share` of what it holds above its floor per window to others.
 
     Where one replica of the recipient takes the room of more than that, they go together or not at all: that many may,
-    in as many windows as they would have taken one by one, so that the pace is the same.
+    in as many windows as they would have taken one by one, so that the pace is the same; for a floor in one.
     """
     rule = release.scene.policy.guards.shift
     model = release.model
     above_floor = max(0, model.committed_replicas - model.floor)
     past = lost(model.memory.losses, rule, release.scene.now, "shift")
-    limit = max(release.together, math.floor(rule.share * (past + above_floor) + 1e-9))
-    if release.at_once > limit:
-        windows = math.ceil(release.at_once / max(1, limit))
+    alone = max(1, math.floor(rule.share * (past + above_floor) + 1e-9))
+    if release.together > alone and not release.for_floor:
+        windows = math.ceil(release.together / alone)
         rule = rule.model_copy(update={"window_seconds": windows * rule.window_seconds})
         past = lost(model.memory.losses, rule, release.scene.now, "shift")
-        release = replace(release, together=release.at_once)
     gone = past + release.tally.shift[model.entry.id]
     return _limited(release, "shift", rule, gone, past + above_floor, [model])
 

@@ -107,8 +107,8 @@ class Release:
     target: the target that loses it.
     purpose: why it would go.
     pod: the pod; None where it is no pod yet, or open which one.
-    together: how many replicas of its model make room for one replica of a model under its floor; else 1.
-    at_once: how many replicas of its model make room for one replica of whatever model.
+    together: how many replicas of its model make room for one replica of another; 1 where it goes for nobody.
+    for_floor: whether that other model is under its floor.
     """
 
     scene: Scene[ModelShare]
@@ -117,7 +117,7 @@ class Release:
     purpose: Purpose
     pod: PodView | None = None
     together: int = 1
-    at_once: int = 1
+    for_floor: bool = False
 
     @property
     def model(self) -> ModelShare:

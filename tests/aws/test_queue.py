@@ -6,11 +6,11 @@ from importlib.util import find_spec
 import msgspec
 import pytest
 
-from rebalancer.sqs.address import QueueAddress
-from rebalancer.sqs.identity import AwsIdentity, NoIdentity
-from rebalancer.sqs.owner import QueueReader, of_another, queues_read
-from rebalancer.sqs.queue import NoQueue, QueueRefusal, SqsQueue
-from tests.sqs.server import KEY_ID, REGION, SECRET, KeySigner, SqsServer, sqs_server
+from rebalancer.aws.address import QueueAddress
+from rebalancer.aws.identity import AwsIdentity, NoIdentity, credentials
+from rebalancer.aws.owner import QueueReader, of_another, queues_read
+from rebalancer.aws.queue import NoQueue, QueueRefusal, SqsQueue
+from tests.aws.server import KEY_ID, REGION, SECRET, KeySigner, SqsServer, sqs_server
 
 WITH_EXTRA = find_spec("botocore") is not None
 
@@ -74,13 +74,13 @@ async def test_a_queue_that_is_away_says_so(server: SqsServer) -> None:
     await other.close()
 
 
-@pytest.mark.skipif(WITH_EXTRA, reason="the extra sqs is there")
+@pytest.mark.skipif(WITH_EXTRA, reason="the extra aws is there")
 async def test_without_the_extra_it_is_said_which_one_is_needed() -> None:
-    with pytest.raises(NoIdentity, match=r"rebalancer\[sqs\]"):
+    with pytest.raises(NoIdentity, match=r"rebalancer\[aws\]"):
         await AwsIdentity(REGION).signed("https://sqs.eu-west-1.amazonaws.com/", {}, b"{}")
 
 
-@pytest.mark.skipif(not WITH_EXTRA, reason="the extra sqs has a lock of its own: requirements/msk.txt")
+@pytest.mark.skipif(not WITH_EXTRA, reason="the extra aws has a lock of its own: requirements/msk.txt")
 async def test_with_the_extra_requests_are_signed_as_aws_wants_them(
     server: SqsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,10 +91,12 @@ async def test_with_the_extra_requests_are_signed_as_aws_wants_them(
     assert [each.body for each in await queue.take()] == ["one"]
     await queue.close()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    credentials.cache_clear()  # a process has one identity
     stranger = SqsQueue(QueueAddress(server.url, REGION), AwsIdentity(REGION))
     with pytest.raises(QueueRefusal, match="InvalidSignatureException"):
         await stranger.take()
     await stranger.close()
+    credentials.cache_clear()
 
 
 def a_deployment(name: str, variable: str, value: str) -> QueueReader:

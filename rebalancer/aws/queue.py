@@ -7,9 +7,9 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from rebalancer.aws.address import QueueAddress
+from rebalancer.aws.identity import Signer
 from rebalancer.obs.effects import effect
-from rebalancer.sqs.address import QueueAddress
-from rebalancer.sqs.identity import Signer
 
 AT_ONCE = 10  # the most that SQS gives
 POLL_SECONDS = 20  # the longest that SQS waits for a message; shorter ones cost more requests

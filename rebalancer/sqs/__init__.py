@@ -1,1 +1,0 @@
-"""The one door to a queue of Amazon SQS."""
