@@ -8,7 +8,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.admin import CreateAclsRequest
 
-from rebalancer.kafka.broker import REQUEST_SECONDS, Broker, finish
+from rebalancer.kafka.broker import REQUEST_SECONDS, Broker, bring_up, finish
 from rebalancer.kafka.topic_plan import TopicRight
 
 SECURITY_DISABLED = 54
@@ -46,7 +46,7 @@ async def give(broker: Broker, granted: Sequence[TopicRight], principal: str) ->
     client = AIOKafkaClient(**await broker.connection())
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            await client.bootstrap()
+            await bring_up(client.bootstrap())
             for kind, name, operation in _bindings(granted):
                 request = CreateAclsRequest(kind, name, LITERAL, principal, ANYWHERE, operation, ALLOW)
                 answer = await client.send(client.get_random_node(), request)

@@ -117,7 +117,7 @@ class Broker:
         admin = AIOKafkaAdminClient(**await self.connection())
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await admin.start()
+                await bring_up(admin.start())
                 yield admin
         finally:
             await finish(admin.close(), seconds=1.0)
@@ -158,6 +158,21 @@ def trust(ca_file: Path | None, cert_file: Path | None = None, key_file: Path | 
     files = {"cafile": ca_file, "certfile": cert_file, "keyfile": key_file}
     context: SSLContext = create_ssl_context(**{name: str(file) for name, file in files.items() if file is not None})
     return context
+
+
+async def bring_up(starting: Coroutine[Any, Any, Any], seconds: float = 1.0) -> None:
+    """Run a client's start. One that is cancelled meanwhile comes to its end first, or is cut off after `seconds`.
+
+    A client that is cancelled while it asks its first question keeps that connection open, and no stop knows of it.
+    """
+    task = asyncio.ensure_future(starting)
+    try:
+        await asyncio.shield(task)
+    finally:
+        if not task.done():
+            await asyncio.wait({task}, timeout=seconds)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def finish(ending: Coroutine[Any, Any, Any], seconds: float) -> bool:

@@ -15,7 +15,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
+from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, bring_up, finish
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.offsets import starts
 from rebalancer.kafka.progress import Progress
@@ -156,7 +156,7 @@ class Consumer:
         )
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await consumer.start()
+                await bring_up(consumer.start())
             await self._consume(consumer, started_monotonic)
         finally:
             finding.cancel()

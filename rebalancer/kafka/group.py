@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
-from rebalancer.kafka.broker import BROKER_ERRORS, Broker, finish
+from rebalancer.kafka.broker import BROKER_ERRORS, Broker, bring_up, finish
 from rebalancer.kafka.consumer import (
     BACKOFF_SECONDS,
     FETCH,
@@ -142,7 +142,7 @@ class GroupConsumer:
         consumer.subscribe([self._topic], listener=_Moves(self, consumer))
         try:
             async with asyncio.timeout(JOIN_SECONDS):
-                await consumer.start()
+                await bring_up(consumer.start())
             await self._consume(consumer, credentials)
         finally:
             await self.gives_up(consumer)

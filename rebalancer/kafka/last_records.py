@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from rebalancer.kafka.broker import Broker, finish
+from rebalancer.kafka.broker import Broker, bring_up, finish
 from rebalancer.kafka.records import ConsumerRecord
 
 READ_SECONDS = 30.0
@@ -22,7 +22,7 @@ async def last_records(broker: Broker, topic: str, most: int) -> list[ConsumerRe
     consumer = AIOKafkaConsumer(**await broker.connection(), enable_auto_commit=False, auto_offset_reset="none")
     try:
         async with asyncio.timeout(READ_SECONDS):
-            await consumer.start()
+            await bring_up(consumer.start())
             return await _read(consumer, [TopicPartition(topic, index) for index in range(number)], most)
     finally:
         await finish(consumer.stop(), seconds=5.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from rebalancer.kafka.broker import BROKER_ERRORS, Broker, finish
+from rebalancer.kafka.broker import BROKER_ERRORS, Broker, bring_up, finish
 from rebalancer.kafka.offsets import offsets_since
 
 WHOLE_READ_SECONDS = 60.0
@@ -45,7 +45,7 @@ async def read_past(
             number = await Broker(bootstrap, security=lambda: connection).partitions(topic)
             if not number:
                 return []
-            await consumer.start()
+            await bring_up(consumer.start())
             return await _read(consumer, [TopicPartition(topic, index) for index in range(number)], since)
     except BROKER_ERRORS as error:
         raise PastUnreadable(f"topic {topic} on {bootstrap} cannot be read: {error or type(error).__name__}") from error

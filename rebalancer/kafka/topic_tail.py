@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from rebalancer.kafka.broker import BROKER_ERRORS, Broker, finish
+from rebalancer.kafka.broker import BROKER_ERRORS, Broker, bring_up, finish
 from rebalancer.kafka.offsets import offsets_since
 from rebalancer.kafka.topic_past import FETCH_MS, TopicPast, read_past
 from rebalancer.obs.clock import Clock
@@ -108,8 +108,8 @@ class TopicTail:
         asker = AIOKafkaConsumer(**connection, enable_auto_commit=False, isolation_level="read_committed")
         try:
             if number:
-                await consumer.start()
-                await asker.start()
+                await bring_up(consumer.start())
+                await bring_up(asker.start())
                 partitions = [TopicPartition(self._topic, index) for index in range(number)]
                 since = self._oldest
                 begin = await asker.beginning_offsets(partitions)

@@ -1,6 +1,8 @@
 """What a follower of a topic has when it is asked, and what it does where it has not followed."""
 
 import asyncio
+import gc
+import warnings
 from collections.abc import AsyncIterator
 
 import pytest
@@ -94,3 +96,20 @@ async def test_a_broker_that_went_away_is_told_and_followed_again_when_it_is_bac
 
     async with asyncio.timeout(30.0):
         await held()
+
+
+async def test_whenever_it_is_ended_while_it_comes_up_no_connection_stays_open(
+    broker: Broker, producer: AIOKafkaProducer, clock: SkippingClock
+) -> None:
+    # A replica that is elected at once stands by for a few milliseconds.
+    await _send(producer, b"there")
+    for turns in range(0, 90, 2):
+        running = asyncio.create_task(TopicTail(broker, "decisions", clock, KEEP_SECONDS).run())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait({running})
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        gc.collect()
+    assert [str(one.message) for one in seen] == []
