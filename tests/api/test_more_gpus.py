@@ -124,6 +124,17 @@ def test_nobody_is_late_again_in_minutes_in_which_the_latency_was_within_the_slo
     assert surge.with_more[0].late_last_hour == pytest.approx(2400.0, rel=0.05)  # and none in the half hour after it
 
 
+def test_at_its_most_now_the_hour_in_which_it_had_fewer_still_counts() -> None:
+    before = the_answer(most=2, day=an_hour(0.5, 1.0, range(10, 20)))
+    assert before.helps is True
+    assert before.why.startswith("not now, it has all that its maxReplicas of 2 allows; in the last hour, with fewer")
+    assert [row.replicas for row in before.with_more] == [0, 0, 0, 0]
+    assert before.with_more[0].late_last_hour != before.with_more[1].late_last_hour
+    at_most_all_the_while = the_answer(most=2, day=an_hour(0.5, 2.0, range(10, 20)))
+    assert at_most_all_the_while.helps is False
+    assert at_most_all_the_while.why.endswith("maxReplicas of 2 allows, and its requests are in time")
+
+
 def test_of_an_hour_of_which_little_is_known_nothing_is_said() -> None:
     answer = the_answer("budget")
     assert [row.late_last_hour for row in answer.with_more] == [None] * 4

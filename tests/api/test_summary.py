@@ -94,6 +94,11 @@ def test_unknown_work_is_not_said_to_be_none() -> None:
     assert "has no work" in a_page(work=Work(0.0, 0.0, 0.0, 0.0, "arrivals", 1.0)).summary
 
 
+def test_after_a_surge_the_sentence_tells_of_what_arrives_now_as_all_others_do() -> None:
+    assert "works at 1.2 of 2" in a_page(work=Work(1.2, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
+    assert "works at 4.2 of 2" in a_page(work=Work(3.9, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
+
+
 def test_who_is_short_says_so_with_its_instant() -> None:
     page = the_model_page()
     assert page.summary.startswith("has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5")

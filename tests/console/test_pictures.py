@@ -114,6 +114,9 @@ async def test_a_young_service_begins_with_the_hour_it_knows(scene: SceneServer,
     page = await opened(scene.url + "/console/")
     await drawn(page)
     await expect(page.get_by_role("button", name="1 h", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(page.locator(SLIDER)).to_have_attribute("aria-valuemax", "19")  # not 40 minutes of emptiness before
+    await expect(page.locator("rb-hours path.gap")).to_have_count(0)
+    await expect(page.get_by_text("Nothing is known of the time before 02:53:00 UTC.")).to_be_visible()
 
 
 async def test_a_models_picture_has_work_replicas_latency_and_its_slo(scene: SceneServer, opened: Opened) -> None:

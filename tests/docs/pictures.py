@@ -138,7 +138,7 @@ def _notice(notice: Notice) -> Iterator[str]:
     yield f'<path d="M{x(notice.end):.1f} 82v24" stroke="{INK}"/>'
     for y, colour, said in (
         (128, GONE, "nobody serves: a node comes and an engine loads"),
-        (146, CHAT, f"{notice.end - notice.ready:.0f} s to spare"),
+        (146, CHAT, f"they serve, {notice.end - notice.ready:.0f} s before its deadline"),
     ):
         yield _box(12, y, 12, 12, colour)
         yield _text(30, y + 10, said)

@@ -148,6 +148,15 @@ class TestPin:
             "b has 4 replicas and goes to 6; in force since 08:00:00; pin 20 is not reached: a replica needs 1 GPU"
         )
 
+    def test_a_floor_that_it_is_above_is_not_said_to_be_missed(self) -> None:
+        story = a_story(an_override("floor", value=3), wanted=9)
+        story.load("a", {"concurrency": 8.0}, work=2.0)
+        story.turn()
+        plan = story.plan()
+        row = decision_of(plan, "b")
+        assert (row.demand or 0) > row.granted >= 3
+        assert "is not reached" not in state_of(plan, "floor-b").message
+
     def test_others_get_nothing_of_it(self) -> None:
         story = a_story(an_override("pin", "a", value=2), held=6, wanted=8)
         story.policy = a_policy(a_model("a"), a_model("b", 2, entitlement=7), pools=(a_pool(gpus=8),))

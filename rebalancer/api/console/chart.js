@@ -8,6 +8,7 @@ import { amount, clock, known, ms } from "./words.js";
 const NARROW_PX = 560;
 const LETTERS_PX = 15; // least height, and half the least width, of a band that bears its letters
 const LABEL_GAP = 13;
+const TICK_MINUTES = [1, 2, 5, 15, 30, 60, 120, 240, 480];
 const ROW_PX = 13; // of marks: shifts above, notices and people's decisions below
 
 /** The mark's place in time and what it says: `qwen-32b → llama-70b`, or the sentence. */
@@ -65,7 +66,7 @@ class Hours extends Drawn {
 
   picture(page, width) {
     const narrow = width < NARROW_PX;
-    const right = width - (narrow ? 68 : 116);
+    const right = width - (narrow ? 74 : 116);
     this.last = page.steps - 1;
     this.plot = { left: 48, right, step: (right - 48) / page.steps };
     this.words = []; // drawn last: no mark and no line crosses them
@@ -134,7 +135,8 @@ class Hours extends Drawn {
   }
 
   #ticks(page, y, narrow) {
-    const every = { 1: 15, 6: narrow ? 120 : 60, 24: narrow ? 480 : 240 }[(page.steps * page.stepSeconds) / 3600] * 60_000;
+    const minutes = (page.steps * page.stepSeconds) / 60;
+    const every = TICK_MINUTES.find((each) => minutes / each <= (narrow ? 4 : 6)) * 60_000;
     const begin = ms(page.firstAt);
     const end = stepAt(page, page.steps);
     const ticks = [];

@@ -5,9 +5,10 @@ import { h } from "./dom.js";
 import { changed } from "./live.js";
 import { section, table } from "./parts.js";
 import { Failed, get } from "./wire.js";
-import { amount, clock } from "./words.js";
+import { amount, clock, ms } from "./words.js";
 
 const AGAIN_MS = 30_000;
+const LEAST_STEPS = 10; // a minute alone is not drawn as wide as the page
 const MOST_LINES = 200;
 const SPANS = ["1", "6", "24"];
 
@@ -34,6 +35,16 @@ function asked(path) {
 /** Whether nothing is known but of the last hour. */
 const young = (page) => page !== null && page.latePerMinute.slice(0, -3600 / page.stepSeconds).every((_, n) => page.pools.every((pool) => pool.gpus[n] === null));
 
+/** The page from the first step of which anything is known: a picture that is mostly empty shows nothing. */
+function begun(page) {
+  const first = page.latePerMinute.findIndex((_, n) => page.pools.some((pool) => pool.gpus[n] !== null));
+  const from = Math.min(first, page.steps - LEAST_STEPS);
+  if (from <= 0) return page;
+  const cut = (it) => Object.fromEntries(Object.entries(it).map(([name, values]) => [name, values?.length === page.steps ? values.slice(from) : values]));
+  const firstAt = new Date(stepAt(page, from)).toISOString();
+  return { ...cut(page), firstAt, steps: page.steps - from, pools: page.pools.map((pool) => ({ ...cut(pool), models: pool.models.map(cut) })), models: page.models.map(cut), happenings: page.happenings.filter((each) => ms(each.at) >= ms(firstAt)) };
+}
+
 function choose(hours) {
   const params = new URLSearchParams(location.search);
   params.set("hours", hours);
@@ -46,13 +57,15 @@ export function hours(model = "", usual = "6") {
   const address = (hours) => `/v1/history?${new URLSearchParams({ ...(model && { model }), hours })}`;
   let hours = chosen() ?? usual;
   if (!chosen() && hours !== "1" && young(asked(address(hours)).page)) hours = "1";
-  const { page, trouble } = asked(address(hours));
+  const { page: whole, trouble } = asked(address(hours));
   const picks = h("div", { class: "spans", role: "group", "aria-label": "How many hours" }, SPANS.map((each) => h("button", { key: each, "aria-pressed": String(each === hours), onclick: () => choose(each) }, `${each} h`)));
-  if (!page) return section("hours", "Last hours", picks, h("p", { class: "quiet" }, trouble || "Reading history"));
+  if (!whole) return section("hours", "Last hours", picks, h("p", { class: "quiet" }, trouble || "Reading history"));
+  const page = begun(whole);
   return section("hours", "Last hours", picks,
     trouble && h("p", { class: "trouble" }, trouble),
     !model && legend(page),
     h("rb-hours", { data: page }),
+    page !== whole && h("p", { class: "quiet" }, `Nothing is known of the time before ${clock(page.firstAt)} UTC.`),
     h("details", { open, ontoggle: (event) => { open = event.target.open; changed(); } }, h("summary", {}, "The chart as text"), open && asText(page)));
 }
 

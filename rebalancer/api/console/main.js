@@ -29,7 +29,7 @@ const ROUTES = [
 ];
 const NAV = [["Overview", "/console/"], ["Models", "/console/models"], ["Pools", "/console/pools"], ["Timeline", "/console/timeline"], ["Overrides", "/console/overrides"], ["Policy", "/console/policy"], ["Health", "/console/health"]];
 
-const missing = () => [h("h1", {}, "No such page"), h("p", {}, h("a", { href: "/console/" }, "Overview"))];
+const missing = () => [h("h1", {}, "No such page"), h("p", {}, "Nothing of the console has the address ", h("code", {}, location.pathname), ". ", h("a", { href: "/console/" }, "Overview"))];
 missing.title = "No such page";
 
 let page = missing; // what the URL names
@@ -99,7 +99,8 @@ function put(table) {
 
 function content() {
   if (now.session === false) return login();
-  if (page.path && !value) return [h("p", { class: "quiet", role: trouble ? "alert" : null }, trouble || "Reading state")];
+  if (page.path && !value && trouble) return [h("h1", {}, "Nothing to show"), h("p", { class: "trouble", role: "alert" }, trouble), h("p", {}, h("a", { href: "/console/" }, "Overview"))];
+  if (page.path && !value) return [h("p", { class: "quiet" }, "Reading state")];
   return [trouble && h("p", { key: "trouble", class: "trouble" }, trouble), page(value)].flat();
 }
 

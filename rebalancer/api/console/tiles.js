@@ -9,6 +9,8 @@ const MOST_TILES = 256; // GPUs; above, a tile per node, by states alone
 const SIDE = 20;
 const STEP = 22;
 const NODE_GAP = 8;
+const FEW_NODES = 16; // as many have room for their names above their GPUs
+const NAME_CHARS = 24;
 const LABEL_PX = 16;
 const CHAR_PX = 7.3; // of 12 px monospace
 const LETTER_PX = 6.6; // of 11 px
@@ -74,14 +76,16 @@ class Tiles extends Drawn {
     const add = (style, d) => paths.set(style, (paths.get(style) ?? "") + d);
     const hue = (model) => `hue-${badges[model]?.hue ?? "none"}`;
     const wide = (node) => Math.max(1, node.gpus.length) * STEP - 2;
-    const labelled = nodes.length <= 64 && nodes.every((node) => wide(node) >= 3 * CHAR_PX);
+    const few = nodes.length <= FEW_NODES;
+    const place = (node) => (few ? Math.max(wide(node), Math.min(node.name.length, NAME_CHARS) * CHAR_PX + 1) : wide(node));
+    const labelled = nodes.length <= 64 && nodes.every((node) => place(node) >= 3 * CHAR_PX);
     const row = (labelled ? LABEL_PX : 0) + SIDE + NODE_GAP;
     const [labels, letters, said, seen] = [[], [], [], new Map()];
     this.#places = new Map();
     let [x, y] = [0, 0];
     for (const node of nodes) {
-      if (x > 0 && x + wide(node) > width) [x, y] = [0, y + row];
-      if (labelled) labels.push(h("text", { x, y: y + 11 }, fitted(node.name, wide(node))));
+      if (x > 0 && x + place(node) > width) [x, y] = [0, y + row];
+      if (labelled) labels.push(h("text", { x, y: y + 11 }, fitted(node.name, place(node))));
       const top = y + row - SIDE - NODE_GAP;
       const spelt = { text: "", at: [] };
       const gpus = devices(node, pool);
@@ -102,7 +106,7 @@ class Tiles extends Drawn {
       });
       if (spelt.text) letters.push(h("text", { class: "letters", x: spelt.at.join(" "), y: top + 12 }, spelt.text));
       said.push(`${node.name}: ${told(gpus)}`);
-      x += wide(node) + NODE_GAP;
+      x += place(node) + NODE_GAP;
     }
     this.#notice(seen);
     const drawn = [...paths].sort(([one], [other]) => order(one) - order(other)).map(([style, d]) => h("path", { key: style, class: style, d }));

@@ -170,6 +170,9 @@ def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and wha
         return (True, lacks.why) if lacks is not None else (None, known)
     spared = rows[0].late_soon - min(row.late_soon or 0.0 for row in rows)
     past = _spared_last_hour(rows)
+    if has >= model.max_replicas and past is not None and past >= 1.0:
+        all_of = f"it has all that its maxReplicas of {model.max_replicas} allows"
+        return True, f"not now, {all_of}; in the last hour, with fewer than that at times, they would have"
     if has >= model.max_replicas:
         return False, f"it has all that its maxReplicas of {model.max_replicas} allows, and its requests are in time"
     if lacks is not None:

@@ -12,6 +12,7 @@ from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, Snapshot
 from rebalancer.domain.words import figure
+from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
 
@@ -39,7 +40,7 @@ def _has(decision: ModelDecision) -> str:
 
 
 def _works(decision: ModelDecision, load: ModelLoad) -> str:
-    work = load.work.short if decision.surge and load.work.short is not None else load.work.last_60s
+    work = work_now(load.work, surge=decision.surge)
     if work is None:
         return "works at nobody knows what"
     return f"works at {figure(work)} of {decision.ready}" if work else "has no work"

@@ -1,5 +1,6 @@
 """What a model has to do and with how many replicas, in the words of every sentence that compares two models."""
 
+from rebalancer.domain.readings import Work
 from rebalancer.domain.words import figure, work_of
 from rebalancer.planning.demand.need import ModelNeed
 
@@ -8,22 +9,22 @@ OVER = 1.5  # times what arrives now: a mean so far above it tells of what is ov
 
 def at_work(model: ModelNeed) -> str:
     """`4.2 replicas of work on 3`: what keeps busy now, on the undoomed replicas asked for."""
-    now = work_now(model)
+    now = work_now(model.load.work, surge=model.demand.surge)
     return f"{'unknown work' if now is None else work_of(now)} on {model.staying_replicas}"
 
 
 def besides(model: ModelNeed) -> str:
     """`code 0.25 on 5`: the same of a second model, beside one whose unit is said."""
-    now = work_now(model)
+    now = work_now(model.load.work, surge=model.demand.surge)
     return f"{model.entry.id} {'unknown work' if now is None else figure(now)} on {model.staying_replicas}"
 
 
-def work_now(model: ModelNeed) -> float | None:
+def work_now(work: Work, *, surge: bool) -> float | None:
     """Offered work in replicas: of the last minute, but of the short window in a surge, and where the minute is `OVER`.
 
     None where nobody knows it.
     """
-    short, minute = model.load.work.short, model.load.work.last_60s
-    if short is not None and (model.demand.surge or (minute is not None and minute >= OVER * short)):
+    short, minute = work.short, work.last_60s
+    if short is not None and (surge or (minute is not None and minute >= OVER * short)):
         return short
     return minute

@@ -42,7 +42,7 @@ def _to_do(model: ModelShare, votes: int, outlook: Outlook) -> float:
     What is expected holds the last 20 minutes: once a surge is over, what arrives now counts in its place. Votes count
     what waits. Who is in time then stays so: a queue at which less arrives than is served grows shorter.
     """
-    now = work_now(model)
+    now = work_now(model.load.work, surge=model.demand.surge)
     if now is None or outlook.expected_level < OVER * now or _rises(model, outlook):
         return max(votes, outlook.expected_level, now or 0.0)
     return max(votes, now) if _latency(model) is None else now
@@ -74,7 +74,8 @@ def lateness(model: ModelShare, replicas: int) -> str:
     over = ""
     if latency is not None and latency > _slo(model):
         over = f"latency is {figure(latency)} s, its SLO {figure(_slo(model))} s"
-    return sentences(_lateness_of(work_now(model), outlook, replicas, model.entry.priority), over)
+    now = work_now(model.load.work, surge=model.demand.surge)
+    return sentences(_lateness_of(now, outlook, replicas, model.entry.priority), over)
 
 
 def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:

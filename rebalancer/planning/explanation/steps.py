@@ -9,6 +9,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.domain.words import counted, figure, replicas, work_of
+from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand, need_now
 from rebalancer.planning.demand.votes import Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
@@ -116,13 +117,14 @@ def _value(vote: Vote) -> str:
 def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Step:
     """The step of offered work: its source, why not a better one, its lag, and what a replica carries.
 
-    In a surge with the mean over the short window first, of which all other sentences speak then.
+    The mean over the short window stands first where all other sentences speak of it: in a surge, and after one.
     """
     text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
-        if surge and work.short is not None:
-            known = f"{work_of(work.short)} just now, as it is in surge; {known}"
+        now = work_now(work, surge=surge)
+        if now is not None and now != work.last_60s:
+            known = f"{work_of(now)} just now{', as it is in surge' if surge else ''}; {known}"
         why = f" ({work.why_not_better})" if work.why_not_better else ""
         text = f"{known}, by {work.source} every {figure(work.resolution_seconds)} s{why}"
     numbers: dict[str, float | int | str | None] = {

@@ -55,8 +55,8 @@ function more({ moreGpus: it, unmet }) {
   const rows = it.withMore.map((each) => row(each.gpus, h("th", { scope: "row" }, each.gpus ? `${each.gpus} GPUs more` : "as it is"), number(each.replicas), number(amount(each.lateSoon)), number(amount(each.lateLastHour))));
   return folding("more", "Would more GPUs help?", null,
     h("p", { class: "summary" }, `${{ true: "Yes", false: "No" }[it.helps] ?? "Nobody knows"}: ${it.why}`),
-    table("more", "Late requests with more GPUs", [["With"], ["Replicas more", "number"], [`Late in ${known(it.horizonSeconds)} s`, "number"], ["Last hour played again", "number"]], rows),
-    it.lateLastHour !== null && h("p", { class: "quiet" }, `In the last hour ${amount(it.lateLastHour)} requests were late. Played again the count is near that; compare its rows with each other.`),
+    table("more", "Late requests with more GPUs", [["With"], ["Replicas more now", "number"], [`Late in ${known(it.horizonSeconds)} s${unmet.length ? "" : " of a surge"}`, "number"], ["Late in the last hour, played again", "number"]], rows),
+    h("p", { class: "quiet" }, [!unmet.length && "It is in time; late in a surge is the mean over surges of its past.", it.lateLastHour !== null && `In the last hour ${amount(it.lateLastHour)} requests were late.`, "Played again, each row has so many GPUs more all the while, up to maxReplicas: compare rows with each other, not with what was."].filter(Boolean).join(" ")),
     h("ul", { class: "plain" }, it.pools.map((each) => h("li", { key: each.pool }, h("strong", {}, each.pool), each.fits ? ": fits, " : ": no, ", each.why, each.usdPerGpuHour ? `; ${each.usdPerGpuHour} USD a GPU-hour` : ""))));
 }
 

@@ -34,7 +34,7 @@ export const pool = (it) => {
   const page = Number(search().page) || 1;
   const pages = Math.max(1, Math.ceil(it.nodesTotal / 64));
   const facts = [["Budget", known(it.budget)], ["Promised", known(it.promised)], ["Limit", it.gpuLimit], ["Nodes", it.nodesTotal]];
-  if (it.pricePerGpuHour) facts.push(["GPU-hour", it.pricePerGpuHour]);
+  if (it.pricePerGpuHour) facts.push(["GPU-hour", `${it.pricePerGpuHour} USD`]);
   return [
     h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
     h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),

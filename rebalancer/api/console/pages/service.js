@@ -31,7 +31,7 @@ const facts = (it) => [
   ["Policy file", it.policyProblems.length ? it.policyProblems.join("; ") : "good"],
   ["Not read yet", it.sync.missing.join(", ") || "nothing"],
   ["Silent", it.sync.stale.join(", ") || "nothing"],
-  ["Notices", counted(it.notices.length, "notice")],
+  ["Notices", it.notices.length ? counted(it.notices.length, "notice") : "none"],
 ];
 
 export const policy = (it) => [
