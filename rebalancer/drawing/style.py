@@ -38,6 +38,8 @@ ul.keys { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 20px; margi
 ul.keys svg { display: inline-block; width: 28px; min-width: 0; height: 12px; margin-right: 6px; vertical-align: -1px; }
 summary { cursor: pointer; font-size: 14px; min-height: 24px; }
 footer { margin-top: 40px; font-size: 14px; line-height: 20px; }
+@media (max-width: 480px) { th, td { padding: 4px 6px 4px 0; font-size: 12px; } tbody th { white-space: normal; }
+  .part th { padding-left: 8px; } }
 @media print { :root { color-scheme: light; } body { max-width: none; padding: 0; font-size: 11pt; line-height: 15pt; }
   figure, tr, ul.keys { break-inside: avoid; } h2 { break-after: avoid; } thead { display: table-header-group; }
   .scroll { overflow: visible; } svg { min-width: 0; } table { font-size: 8.5pt; line-height: 12pt; }

@@ -39,7 +39,7 @@ function news(triggers) {
   return h("ul", { class: "plain" }, triggers.map((said, n) => h("li", { key: `${n} ${said}` }, said)));
 }
 
-const COLUMNS = [["Model"], ["Before", "number"], ["After", "number"], ["Demand", "number"], ["Why"], ["Explained"]];
+const COLUMNS = [["Model"], ["Before", "number"], ["After", "number"], ["Demand", "number"], ["Why", "why"], ["Explained"]];
 
 function besides(caption, list, at) {
   return table("beside", caption, COLUMNS, list.map((each) => row(each.model,
