@@ -17,7 +17,7 @@ def taken_over(own_minimum: int | None, minimum: int = 1, maximum: int = 1, **ov
 
 
 def a_story(owner: AutoscalerView, *, floor: int = 0, held: int = 1, need: float = 0.0, short: bool = False) -> Story:
-    """b of KEDA owns one of 4 GPUs, a of nobody the others; `short`: a needs all four."""
+    """4 GPUs: b, whose autoscaler is `owner`, owns one of them, a the others; `short`: a needs all four."""
     policy = a_policy(a_model("a", 1, entitlement=3), a_model("b", floor, entitlement=1), pools=(a_pool(gpus=4),))
     load = {"a": {"concurrency": 16.0 if short else 12.0}, "b": {"concurrency": 4.0 * need}}
     work = {"a": 4.0 if short else 3.0, "b": need}
@@ -26,9 +26,9 @@ def a_story(owner: AutoscalerView, *, floor: int = 0, held: int = 1, need: float
     return story
 
 
-def bounds(story: Story) -> tuple[int, int]:
+def bounds(story: Story, pool: str | None = None) -> tuple[int, int]:
     """Minimum and maximum of b's autoscaler."""
-    owner = story.of("b").autoscaler
+    owner = story.of("b", pool).autoscaler
     assert owner is not None
     return owner.minimum, owner.maximum
 
@@ -103,13 +103,12 @@ def test_several_replicas_are_never_left_to_a_minimum_of_0() -> None:
 def test_of_two_targets_one_stays_where_one_is_needed() -> None:
     b = a_model("b", 1, pools=("a100", "h100"), entitlement=2)
     policy = a_policy(b, pools=(a_pool(gpus=1), a_pool("h100", gpus=1)))
-    world = a_snapshot(policy, {("b", "a100"): 1, ("b", "h100"): 1}, {"b": {"concurrency": 0.0}}, {"b": 0.0})
+    world = a_snapshot(policy, {"b": {"a100": 1, "h100": 1}}, {"b": {"concurrency": 0.0}}, {"b": 0.0})
     story = Story(policy, world)
     for pool in ("a100", "h100"):
         story.target("b", pool, autoscaler=taken_over(0))
     story.turns(6)
-    minimums = {target.pool: target.autoscaler.minimum for target in story.snapshot.models[0].targets}
-    assert minimums == {"a100": 1, "h100": 0}
+    assert {pool: bounds(story, pool)[0] for pool in ("a100", "h100")} == {"a100": 1, "h100": 0}
 
 
 class TestAwake:

@@ -1,11 +1,12 @@
 """Targets whose ScaledObjects ask us for their replicas: what is answered, and what it survives."""
 
+import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import assured, converging, peak_replicas
 from rebalancer.domain.autoscalers import Originals, ScaledObject
-from rebalancer.domain.metric_trigger import Fallback, MetricTrigger, desired_path
+from rebalancer.domain.metric_trigger import Fallback, HpaPace, MetricTrigger, desired_path
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import MetricView, TargetView
@@ -93,6 +94,21 @@ def test_who_does_not_follow_is_refused_by_name_and_who_follows_late_is_told() -
     assert refusing(late) is None
     assert [claim.way_out for claim in claims(late)] == ["set behavior.scaleDown.stabilizationWindowSeconds to 0"]
     assert written(late) == "the answer to the metrics-api trigger of ScaledObject b"
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "ways"), [((0.0, 0.0), []), ((None, 0.0), ["up"]), ((None, None), ["up", "down"])]
+)
+def test_a_tolerance_that_the_api_server_dropped_is_told_with_its_gate(
+    tolerances: tuple[float | None, float | None], ways: list[str]
+) -> None:
+    at_once = replace(TRIGGER, up=HpaPace(0.0), down=HpaPace(0.0))
+    large = a_policy(a_model("b", min_replicas=1, max_replicas=20, actuation="metric"), pools=(a_pool(),))
+    scaled = replace(follower(maximum=20, trigger=at_once), hpa_name="keda-hpa-b")
+    hpa = replace(an_hpa(), name="keda-hpa-b", tolerances=tolerances)
+    limited = [claim.why for claim in claims(target_in(a_state(large, a_cluster_node(), a_workload(), scaled, hpa)))]
+    assert [way for way in ("up", "down") if any(f"a step {way} of 10%" in why for why in limited)] == ways
+    assert all("HPAConfigurableTolerance" in claim for claim in limited)
 
 
 def test_bounds_that_we_wrote_before_are_given_back() -> None:

@@ -8,7 +8,6 @@ where its people let it sleep: when it goes and when it comes back is the autosc
 """
 
 from collections.abc import Iterator
-
 from dataclasses import dataclass
 
 from msgspec.structs import replace
