@@ -14,7 +14,7 @@ import pytest
 from tests.real.followers import FLOOR, GPUS, answer, replicas, trigger, two_followers
 from tests.real.occupancy import Pods, scaled
 from tests.real.service import Service
-from tests.real.succession import Pair, acts, second_replica, start
+from tests.real.succession import Pair, second_replica, start
 from tests.real.traffic import Traffic
 from tests.testbed.audit import AuditLog
 from tests.testbed.kafka import Kafka
@@ -97,16 +97,14 @@ async def test_a_killed_leader_is_followed_without_a_replica_moved_and_the_next_
 
         answers: list[tuple[int, int]] = []
 
-        async def asking() -> None:
-            while not answers or answers[-1][0] != 200:
-                status, body = await answer(standing, "code")
-                answers.append((status, body.get("replicas", -1)))
+        async def answers_again() -> bool:
+            status, body = await answer(standing, "code")
+            answers.append((status, body.get("replicas", -1)))
+            return status == 200
 
-        at_first = asyncio.create_task(asking())
         await leading.kill()
-        await acts(standing, 0.0)
-        await at_first
-        assert {status for status, _ in answers[:-1]} == {503}, "unknown is never a number"
+        await kube.wait_for(answers_again, "the next leader answers", 40)
+        assert {status for status, _ in answers[:-1]} == {503}, "what is unknown is no number, and never 0"
         assert answers[-1] == (200, 4), "the next leader goes on with the number of the one before"
         after = await asyncio.to_thread(audit.writes, namespace=namespace)
         moved = [(name, scaled(after, name)[len(scaled(before, name)) :]) for name in ("chat", "code")]
