@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.owners import claims
 from rebalancer.domain.snapshot import AutoscalerView
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning.story import Story, change_of, moves
@@ -48,6 +49,8 @@ def test_a_last_replica_that_nobody_needs_may_go_and_the_maximum_is_never_under_
     assert (change.kind, change.replicas_to, change.minimum) == ("bounds", 1, 0)
     assert "nobody needs" in change.reason
     assert story.plan().empty, "and nothing more is written"
+    (claim,) = claims(story.of("b"))
+    assert (claim.refused, "to 0 replicas and back by its own metric" in claim.why) == (False, True)
 
 
 @pytest.mark.parametrize(
