@@ -83,14 +83,32 @@ def test_what_is_used_does_not_go_to_sleep(need: float) -> None:
 
 def test_a_floor_does_not_go_to_sleep() -> None:
     story = a_story(taken_over(0), floor=1)
-    story.turns(4)
+    plans = story.turns(6)
     assert bounds(story) == (1, 1)
+    assert [plan.refusals for plan in plans] == [()] * 6, "nor is a guard asked each time"
 
 
 def test_what_nobody_sees_does_not_go_to_sleep() -> None:
     story = a_story(taken_over(0))
     story.load("b", {})
     story.turns(4)
+    assert bounds(story) == (1, 1)
+
+
+def test_unseen_from_now_on_it_is_woken_from_its_doze() -> None:
+    story = a_story(taken_over(0, 0, 1))
+    story.load("b", {})
+    story.turns(2)
+    assert bounds(story) == (1, 1)
+
+
+def test_a_role_of_a_couple_does_not_go_to_sleep() -> None:
+    a = a_model("a", 0, entitlement=2, ratio={"to": "b", "min": 0.5, "max": 1.0})
+    policy = a_policy(a, a_model("b", 0, entitlement=2), pools=(a_pool(gpus=4),))
+    load = {name: {"concurrency": 0.0} for name in ("a", "b")}
+    story = Story(policy, a_snapshot(policy, {"a": 1, "b": 1}, load, {"a": 0.0, "b": 0.0}))
+    story.target("b", autoscaler=taken_over(0))
+    story.turns(6)
     assert bounds(story) == (1, 1)
 
 
