@@ -46,7 +46,7 @@ class HpaPace(Struct, frozen=True):
     dropped: bool = False
 
     def stored(self, tolerance: float | None) -> "HpaPace":
-        """This pace of an HPA that has this tolerance, None for one without."""
+        """The same pace in an HPA that has this tolerance, None for one without."""
         if tolerance is not None or self.tolerance == HPA_TOLERANCE:
             return self
         return replace(self, tolerance=HPA_TOLERANCE, dropped=True)
@@ -73,7 +73,7 @@ class MetricTrigger(Struct, frozen=True):
     down: HpaPace = HpaPace(stabilization_seconds=HPA_STABILIZATION_SECONDS)
 
     def followed_by(self, tolerances: tuple[float | None, float | None]) -> "MetricTrigger":
-        """This trigger of a ScaledObject whose HPA has these tolerances, upwards and downwards."""
+        """The same trigger, where the HPA of its ScaledObject has these tolerances, upwards and downwards."""
         up, down = tolerances
         return replace(self, up=self.up.stored(up), down=self.down.stored(down))
 
