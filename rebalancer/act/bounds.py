@@ -48,7 +48,7 @@ class Dialect:
     minimum_key: key of the minimum in its spec.
     maximum_key: key of the maximum in its spec.
     absent: bounds in force where the keys are absent, in replicas.
-    least_minimum: lowest minimum that the kind allows, in replicas.
+    least_minimum: lowest minimum that the kind allows everywhere, in replicas; one whose own minimum is 0 allows 0.
     objection: returns why an object of the kind must not be written, None where nothing speaks against it.
     """
 
@@ -69,9 +69,10 @@ class Dialect:
         """The spec of a merge patch that sets both; None removes the key."""
         return {self.minimum_key: minimum, self.maximum_key: maximum}
 
-    def wanted(self, change: Change) -> Bounds:
-        """The bounds that `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
-        return Bounds(max(self.least_minimum, change.minimum), max(1, change.replicas_to))
+    def wanted(self, view: AutoscalerView, minimum: int, replicas: int) -> Bounds:
+        """The bounds for that minimum and grant; a maximum of 0 does not exist, the least grant is 1."""
+        least = 0 if view.sleeps else self.least_minimum
+        return Bounds(max(least, minimum), max(1, replicas))
 
     def originals(self, obj: Object) -> Object:
         """The object's own bounds as they are spelled, null where absent."""
@@ -104,14 +105,14 @@ class BoundsDriver:
         if seen not in self._expected(view, change):
             saw = Bounds(view.minimum, view.maximum)
             raise Refused("moved", f"{_name(view, change)} has bounds {seen}, the plan saw {saw}")
-        if saved is not None and seen == self._dialect.wanted(change):
+        if saved is not None and seen == self._wanted(change):
             raise Refused("done", f"{_name(view, change)} has bounds {seen} already")
         self._writable(change)
         return obj
 
     async def write(self, change: Change, seen: Object) -> int:
         """Patch what differs; the maximum as the server stored it."""
-        wanted = self._dialect.wanted(change)
+        wanted = self._wanted(change)
         saved = saved_on(seen, self._installation)
         body: Object = {"spec": self._dialect.spec(*wanted)}
         if saved is None:
@@ -131,10 +132,13 @@ class BoundsDriver:
         """Whether the autoscaler has the bounds asked for."""
         obj = await self._kube.get(self._ref(change))
         ours = obj["metadata"]["uid"] == _autoscaler(change).uid
-        return ours and self._dialect.bounds(obj) == self._dialect.wanted(change)
+        return ours and self._dialect.bounds(obj) == self._wanted(change)
 
     def _ref(self, change: Change) -> Ref:
         return Ref(self._dialect.resource, change.target.namespace, _autoscaler(change).name)
+
+    def _wanted(self, change: Change) -> Bounds:
+        return self._dialect.wanted(_autoscaler(change), change.minimum, change.replicas_to)
 
     def _still_ours(self, obj: Object, view: AutoscalerView, change: Change) -> None:
         owned = obj.get("spec", {}).get("scaleTargetRef", {})
@@ -154,7 +158,7 @@ class BoundsDriver:
 
     def _writable(self, change: Change) -> None:
         """Raise Refused for bounds that KEDA and the HPA would fight over, and for the second patch in 10 s."""
-        wanted, last = self._dialect.wanted(change), self._written.get(_autoscaler(change).uid)
+        wanted, last = self._wanted(change), self._written.get(_autoscaler(change).uid)
         if wanted.minimum > wanted.maximum:
             raise Refused("bounds", f"minimum {wanted.minimum} is above maximum {wanted.maximum}")
         if last is None:

@@ -20,6 +20,6 @@ HPA: Final = Dialect(
     minimum_key="minReplicas",
     maximum_key="maxReplicas",
     absent=Bounds(1, 1),
-    least_minimum=1,  # 0 needs a feature gate
+    least_minimum=1,  # 0 needs the feature gate HPAScaleToZero, and an external metric
     objection=objection,
 )

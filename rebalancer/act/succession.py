@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
-from rebalancer.act.bounds import Bounds, Dialect
+from rebalancer.act.bounds import Dialect
 from rebalancer.act.driver import Refused, resource_of
 from rebalancer.act.hpa import HPA
 from rebalancer.act.ledger import Ask, LedgerEntry, WriteLedger
@@ -85,8 +85,7 @@ async def _shows(kube: Port, intent: Intent, target: TargetView) -> bool:
         return False
     dialect: Dialect = SCALED_OBJECT if target.autoscaler.kind == SCALED_OBJECT.resource.kind else HPA
     obj = await kube.get(Ref(dialect.resource, target.namespace, target.autoscaler.name))
-    wanted = Bounds(max(dialect.least_minimum, intent.minimum_to), max(1, intent.replicas_to))
-    return dialect.bounds(obj) == wanted
+    return dialect.bounds(obj) == dialect.wanted(target.autoscaler, intent.minimum_to, intent.replicas_to)
 
 
 async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:

@@ -51,6 +51,8 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     current: replicas that its status counts now.
     desired: replicas that its status wants.
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
+    tolerances: by what part of what runs a number may differ and be left alone, upwards and downwards; None where its
+        behavior does not say.
     """
 
     minimum: int
@@ -58,6 +60,7 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     current: int = 0
     desired: int = 0
     owner_scaled_object: str | None = None
+    tolerances: tuple[float | None, float | None] = (None, None)
 
 
 class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rebalancer.domain.words import counted
 
@@ -35,11 +36,20 @@ class HpaPace(Struct, frozen=True):
     tolerance: by what part a number may differ from what runs and be left alone.
     stabilization_seconds: how long it waits, in seconds.
     disabled: whether it never moves that way.
+    dropped: whether a tolerance was asked for that the HPA does not have: the API server drops it where the feature
+        gate HPAConfigurableTolerance is off.
     """
 
     tolerance: float = HPA_TOLERANCE
     stabilization_seconds: int = 0
     disabled: bool = False
+    dropped: bool = False
+
+    def stored(self, tolerance: float | None) -> "HpaPace":
+        """The same pace in an HPA that has this tolerance, None for one without."""
+        if tolerance is not None or self.tolerance == HPA_TOLERANCE:
+            return self
+        return replace(self, tolerance=HPA_TOLERANCE, dropped=True)
 
 
 class MetricTrigger(Struct, frozen=True):
@@ -61,6 +71,11 @@ class MetricTrigger(Struct, frozen=True):
     fallback: Fallback | None = None
     up: HpaPace = HpaPace()
     down: HpaPace = HpaPace(stabilization_seconds=HPA_STABILIZATION_SECONDS)
+
+    def followed_by(self, tolerances: tuple[float | None, float | None]) -> "MetricTrigger":
+        """The same trigger, where the HPA of its ScaledObject has these tolerances, upwards and downwards."""
+        up, down = tolerances
+        return replace(self, up=self.up.stored(up), down=self.down.stored(down))
 
 
 def desired_path(model: str, pool: str) -> str:
@@ -121,14 +136,9 @@ def _limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, 
         yield f"its bounds admit {bounds[0]} to {bounds[1]} of the policy's {wanted[0]} to {wanted[1]} replicas"
     up, down = trigger.up, trigger.down
     if high > 1 and 1 / (high - 1) <= up.tolerance:
-        yield (
-            f"a step up of {up.tolerance:.0%} of what runs or less is not followed: set behavior.scaleUp.tolerance to 0"
-        )
+        yield _ignored("up", up)
     if high > 0 and 1 / high <= down.tolerance:
-        yield (
-            f"a step down of {down.tolerance:.0%} of what runs or less is not followed:"
-            " set behavior.scaleDown.tolerance to 0"
-        )
+        yield _ignored("down", down)
     for way, pace in (("Up", up), ("Down", down)):
         if pace.stabilization_seconds > 0:
             key = f"behavior.scale{way}.stabilizationWindowSeconds"
@@ -145,6 +155,16 @@ def _limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, 
             "KEDA asks one replica of ours, and those that stand by do not know: set"
             ' aggregateFromKubeServiceEndpoints to "true" and aggregationType to max'
         )
+
+
+def _ignored(way: str, pace: HpaPace) -> str:
+    key = f"behavior.scale{way.capitalize()}.tolerance"
+    todo = (
+        f"its HPA has no {key}, since this API server drops it: turn on the feature gate HPAConfigurableTolerance"
+        if pace.dropped
+        else f"set {key} to 0"
+    )
+    return f"a step {way} of {pace.tolerance:.0%} of what runs or less is not followed: {todo}"
 
 
 def _faults(metric_type: str, metadata: dict[str, str]) -> Iterator[str]:

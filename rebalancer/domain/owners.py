@@ -40,7 +40,7 @@ def claims(target: TargetView) -> tuple[OwnerClaim, ...]:
     if target.metric is not UNSET:
         every = [*_rivals(target), *_metric(target, target.metric), *_idle(target)]
     elif target.owners or target.applied or target.autoscaler:
-        every = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target)]
+        every = [*_rivals(target), *_parents(target), *map(_applied, target.applied), *_idle(target), *_asleep(target)]
     else:
         return ()
     return tuple(sorted(every, key=lambda claim: not claim.refused))
@@ -141,3 +141,13 @@ def _idle(target: TargetView) -> Iterator[OwnerClaim]:
     why = f"KEDA takes {target.name} to the idleReplicaCount {autoscaler.idle} of {what} while no trigger is active"
     todo = "remove idleReplicaCount where the floor is to hold at all times"
     yield OwnerClaim(refused=False, why=f"{why}, whatever minimum is written", way_out=todo, by=what)
+
+
+def _asleep(target: TargetView) -> Iterator[OwnerClaim]:
+    """What it means that we have left the last replica to the autoscaler, there or gone."""
+    autoscaler = _acting(target)
+    if autoscaler is None or autoscaler.originals is None or autoscaler.minimum > 0 or not autoscaler.sleeps:
+        return
+    what = f"{autoscaler.kind} {autoscaler.name}"
+    why = f"{what} takes {target.name} to 0 replicas and back by its own metric, as long as nobody needs one"
+    yield OwnerClaim(refused=False, why=why, way_out="give the model a floor where one replica is to stay", by=what)

@@ -118,6 +118,19 @@ class AutoscalerView(Struct, frozen=True):
     other: str = ""
     beside: tuple[str, ...] = ()
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether its people let it go to 0 replicas, and wake by its own metric: their own minimum is 0.
+
+        That the API server has stored it proves what no version tells: KEDA refuses a 0 beside triggers of CPU or
+        memory alone, Kubernetes an HPA's where the gate HPAScaleToZero is off or no metric is external. KEDA wants an
+        idleReplicaCount below the minimum, so one that has it keeps a minimum of 1.
+        """
+        own = self.minimum if self.originals is None else self.originals.minimum
+        if own is None:
+            own = 0 if self.kind == "ScaledObject" else 1
+        return own == 0 and self.idle is None
+
 
 class MetricView(Struct, frozen=True):
     """How a target follows the number that we answer its ScaledObject, which asks by a metrics-api trigger.

@@ -261,14 +261,16 @@ class Holdings:
             and by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
             victims=spec.of.victims,
         )
-        chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+        hpas = self._objects.hpas_of.get(ref)
+        chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), hpas)
         owners = owner_views(workload, chosen, self._objects.pod_autoscalers_of.get(ref))
         applied = applied_views(workload, chosen)
         if owners or applied:
             view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
         if model.actuation == METRIC:
-            view = replace(view, metric=metric_view(model, spec, chosen, None if past is None else past.desired))
+            desired = None if past is None else past.desired
+            view = replace(view, metric=metric_view(model, spec, chosen, hpas, desired))
         if past is None:
             return view
         return replace(view, foreign=past.changes, repaired_at=past.repaired_at, ours=past.ours)

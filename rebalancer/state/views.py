@@ -134,7 +134,7 @@ def autoscaler_view(
     others: list[ScaledObject | Hpa] = [*by_name, *_bare(by_name, hpas)]
     beside = tuple(" ".join(_name(one)) for one in others if one is not chosen)
     if isinstance(chosen, ScaledObject):
-        mine = next((hpa for hpa in hpas if _made_for(hpa, chosen)), None)
+        mine = next((hpa for hpa in hpas if made_for(hpa, chosen)), None)
         return replace(_of_scaled_object(chosen, mine, installation), beside=beside)
     return replace(_of_hpa(chosen, installation), beside=beside)
 
@@ -149,9 +149,7 @@ def _bare(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> list[H
     """The HPAs that KEDA made for none of its ScaledObjects."""
     ours = tuple(scaled_objects)
     names = {one.name for one in ours}
-    return [
-        hpa for hpa in hpas if hpa.owner_scaled_object not in names and not any(_made_for(hpa, one) for one in ours)
-    ]
+    return [hpa for hpa in hpas if hpa.owner_scaled_object not in names and not any(made_for(hpa, one) for one in ours)]
 
 
 def _name(autoscaler: ScaledObject | Hpa) -> tuple[str, str]:
@@ -196,7 +194,8 @@ def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: 
     return owner.writers[1] != ""
 
 
-def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
+def made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
+    """Whether KEDA made the HPA for that ScaledObject."""
     if scaled.hpa_name is not None:
         return hpa.name == scaled.hpa_name
     return hpa.owner_scaled_object == scaled.name

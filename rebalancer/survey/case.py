@@ -72,6 +72,15 @@ class Case:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
+    def made_for(self, scaled: Object) -> Object | None:
+        """The HPA that KEDA made for a ScaledObject, where it is here."""
+        own = [
+            hpa
+            for hpa in self.survey.of("HorizontalPodAutoscaler", "autoscaling")
+            if _of_keda(hpa) and target_of(hpa) == target_of(scaled)
+        ]
+        return own[0] if own else None
+
     def concerns(self, scaler: Object) -> bool:
         """Whether an autoscaler moves accelerators: left out is only whose target is here and asks for none."""
         pods = self._by_owner.get(target_of(scaler), [])

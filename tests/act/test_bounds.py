@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rebalancer.act.hpa import HPA
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.sandbox.api.resources import HPAS, SCALEDOBJECTS
@@ -44,6 +45,14 @@ async def test_the_intent_tells_the_minimum_too(rig: Rig) -> None:
 
     (intent,) = rig.notebook.intents
     assert (intent.minimum_from, intent.minimum_to) == (2, 3)
+
+
+@pytest.mark.parametrize(("own", "minimum"), [(0, 0), (1, 1), (None, 1)])
+def test_an_hpa_gets_a_minimum_of_0_where_its_own_is_0_alone_and_never_a_maximum_of_0(
+    own: int | None, minimum: int
+) -> None:
+    view = an_autoscaler(1, 1, kind="HorizontalPodAutoscaler", originals=Originals(own, 4))
+    assert HPA.wanted(view, 0, 0) == (minimum, 1)
 
 
 async def test_bounds_that_were_absent_are_saved_as_null(rig: Rig) -> None:

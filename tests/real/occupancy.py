@@ -50,7 +50,7 @@ def failed(writes: Iterable[Write]) -> list[str]:
 def scaled(writes: Iterable[Write], name: str, kind: str = "deployments") -> list[tuple[float, int]]:
     """Replicas that successful writes to `/scale` of `name` asked for: (when received, replicas)."""
     return [
-        (write.received, write.request["spec"]["replicas"])
+        (write.received, write.request["spec"].get("replicas", 0))  # Go leaves a 0 out
         for write in writes
         if (write.resource, write.subresource, write.name) == (kind, "scale", name) and write.succeeded
     ]

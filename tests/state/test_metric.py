@@ -1,17 +1,18 @@
 """Targets whose ScaledObjects ask us for their replicas: what is answered, and what it survives."""
 
+import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import assured, converging, peak_replicas
 from rebalancer.domain.autoscalers import Originals, ScaledObject
-from rebalancer.domain.metric_trigger import Fallback, MetricTrigger, desired_path
+from rebalancer.domain.metric_trigger import Fallback, HpaPace, MetricTrigger, desired_path
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import MetricView, TargetView
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy, a_pool
-from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, changed, feed, gone, ref
+from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed, gone, ref
 
 POLICY = a_policy(a_model("b", min_replicas=1, max_replicas=8, actuation="metric"), pools=(a_pool(),))
 BY_BOUNDS = a_policy(a_model("b", min_replicas=1, max_replicas=8), pools=(a_pool(),))
@@ -93,6 +94,23 @@ def test_who_does_not_follow_is_refused_by_name_and_who_follows_late_is_told() -
     assert refusing(late) is None
     assert [claim.way_out for claim in claims(late)] == ["set behavior.scaleDown.stabilizationWindowSeconds to 0"]
     assert written(late) == "the answer to the metrics-api trigger of ScaledObject b"
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "ways"), [((0.0, 0.0), []), ((None, 0.0), ["up"]), ((None, None), ["up", "down"])]
+)
+def test_a_tolerance_that_the_api_server_dropped_is_told_with_its_gate(
+    tolerances: tuple[float | None, float | None], ways: list[str]
+) -> None:
+    at_once = replace(TRIGGER, up=HpaPace(0.0), down=HpaPace(0.0))
+    large = a_policy(a_model("b", min_replicas=1, max_replicas=20, actuation="metric"), pools=(a_pool(),))
+    scaled = replace(follower(maximum=20, trigger=at_once), hpa_name="keda-hpa-b")
+    hpa = replace(an_hpa(), name="keda-hpa-b", tolerances=tolerances)
+    target = target_in(a_state(large, a_cluster_node(), a_workload(), scaled, hpa))
+    assert isinstance(target.metric, MetricView)
+    ignored = [limit for limit in target.metric.limits if "is not followed" in limit]
+    assert [limit.split()[2] for limit in ignored] == ways
+    assert all("HPAConfigurableTolerance" in limit for limit in ignored)
 
 
 def test_bounds_that_we_wrote_before_are_given_back() -> None:

@@ -16,7 +16,17 @@ from rebalancer.survey.traps.scaling import TOLD, WITHOUT_SCALE
 from rebalancer.survey.traps.series import pods_by_metric
 from rebalancer.survey.traps.table import PAGE, TRAPS, judged
 from rebalancer.survey.traps.trap import Trap
-from tests.survey.fixtures import FIXTURES, NEVER, POLICY, TOGETHER, an_affinity
+from tests.builders import a_model, a_policy, a_pool
+from tests.survey.fixtures import (
+    AT_ONCE,
+    FIXTURES,
+    FOLLOWS,
+    NEVER,
+    OUR_TRIGGER,
+    POLICY,
+    TOGETHER,
+    an_affinity,
+)
 from tests.survey.manifests import (
     Manifest,
     a_budget,
@@ -313,3 +323,17 @@ def test_no_object_however_odd_ends_the_look(data: st.DataObject) -> None:
     within[last] = data.draw(JSON)
     for each in judged(Case(Survey(tuple(objects)), POLICY)):
         assert each.about
+
+
+@pytest.mark.parametrize(("behavior", "ways"), [(AT_ONCE, []), ({}, ["Up", "Down"])])
+def test_a_tolerance_that_is_in_the_scaled_object_and_not_in_its_hpa_is_named_with_its_gate(
+    behavior: Manifest, ways: list[str]
+) -> None:
+    owner = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "b", "uid": "1", "controller": True}
+    made = an_hpa("keda-hpa-b", ownerReferences=[owner])
+    made["spec"]["behavior"] = behavior
+    large = a_policy(a_model("b", min_replicas=2, max_replicas=20, actuation="metric"), pools=(a_pool(),))
+    scaled = a_scaled_object(OUR_TRIGGER, **{**FOLLOWS, "maxReplicaCount": 20})
+    sentences = said("metric-followed-late", [a_deployment(), scaled, made], large)
+    assert [way for way in ("Up", "Down") if any(f"no behavior.scale{way}" in each for each in sentences)] == ways
+    assert all("HPAConfigurableTolerance" in sentence for sentence in sentences)

@@ -10,8 +10,12 @@ from tests.testbed.process import Failed, Process, free_port, start_together
 
 ADMIN = "testbed"
 # Each program has a name of its own, so that the audit log tells who wrote; all are system:masters.
-# Alpha in 1.34: GPUs of a DRA driver by the name of an extended resource, and devices that part one GPU.
-_GATES = "--feature-gates=DRAExtendedResource=true,DRAPartitionableDevices=true"
+# Alpha in 1.34: GPUs of a DRA driver by the name of an extended resource, and devices that part one GPU; HPAs with a
+# minimum of 0, and with a tolerance of their own.
+_GATES = (
+    "--feature-gates=DRAExtendedResource=true,DRAPartitionableDevices=true,"
+    "HPAScaleToZero=true,HPAConfigurableTolerance=true"
+)
 _USERS = (ADMIN, "controller-manager", "scheduler", "kwok", "karpenter", "keda")
 
 # Writes are logged with bodies; reads only those of service accounts, for the rights they use. First match wins.

@@ -64,6 +64,16 @@ _RIVALS = (
         ),
     ),
     (
+        "a ScaledObject or an HPA whose own minimum is 0, of a model with floor 0",
+        (
+            "once nobody needs its last replica it is given the bounds 0 to 1: when that goes, and when it comes back,"
+            " is for its triggers to say. Meanwhile its GPU is lent; woken, its pod may wait for a shift. A need that"
+            " we see wakes a ScaledObject by its minimum; an HPA wakes by its own metric alone. Beside more than one"
+            " replica the minimum is never 0, since KEDA would end all at once, and the maximum never is. An own"
+            " minimum above 0, or an idleReplicaCount, below which KEDA takes no minimum, keeps one replica"
+        ),
+    ),
+    (
         "an HPA whose target has 0 replicas, of a minimum of 1 or more",
         "Kubernetes has disabled it: `unmet` says `idle`, and to scale it to 1 by hand",
     ),

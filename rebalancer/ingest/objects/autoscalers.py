@@ -36,10 +36,24 @@ class _HpaTarget(Struct, frozen=True, gc=False):
     name: str
 
 
+class _Rules(Struct, frozen=True, gc=False, rename="camel"):
+    tolerance: str | float | None = None
+    stabilization_window_seconds: int | None = None
+    select_policy: str | None = None
+
+
+class BehaviorWire(Struct, frozen=True, gc=False, rename="camel"):
+    """An HPA's behavior, the part that matters."""
+
+    scale_up: _Rules | None = None
+    scale_down: _Rules | None = None
+
+
 class _HpaSpec(Struct, frozen=True, gc=False, rename="camel"):
     scale_target_ref: _HpaTarget
     max_replicas: int
     min_replicas: int | None = None
+    behavior: BehaviorWire | None = None
 
 
 class _HpaStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -71,19 +85,8 @@ class _Fallback(Struct, frozen=True, gc=False):
     behavior: str | dict[str, Any] = ""  # a mapping where a manifest has the HPA's behaviour in the wrong place
 
 
-class _Rules(Struct, frozen=True, gc=False, rename="camel"):
-    tolerance: str | float | None = None
-    stabilization_window_seconds: int | None = None
-    select_policy: str | None = None
-
-
-class _Behavior(Struct, frozen=True, gc=False, rename="camel"):
-    scale_up: _Rules | None = None
-    scale_down: _Rules | None = None
-
-
 class _HpaConfig(Struct, frozen=True, gc=False):
-    behavior: _Behavior | None = None
+    behavior: BehaviorWire | None = None
 
 
 class _Modifiers(Struct, frozen=True, gc=False):
@@ -159,7 +162,15 @@ def hpa(wire: HpaWire) -> Hpa:
         writers=(writer(meta, "hpa_minimum"), writer(meta, "hpa_maximum")),
         controller=controller(meta),
         applied=applied(meta, "hpa_minimum", "hpa_maximum"),
+        tolerances=tolerances(spec.behavior),
     )
+
+
+def tolerances(behavior: BehaviorWire | None) -> tuple[float | None, float | None]:
+    """By what part of what runs an HPA leaves a number alone, upwards and downwards; None where it does not say."""
+    both = (None, None) if behavior is None else (behavior.scale_up, behavior.scale_down)
+    up, down = (None if rules is None or rules.tolerance is None else _quantity(rules.tolerance) for rules in both)
+    return up, down
 
 
 def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
@@ -187,7 +198,7 @@ def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
 def asking(spec: TriggersWire) -> MetricTrigger | None:
     """How a ScaledObject asks us for its replicas, None where it does not."""
     advanced = spec.advanced or _Advanced()
-    behavior = (advanced.horizontal_pod_autoscaler_config or _HpaConfig()).behavior or _Behavior()
+    behavior = (advanced.horizontal_pod_autoscaler_config or _HpaConfig()).behavior or BehaviorWire()
     fallback = spec.fallback
     return metric_trigger(
         tuple((one.type, one.metric_type, _texts(one.metadata)) for one in spec.triggers or ()),

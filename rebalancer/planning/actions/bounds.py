@@ -3,9 +3,11 @@
 Where the budget is fixed, and for the roles of a couple, the minimum is the grant (minimum = maximum pins the number).
 Where nodes can go it is the demand, less the replicas that the model's other targets have already, so that the sum of
 minimums never falls under the floor. A minimum that falls is a decrease for every guard, since the autoscaler may
-follow it; while a guard forbids the decrease, the minimum stays.
+follow it; while a guard forbids the decrease, the minimum stays. It falls to 0 for a last replica that nobody needs,
+where its people let it sleep: when it goes and when it comes back is the autoscaler's own choice then.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -52,13 +54,37 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
         minimums[target.key] = min(
             minimums[target.key], max(target.least, unseen or own + then.desired_replicas - then.staying_replicas)
         )
-    return minimums
+    return minimums | dict.fromkeys((target.key for target in _sleepers(scene, model, after)), 0)
+
+
+def _sleepers(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, After]) -> Iterator[TargetFacts]:
+    """The targets whose last replica nobody needs, of those whose autoscalers may let it go and bring it back.
+
+    Beside a maximum of 1 alone: with a minimum of 0 KEDA ends all that run at once.
+    """
+    if model.demand.unknown or _coupled(scene, model.entry.id):
+        return
+    last = [
+        target
+        for target in model.targets
+        if target.owner is not None and target.owner.sleeps and after[target.key].desired_replicas == 1
+    ]
+    needed = max(model.aim, model.kept_replicas, model.floor)
+    needed -= sum(after[target.key].staying_replicas for target in model.targets if target not in last)
+    for target in last:
+        if needed <= 0:
+            yield target
+        needed -= after[target.key].staying_replicas
+
+
+def _coupled(scene: Scene[ModelShare], model: str) -> bool:
+    """Whether it is one of two roles: an HPA knows no ratio."""
+    return model in scene.memo.of("", couples, scene.policy)
 
 
 def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
     state = scene.pools.get(target.pool)
-    pinned = target.model in scene.memo.of("", couples, scene.policy)  # an HPA knows no ratio
-    return target.owner is not None and state is not None and state.grows and not pinned
+    return target.owner is not None and state is not None and state.grows and not _coupled(scene, target.model)
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:

@@ -21,6 +21,8 @@ from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
 
+_SLEEPS = "keeps its last replica, which nobody needs, until its autoscaler ends it"
+
 
 @dataclass(frozen=True, slots=True)
 class _Withdrawal:
@@ -317,8 +319,8 @@ def _bounds(
             replicas_from=target.desired_replicas,
             replicas_to=target.desired_replicas,
             minimum=minimum,
-            reason=f"keeps its replicas; its bounds go from {owner.minimum}-{owner.maximum}"
-            f" to {minimum}-{target.desired_replicas}"
+            reason=("keeps its replicas" if minimum else _SLEEPS)
+            + f"; its bounds go from {owner.minimum}-{owner.maximum} to {minimum}-{target.desired_replicas}"
             + ("" if ours else f", and {owner.kind} {owner.name} is taken over"),
             counts=lowered.counts,
             counted=lowered.counted,

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from rebalancer.domain.metric_trigger import MetricTrigger, desired_path, limits, misfits
-from rebalancer.ingest.objects.autoscalers import TriggersWire, asking
+from rebalancer.ingest.objects.autoscalers import BehaviorWire, TriggersWire, asking, tolerances
 from rebalancer.survey.case import Case, TargetHome, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
@@ -36,6 +36,9 @@ def followed_late(case: Case) -> Iterator[Verdict]:
         trigger = _asking(scaled)
         if scaled is None or trigger is None:
             continue
+        made = case.made_for(scaled)
+        if made is not None:
+            trigger = trigger.followed_by(_tolerances(made))
         bounds = _bounds(scaled)
         alone = len(home.model.targets) == 1
         wanted = (home.model.min_replicas, home.model.max_replicas) if alone else bounds
@@ -61,6 +64,13 @@ def _asking(scaled: Object | None) -> MetricTrigger | None:
         return None
 
 
+def _tolerances(hpa: Object) -> tuple[float | None, float | None]:
+    try:
+        return tolerances(msgspec.convert(part(hpa, "spec", "behavior"), BehaviorWire, strict=False))
+    except msgspec.ValidationError:
+        return None, None
+
+
 def _bounds(scaled: Object) -> tuple[int, int]:
     maximum = whole(scaled, "spec", "maxReplicaCount")
     return whole(scaled, "spec", "minReplicaCount") or 0, _KEDA_DEFAULT_MAXIMUM if maximum is None else maximum
@@ -79,7 +89,8 @@ TRAPS: Final = (
         "metric-followed-late",
         WARN,
         "An HPA leaves steps within its tolerance (10 %) alone and waits 300 s before a decrease, unless its behavior "
-        "says otherwise; without a fallback KEDA does nothing while nobody answers.",
+        "says otherwise, of which an API server without HPAConfigurableTolerance drops the tolerance; without a "
+        "fallback KEDA does nothing while nobody answers.",
         "Set tolerance and stabilizationWindowSeconds to 0, and a fallback with currentReplicasIfHigher.",
         followed_late,
     ),

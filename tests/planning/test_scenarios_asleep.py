@@ -1,0 +1,163 @@
+"""A last replica that nobody needs: its autoscaler may end it and bring it back, where its people let it sleep."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.owners import claims
+from rebalancer.domain.snapshot import AutoscalerView
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
+from tests.planning.story import Story, change_of, moves
+
+HPA = "HorizontalPodAutoscaler"
+
+
+def taken_over(own_minimum: int | None, minimum: int = 1, maximum: int = 1, **overrides: object) -> AutoscalerView:
+    """An autoscaler that we have written to, whose people had left it at `own_minimum` to 10."""
+    return an_autoscaler(minimum, maximum, originals=Originals(own_minimum, 10), **overrides)
+
+
+def a_story(owner: AutoscalerView, *, floor: int = 0, held: int = 1, need: float = 0.0, short: bool = False) -> Story:
+    """4 GPUs: b, whose autoscaler is `owner`, owns one of them, a the others; `short`: a needs all four."""
+    policy = a_policy(a_model("a", 1, entitlement=3), a_model("b", floor, entitlement=1), pools=(a_pool(gpus=4),))
+    load = {"a": {"concurrency": 16.0 if short else 12.0}, "b": {"concurrency": 4.0 * need}}
+    work = {"a": 4.0 if short else 3.0, "b": need}
+    story = Story(policy, a_snapshot(policy, {"a": 3, "b": held}, load, work))
+    story.target("b", autoscaler=owner)
+    return story
+
+
+def bounds(story: Story, pool: str | None = None) -> tuple[int, int]:
+    """Minimum and maximum of b's autoscaler."""
+    owner = story.of("b", pool).autoscaler
+    assert owner is not None
+    return owner.minimum, owner.maximum
+
+
+def by_keda(story: Story, replicas: int) -> None:
+    """KEDA ends what it may, or its trigger is active."""
+    story.target("b", replicas=replicas)
+    story.settle()
+
+
+@pytest.mark.parametrize("kind", ["ScaledObject", HPA])
+def test_a_last_replica_that_nobody_needs_may_go_and_the_maximum_is_never_under_1(kind: str) -> None:
+    story = a_story(taken_over(0, kind=kind))
+    plans = story.turns(4)
+    assert bounds(story) == (0, 1)
+    change = next(change for plan in plans for change in plan.changes if change.model == "b")
+    assert (change.kind, change.replicas_to, change.minimum) == ("bounds", 1, 0)
+    assert "nobody needs" in change.reason
+    assert story.plan().empty, "and nothing more is written"
+    (claim,) = claims(story.of("b"))
+    assert (claim.refused, "to 0 replicas and back by its own metric" in claim.why) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        taken_over(1),
+        taken_over(None, kind=HPA),
+        taken_over(1, kind=HPA),
+        taken_over(0, idle=0),  # KEDA refuses a minimum that is not above the idleReplicaCount
+    ],
+)
+def test_whose_people_keep_one_replica_keeps_it(owner: AutoscalerView) -> None:
+    story = a_story(owner)
+    story.turns(4)
+    assert bounds(story) == (1, 1)
+
+
+def test_a_scaled_object_without_a_minimum_has_one_of_0() -> None:
+    story = a_story(taken_over(None))
+    story.turns(4)
+    assert bounds(story) == (0, 1)
+
+
+@pytest.mark.parametrize("need", [0.5, 1.0])
+def test_what_is_used_does_not_go_to_sleep(need: float) -> None:
+    story = a_story(taken_over(0), need=need)
+    story.turns(4)
+    assert bounds(story) == (1, 1)
+
+
+def test_a_floor_does_not_go_to_sleep() -> None:
+    story = a_story(taken_over(0), floor=1)
+    plans = story.turns(6)
+    assert bounds(story) == (1, 1)
+    assert [plan.refusals for plan in plans] == [()] * 6, "nor is a guard asked each time"
+
+
+def test_what_nobody_sees_does_not_go_to_sleep() -> None:
+    story = a_story(taken_over(0))
+    story.load("b", {})
+    story.turns(4)
+    assert bounds(story) == (1, 1)
+
+
+def test_unseen_from_now_on_it_is_woken_from_its_doze() -> None:
+    story = a_story(taken_over(0, 0, 1))
+    story.load("b", {})
+    story.turns(2)
+    assert bounds(story) == (1, 1)
+
+
+def test_a_role_of_a_couple_does_not_go_to_sleep() -> None:
+    a = a_model("a", 0, entitlement=2, ratio={"to": "b", "min": 0.5, "max": 1.0})
+    policy = a_policy(a, a_model("b", 0, entitlement=2), pools=(a_pool(gpus=4),))
+    load = {name: {"concurrency": 0.0} for name in ("a", "b")}
+    story = Story(policy, a_snapshot(policy, {"a": 1, "b": 1}, load, {"a": 0.0, "b": 0.0}))
+    story.target("b", autoscaler=taken_over(0))
+    story.turns(6)
+    assert bounds(story) == (1, 1)
+
+
+def test_several_replicas_are_never_left_to_a_minimum_of_0() -> None:
+    # KEDA would end all three at once.
+    policy = a_policy(a_model("b", 0, entitlement=4), pools=(a_pool(gpus=4),))
+    story = Story(policy, a_snapshot(policy, {"b": 3}, {"b": {"concurrency": 0.0}}, {"b": 0.0}))
+    story.target("b", autoscaler=taken_over(0, 3, 3))
+    story.turns(6)
+    assert bounds(story)[0] > 0
+
+
+def test_of_two_targets_one_stays_where_one_is_needed() -> None:
+    b = a_model("b", 1, pools=("a100", "h100"), entitlement=2)
+    policy = a_policy(b, pools=(a_pool(gpus=1), a_pool("h100", gpus=1)))
+    world = a_snapshot(policy, {"b": {"a100": 1, "h100": 1}}, {"b": {"concurrency": 0.0}}, {"b": 0.0})
+    story = Story(policy, world)
+    for pool in ("a100", "h100"):
+        story.target("b", pool, autoscaler=taken_over(0))
+    story.turns(6)
+    assert {pool: bounds(story, pool)[0] for pool in ("a100", "h100")} == {"a100": 1, "h100": 0}
+
+
+class TestAwake:
+    def test_what_sleeps_is_lent_and_comes_home_when_its_trigger_wakes_it(self) -> None:
+        story = a_story(taken_over(0), short=True)
+        story.turns(5)
+        by_keda(story, 0)
+        story.turns(3)
+        assert (story.replicas("a"), story.replicas("b"), bounds(story)) == (4, 0, (0, 1))
+        by_keda(story, 1)
+        story.load("b", {"concurrency": 4.0}, 1.0)
+        story.turns(6)
+        assert (story.replicas("a"), story.replicas("b"), bounds(story)) == (3, 1, (1, 1))
+
+    def test_woken_without_need_it_is_left_to_its_trigger(self) -> None:
+        story = a_story(taken_over(0, 0, 1), held=0)
+        by_keda(story, 1)
+        story.turns(4)
+        assert bounds(story) == (0, 1)
+
+    def test_a_need_that_we_see_wakes_it_by_its_minimum(self) -> None:
+        story = a_story(taken_over(0, 0, 1), held=0)
+        world = story.snapshot
+        story.snapshot = replace(world, overrides=(an_override("pin", value=1),))
+        change = change_of(story.plan(), "b")
+        assert (change.kind, change.replicas_from, change.replicas_to, change.minimum) == ("grant", 0, 1, 1)
+
+    def test_at_rest_at_0_nothing_is_written(self) -> None:
+        story = a_story(taken_over(0, 0, 1), held=0)
+        assert [moves(plan) for plan in story.turns(4)] == [{}] * 4
+        assert bounds(story) == (0, 1)
