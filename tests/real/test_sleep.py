@@ -94,6 +94,7 @@ async def test_keda_ends_a_last_replica_that_nobody_needs_and_its_trigger_or_our
     assert scaled(writes, "chat") == []
 
 
+@pytest.mark.proof  # 60 s, and KEDA's way is played every day
 async def test_an_hpa_that_may_scale_to_zero_does_so_and_wakes_by_its_own_metric(
     keda: Keda, service: Service, traffic: Traffic, kube: Kube, audit: AuditLog, namespace: str,
     ours: dict[str, str], triggers: Triggers,
