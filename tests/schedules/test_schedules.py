@@ -66,7 +66,6 @@ def test_a_second_writer_is_noticed(
     assert verdict.rule == "w"
 
 
-@pytest.mark.xfail(strict=True, reason="open: who counts on from its own clock starts below (results/schedules.md)")
 def test_terms_rise_where_a_clock_was_ahead_and_the_lease_and_all_who_knew_it_are_gone() -> None:
     faults = (
         Fault(2.0, "clock set", "leader", 0.3, 0.1),
