@@ -33,12 +33,13 @@ class Round(NamedTuple):
 def round_of(row: str, at: float, evidence: Evidence, topics: dict[str, int]) -> Round:
     """The figures of a fault that is over."""
     vitals, span = evidence.vitals, evidence.span
-    medians = [
+    resident, descriptors, threads = (
         statistics.median(float(getattr(each, figure)) for each in vitals)
         for figure in ("resident_mib", "descriptors", "threads")
-    ]
+    )
+    calls = len(evidence.calls) / (span.until - span.since)
     cpu = (vitals[-1].cpu_seconds - vitals[0].cpu_seconds) / (vitals[-1].at - vitals[0].at)
-    return Round(row, at, *medians, 100.0 * cpu, len(evidence.calls) / (span.until - span.since), topics)
+    return Round(row, at, resident, descriptors, threads, 100.0 * cpu, calls, topics)
 
 
 def quarter(rounds: list[Round], number: int, figure: str) -> float:

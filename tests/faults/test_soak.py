@@ -39,5 +39,5 @@ async def test_i13_what_the_service_holds_stays_flat_through_fault_after_fault(
         rounds.append(round_of(row.id, time.monotonic() - began, scene.now, topics))
         with capsys.disabled():
             print(f"\n{rounds[-1]}", flush=True)
-        page(rounds, SOAK_SECONDS)
+        await asyncio.to_thread(page, rounds, SOAK_SECONDS)
     assert steady(rounds) == []
