@@ -51,11 +51,11 @@ async def gather(scene: Scene) -> Evidence:
     """What others wrote down of the row that is over."""
     evidence, audit = scene.now, scene.stack.audit
     await audit.settle(scene.kube)
-    services = (scene.service, *scene.others)
-    wanted = _Wanted(audit, scene.namespace, scene.service.account, scene.began, evidence.span.since,
-                     tuple(file for each in services for file in each.journal_files()))  # fmt: skip
-    told = await asyncio.get_running_loop().run_in_executor(_reader(), _read, wanted)
-    evidence.pods, evidence.writes, evidence.journal = told
+    journals = tuple(Path(each.settings["JOURNAL_DIR"]) for each in (scene.service, *scene.others))
+    since = evidence.span.since
+    wanted = _Wanted(audit, scene.namespace, scene.service.account, scene.began, since, journals)
+    records = await asyncio.get_running_loop().run_in_executor(_reader(), _read, wanted)
+    evidence.pods, evidence.writes, evidence.journal = records
     evidence.leases = [each for each in evidence.writes if (each.resource, each.name) == ("leases", LEASE)]
     for each in scene.traffic.taken:
         evidence.work.setdefault(each.model, []).append((each.at, each.running / PER_REPLICA))
@@ -67,7 +67,7 @@ async def gather(scene: Scene) -> Evidence:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Whose writes since when, all pods since `began`, and the journals' intents and outcomes."""
+    """Whose writes since when, all pods since `began`, and the intents and outcomes in these folders."""
 
     audit: AuditLog
     namespace: str
@@ -92,7 +92,7 @@ def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
 
 
 def _records(journals: Iterable[Path]) -> Iterable[Json]:
-    for file in journals:
+    for file in (file for folder in journals for file in sorted(folder.glob("*"))):
         with file.open("rb") as lines:
             for line in lines:
                 if (b'"line":"intent"' in line or b'"line":"outcome"' in line) and line.endswith(b"\n"):

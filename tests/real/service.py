@@ -201,11 +201,7 @@ class Service:
         fresh.write_text(text)
         fresh.replace(target)
 
-    def journal_files(self) -> list[Path]:
-        """Its local journal, oldest first."""
-        return sorted(Path(self.settings["JOURNAL_DIR"]).glob("*"))
-
     def _journal_lines(self) -> Iterator[bytes]:
-        for file in self.journal_files():
+        for file in sorted(Path(self.settings["JOURNAL_DIR"]).glob("*")):
             with file.open("rb") as lines:
                 yield from lines
