@@ -54,7 +54,7 @@ async def gather(scene: Scene) -> Evidence:
     journals = tuple(Path(each.settings["JOURNAL_DIR"]) for each in (scene.service, *scene.others))
     since = evidence.span.since
     wanted = _Wanted(audit, scene.namespace, scene.service.account, scene.began, since, journals)
-    records = await asyncio.get_running_loop().run_in_executor(_reader(), _read, wanted)
+    records = await asyncio.to_thread(_read_elsewhere, wanted)
     evidence.pods, evidence.writes, evidence.journal = records
     evidence.leases = [each for each in evidence.writes if (each.resource, each.name) == ("leases", LEASE)]
     for each in scene.traffic.taken:
@@ -81,6 +81,10 @@ class _Wanted:
 def _reader() -> ProcessPoolExecutor:
     """One process that stands behind all others."""
     return ProcessPoolExecutor(1, get_context("spawn"), os.nice, (10,))
+
+
+def _read_elsewhere(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
+    return _reader().submit(_read, wanted).result()
 
 
 def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
