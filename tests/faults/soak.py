@@ -10,6 +10,8 @@ from tests.machine.page import commit_now
 
 PAGE: Final = Path(__file__).parent / "results" / "soak.md"
 FIGURES: Final = ("resident_mib", "descriptors", "threads", "cpu_percent", "calls_per_second")
+FEWEST: Final = 8
+"""Rounds that say something: two for each quarter."""
 MORE: Final = {"resident_mib": 30.0, "descriptors": 10.0, "threads": 4.0, "calls_per_second": 5.0}
 """By how much the median of the last quarter may be above that of the second: the first one is warming up."""
 
@@ -55,7 +57,7 @@ def slope(instants: list[float], values: list[float]) -> float:
 
 def steady(rounds: list[Round]) -> list[str]:
     """What grew."""
-    if len(rounds) < 8:  # two for each quarter
+    if len(rounds) < FEWEST:
         return [f"{len(rounds)} rounds say nothing"]
     return [
         f"{figure}: {quarter(rounds, 3, figure):.1f}, {quarter(rounds, 1, figure):.1f} two quarters before"
