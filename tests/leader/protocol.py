@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rebalancer.leader.candidate import UNKNOWN, Candidate, Lease, LeaseClaim
+from rebalancer.leader.candidate import Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import LeaseTiming
 
 TIMING: Final = LeaseTiming(lease_seconds=3.0, renew_seconds=2.0, retry_seconds=0.5, look_seconds=0.25)
@@ -160,26 +160,6 @@ def steps(world: World, rules: Rules, ticks: int) -> Iterator[Step]:
         asleep = sum(not replica.stepped for replica in world.replicas)
         if asleep <= world.troubles:
             yield f"{world.at}: a tick passes", _passes(world._replace(troubles=world.troubles - asleep), rules)
-
-
-def judged(world: World) -> str:
-    """What is broken in this world, "" where all holds."""
-    for targets, floor in FLOORS:
-        if sum(world.targets[each].replicas for each in targets) < floor:
-            return "floor"
-    if sum(target.replicas for target in world.targets) > BUDGET:
-        return "budget"
-    if sum(replica.candidate.may_act(world.at) for replica in world.replicas) > 1:
-        return "two lead"
-    return "" if _terms_rise(world) else "term"
-
-
-def _terms_rise(world: World) -> bool:
-    """Whether who holds the Lease has a higher number than all before."""
-    lease = world.lease
-    if lease is None or lease.holder in {"", UNKNOWN}:
-        return True
-    return (lease.epoch, lease.holder) == world.latest
 
 
 # --- one replica
