@@ -29,12 +29,14 @@ class Lease:
     holder: identity of the replica that took it; "": nobody holds it.
     epoch: number of its holder's term; 0 where none can be read.
     lease_seconds: how long its holder asks others to wait after a renewal.
+    created_at: when it was made, by the API server's clock, in whole UTC epoch seconds; 0 where none can be read.
     """
 
     version: str
     holder: str
     epoch: int
     lease_seconds: float
+    created_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,12 @@ class Candidate:
             over=self.over or (self.epoch is not None and not ours),
         )
 
-    def claim(self, now_monotonic: float, now: float) -> LeaseClaim | None:
+    def claim(self, now_monotonic: float) -> LeaseClaim | None:
         """What to write now: a Lease where there is none, a renewal while it leads, a new term where nobody does.
 
-        `now`: UTC epoch seconds. A new term has the highest epoch seen and one more, at least `now`: should the Lease
-        and all who knew it be gone, the next epoch is still above those on the objects.
+        A new term has the highest epoch seen and one more, and at least the second at which the Lease was made: should
+        an older Lease and all who knew it be gone, the next epoch is still above those on the objects, for a term
+        lasts longer than a second. The second is the API server's own: a replica's clock may be hours ahead.
         """
         if not self.looked or self.lapsed(now_monotonic):
             return None
@@ -119,7 +122,7 @@ class Candidate:
             return LeaseClaim(None, UNKNOWN, self.highest_epoch, self.timing.lease_seconds)
         if self.epoch is not None:
             return self._claim(self.epoch)
-        return self._claim(max(self.highest_epoch + 1, int(now))) if self._free(now_monotonic) else None
+        return self._claim(max(self.highest_epoch + 1, self.lease.created_at)) if self._free(now_monotonic) else None
 
     def release(self) -> LeaseClaim | None:
         """What to write when it stops acting of its own will; None: it does not hold the Lease."""
@@ -129,7 +132,8 @@ class Candidate:
 
     def wrote(self, claim: LeaseClaim, version: str, began_monotonic: float) -> Self:
         """The API server took `claim` on a Lease that was there, and stored it as `version`; the call began then."""
-        lease = Lease(version, claim.holder, claim.epoch, claim.lease_seconds)
+        created_at = self.lease.created_at if self.lease is not None else 0
+        lease = Lease(version, claim.holder, claim.epoch, claim.lease_seconds, created_at)
         mine = claim.holder == self.identity
         return replace(
             self,

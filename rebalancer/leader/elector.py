@@ -110,7 +110,7 @@ class Elector:
         """Look, unless what was written last is what stands there; write what is to be written."""
         if self._doubts and not await self._look():
             return
-        claim = self._candidate.claim(self._clock.monotonic(), self._clock.now())
+        claim = self._candidate.claim(self._clock.monotonic())
         self._doubts = claim is None or claim.version is None
         if claim is not None:
             began = self._clock.monotonic()

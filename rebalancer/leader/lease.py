@@ -1,5 +1,6 @@
 """The Lease in Kubernetes: read, made where there is none, and written at the version that was seen."""
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -18,6 +19,10 @@ EPOCH: Final = "rebalancer.io/epoch"
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: float | None = None
+
+
+class _Made(msgspec.Struct, rename="camel"):
+    creation_timestamp: datetime | None = None
 
 
 class LeaseObject:
@@ -64,10 +69,12 @@ def decoded(obj: Object) -> Lease:
         spec = msgspec.convert(obj.get("spec") or {}, _Spec)
     except msgspec.ValidationError:
         spec = _Spec()
+    made = msgspec.convert(metadata, _Made).creation_timestamp  # the API server's own, which nobody can set
     epoch = str((metadata.get("annotations") or {}).get(EPOCH, ""))
     return Lease(
         version=metadata["resourceVersion"],
         holder=spec.holder_identity or "",
         epoch=int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 16 else 0,  # noqa: PLR2004  # an int64
         lease_seconds=spec.lease_duration_seconds or 0.0,
+        created_at=int(made.timestamp()) if made is not None else 0,
     )

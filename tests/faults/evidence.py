@@ -40,13 +40,14 @@ class Span(NamedTuple):
 
 
 class Vitals(NamedTuple):
-    """The process at an instant: resident MiB, open descriptors, seconds of CPU, bytes of log."""
+    """The process at an instant: resident MiB, open descriptors, seconds of CPU, bytes of log, threads."""
 
     at: float
     resident_mib: float
     descriptors: int
     cpu_seconds: float
     log_bytes: int
+    threads: int = 0
 
 
 class Notice(NamedTuple):
@@ -137,4 +138,5 @@ def _vitals(service: Service) -> Vitals:
         sum(1 for _ in (process / "fd").iterdir()),
         ticks / os.sysconf("SC_CLK_TCK"),
         (service.folder / "service.log").stat().st_size,
+        int(times[17]),
     )

@@ -1,16 +1,28 @@
-"""The evidence of one row: begun, written down while it is played, and gathered from others' records afterwards."""
+"""The evidence of one row: begun, written down while it is played, and gathered from others' records afterwards.
+
+Records of an hour are read by another process: both links of the service run through this one, and while it read 60 MB
+for itself the service lost its Lease.
+"""
 
 import asyncio
+import json
+import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 
 from tests.faults.accounts import unaccounted
-from tests.faults.evidence import Evidence, Rules, Span, watched
+from tests.faults.evidence import Evidence, Json, Rules, Span, watched
 from tests.faults.scene import FLOORS, GPUS, LEASE, OWN, PER_REPLICA, SHARE, WINDOW_SECONDS, Scene
 from tests.real.occupancy import Pods
 from tests.real.readiness import Readiness
+from tests.testbed.audit import AuditLog, Write
 from tests.testbed.kube import NotYet
 
 KNOWN_SECONDS = 20.0  # each model's past is checkpointed every 4 s
@@ -39,19 +51,56 @@ async def gather(scene: Scene) -> Evidence:
     """What others wrote down of the row that is over."""
     evidence, audit = scene.now, scene.stack.audit
     await audit.settle(scene.kube)
+    journals = tuple(Path(each.settings["JOURNAL_DIR"]) for each in (scene.service, *scene.others))
     since = evidence.span.since
-    everything = await asyncio.to_thread(audit.writes, since=scene.began)
-    there = [each for each in everything if each.namespace == scene.namespace or each.user == scene.service.account]
-    evidence.pods = Pods.of(there)
-    evidence.writes = [each for each in there if each.received >= since]
+    wanted = _Wanted(audit, scene.namespace, scene.service.account, scene.began, since, journals)
+    records = await asyncio.to_thread(_read_elsewhere, wanted)
+    evidence.pods, evidence.writes, evidence.journal = records
     evidence.leases = [each for each in evidence.writes if (each.resource, each.name) == ("leases", LEASE)]
     for each in scene.traffic.taken:
         evidence.work.setdefault(each.model, []).append((each.at, each.running / PER_REPLICA))
     evidence.unaccounted = await _settled_accounts(scene)
     evidence.calls, evidence.connections = scene.door.calls.copy(), scene.wire.opened.copy()
-    evidence.journal = [line for each in (scene.service, *scene.others) for line in await each.journal()]
     evidence.overrides = await scene.kube.items("Override", scene.namespace)
     return evidence
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Whose writes since when, all pods since `began`, and the intents and outcomes in these folders."""
+
+    audit: AuditLog
+    namespace: str
+    account: str
+    began: float
+    since: float
+    journals: tuple[Path, ...]
+
+
+@cache
+def _reader() -> ProcessPoolExecutor:
+    """One process that stands behind all others."""
+    return ProcessPoolExecutor(1, get_context("spawn"), os.nice, (10,))
+
+
+def _read_elsewhere(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
+    return _reader().submit(_read, wanted).result()
+
+
+def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
+    """Pods that held GPUs in the row, everybody's writes in it, and our records of our own."""
+    everything = wanted.audit.writes(since=wanted.began)
+    there = [each for each in everything if each.namespace == wanted.namespace or each.user == wanted.account]
+    pods = {name: span for name, span in Pods.of(there).spans.items() if span[1] >= wanted.since}
+    return Pods(pods), [each for each in there if each.received >= wanted.since], [*_records(wanted.journals)]
+
+
+def _records(journals: Iterable[Path]) -> Iterable[Json]:
+    for file in (file for folder in journals for file in sorted(folder.glob("*"))):
+        with file.open("rb") as lines:
+            for line in lines:
+                if (b'"line":"intent"' in line or b'"line":"outcome"' in line) and line.endswith(b"\n"):
+                    yield json.loads(line)
 
 
 async def _settled_accounts(scene: Scene) -> list[str]:

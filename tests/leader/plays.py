@@ -5,7 +5,8 @@ import sys
 from collections import deque
 from typing import NamedTuple
 
-from tests.leader.protocol import Rules, World, first_world, judged, steps
+from rebalancer.leader.candidate import UNKNOWN
+from tests.leader.protocol import BUDGET, FLOORS, Rules, World, first_world, steps
 
 
 class Extent(NamedTuple):
@@ -39,6 +40,26 @@ def explore(rules: Rules, extent: Extent) -> Verdict:
                 return Verdict(len(came), broken, _way(came, after))
             waiting.append(after)
     return Verdict(len(came), "")
+
+
+def judged(world: World) -> str:
+    """What is broken in this world, "" where all holds."""
+    for targets, floor in FLOORS:
+        if sum(world.targets[each].replicas for each in targets) < floor:
+            return "floor"
+    if sum(target.replicas for target in world.targets) > BUDGET:
+        return "budget"
+    if sum(replica.candidate.may_act(world.at) for replica in world.replicas) > 1:
+        return "two lead"
+    return "" if _terms_rise(world) else "term"
+
+
+def _terms_rise(world: World) -> bool:
+    """Whether who holds the Lease has a higher number than all before."""
+    lease = world.lease
+    if lease is None or lease.holder in {"", UNKNOWN}:
+        return True
+    return (lease.epoch, lease.holder) == world.latest
 
 
 def _way(came: dict[World, tuple[World | None, str]], last: World) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """The protocol of lease, intents, release before grant and two writers, small enough that every play of it can be seen.
 
 Two replicas, a Lease, three targets on one pool, and an adversary who orders everything that can happen side by side:
-calls are lost, doubled, late or answered to nobody, processes freeze and die and start again. What a leader *wants* to
-write is the adversary's choice, too: whatever planning decides, floor and budget must hold by what stands between.
+calls are lost, doubled, late or answered to nobody, processes freeze and die and start again, the Lease is deleted.
+What a leader *wants* to write is the adversary's choice, too: whatever planning decides, floor and budget must hold by
+what stands between.
 
 | here | the code it stands for |
 | --- | --- |
 | `Candidate`, `LeaseClaim`, `Lease` | themselves: `leader.candidate` is pure, so it is not modelled but used |
 | `_elect`, `_claimed` | `leader.elector.Elector._step` and `lease.LeaseObject.write` |
+| `_stored` | the API server's part: a Lease is made once, at a second of its own clock, and written at its version |
 | `_inherit` | `act.succession.settled` and `inherit`, before which `app.leadership` lets nothing pass |
 | `_choose` | `act.gate.Gate._through_target`: the look, `act.checks`, the booking in `act.ledger` |
 | `_send` | `Gate._intend`, then `act.led.Led`, which asks for the right to act at the instant of the write |
@@ -31,6 +33,8 @@ FLOORS: Final = (((0, 1), 2), ((2,), 1))
 """Targets of each model, and its floor: the first model has two targets, so that no revision guards its sum."""
 STARTING: Final = (2, 1, 1)
 BUDGET: Final = 4
+MADE_SECONDS: Final = 7
+"""When the Lease of the first world was made, by the API server's clock, which says 10 now and one more each tick."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Rules:
     doubt: a write without an answer counts both ways.
     until_ended: a booking lasts until its write has ended, and then as long as a watch takes.
     own_lease: a standby waits out the whole lease, not only the right to act.
+    creation: a term's number is at least the second at which the Lease was made.
     late_ticks: how long after its leader gave it up a write may still arrive.
     """
 
@@ -54,6 +59,7 @@ class Rules:
     doubt: bool = True
     until_ended: bool = True
     own_lease: bool = True
+    creation: bool = True
     late_ticks: int = 0
 
 
@@ -108,7 +114,7 @@ class Replica(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything, at one instant. `intents`: stored without an outcome.
+    """Everything, at one instant. `intents`: stored without an outcome. `latest`: the highest term, and whose it is.
 
     `troubles` and `wishes`: how many faults, and how many writes, the adversary may still choose.
     """
@@ -121,6 +127,7 @@ class World(NamedTuple):
     intents: frozenset[tuple[str, int, int]]
     troubles: int
     wishes: int
+    latest: tuple[int, str]
 
 
 Step = tuple[str, World]
@@ -130,11 +137,12 @@ def first_world(troubles: int, wishes: int) -> World:
     """Two replicas that know the cluster. One leads since this tick, the other one has just started."""
     targets = tuple(Target(replicas, 0) for replicas in STARTING)
     leads, stands_by = (_process(name, targets) for name in ("a1", "b1"))
-    candidate = leads.candidate.saw(Lease("0", "", 0, TIMING.lease_seconds), 0)
-    claim = LeaseClaim("0", "a1", 1, TIMING.lease_seconds)
-    leads = leads._replace(candidate=candidate.wrote(claim, "1", 0), doubts=False, inherited=True, stepped=True)
-    lease = Lease("1", claim.holder, claim.epoch, claim.lease_seconds)
-    return World(0, lease, targets, (leads, stands_by), frozenset(), frozenset(), troubles, wishes)
+    candidate = leads.candidate.saw(Lease("0", "", 0, TIMING.lease_seconds, MADE_SECONDS), 0)
+    claim = LeaseClaim("0", "a1", MADE_SECONDS, TIMING.lease_seconds)
+    candidate = candidate.wrote(claim, "1", 0)
+    leads = leads._replace(candidate=candidate, doubts=False, inherited=True, stepped=True)
+    latest = claim.epoch, claim.holder
+    return World(0, candidate.lease, targets, (leads, stands_by), frozenset(), frozenset(), troubles, wishes, latest)
 
 
 def steps(world: World, rules: Rules, ticks: int) -> Iterator[Step]:
@@ -146,22 +154,12 @@ def steps(world: World, rules: Rules, ticks: int) -> Iterator[Step]:
     for request in world.requests:
         for what, after in _arrive(world, request, rules):
             yield f"{world.at}: {request.sender}'s {_worded(request.target, request.replicas)} {what}", after
+    if world.troubles and world.lease is not None:
+        yield f"{world.at}: somebody deletes the Lease", world._replace(lease=None, troubles=world.troubles - 1)
     if world.at < ticks:
         asleep = sum(not replica.stepped for replica in world.replicas)
         if asleep <= world.troubles:
             yield f"{world.at}: a tick passes", _passes(world._replace(troubles=world.troubles - asleep), rules)
-
-
-def judged(world: World) -> str:
-    """What is broken in this world, "" where all holds."""
-    for targets, floor in FLOORS:
-        if sum(world.targets[each].replicas for each in targets) < floor:
-            return "floor"
-    if sum(target.replicas for target in world.targets) > BUDGET:
-        return "budget"
-    if sum(replica.candidate.may_act(world.at) for replica in world.replicas) > 1:
-        return "two lead"
-    return ""
 
 
 # --- one replica
@@ -184,20 +182,20 @@ def _of(world: World, place: int, replica: Replica, rules: Rules) -> Iterator[St
 def _elect(world: World, place: int, replica: Replica, rules: Rules) -> Iterator[Step]:
     candidate = replica.candidate
     if replica.claim is not None:
-        yield from _claimed(world, place, replica, replica.claim)
+        yield from _claimed(world, place, replica, replica.claim, rules)
     elif not replica.stepped:
         if replica.doubts:
             candidate = candidate.saw(world.lease, world.at)
         # A standby that does not wait out the lease takes it as soon as the right to act must have ended.
         here = world.at if rules.own_lease or candidate.epoch is not None else world.at + 2
-        claim = candidate.claim(here, now=0.0)
+        claim = candidate.claim(here)
         after = replica._replace(candidate=candidate, claim=claim, claimed_at=world.at, stepped=True)
         yield "looks at the Lease", _with(world, place, after)
 
 
-def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim) -> Iterator[Step]:
+def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim, rules: Rules) -> Iterator[Step]:
     """Its write to the Lease arrives: answered, answered to nobody, or not at all."""
-    stored = _stored(world, claim)
+    stored = _stored(world, claim, rules)
     unanswered = replica._replace(claim=None, doubts=True)
     if stored is None:
         yield "is late for the Lease", _with(world, place, unanswered)
@@ -206,7 +204,8 @@ def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim) -> I
     if claim.version is not None:
         candidate = candidate.wrote(claim, stored.version, replica.claimed_at)
     answered = replica._replace(candidate=candidate, claim=None, doubts=claim.version is None)
-    taken = world._replace(lease=stored)
+    latest = world.latest if stored.epoch <= world.latest[0] else (stored.epoch, stored.holder)
+    taken = world._replace(lease=stored, latest=latest)
     yield f"writes the Lease, term {claim.epoch}", _with(taken, place, answered)
     if world.troubles:
         fewer = world.troubles - 1
@@ -214,10 +213,15 @@ def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim) -> I
         yield "does not reach the Lease", _with(world, place, unanswered)._replace(troubles=fewer)
 
 
-def _stored(world: World, claim: LeaseClaim) -> Lease | None:
-    if world.lease is None or claim.version != world.lease.version:
+def _stored(world: World, claim: LeaseClaim, rules: Rules) -> Lease | None:
+    """A version is never given twice: that of a new one begins with the faults that are left, each time fewer."""
+    there, written = world.lease, (claim.holder, claim.epoch, claim.lease_seconds)
+    if there is None and claim.version is None:
+        return Lease(f"{world.troubles}.0", *written, MADE_SECONDS + 3 + world.at if rules.creation else 0)
+    if there is None or claim.version != there.version:
         return None
-    return Lease(str(int(world.lease.version) + 1), claim.holder, claim.epoch, claim.lease_seconds)
+    made, _, count = there.version.rpartition(".")
+    return Lease(f"{made}.{int(count) + 1}", *written, there.created_at)
 
 
 def _inherit(world: World, replica: Replica, rules: Rules) -> Replica:

@@ -21,61 +21,61 @@ def standing_by(name: str = "b", **fields: object) -> Candidate:
 
 def leading(at: float = 100.0) -> Candidate:
     candidate = standing_by("a").saw(Lease("1", "", 3, 8.0), at)
-    claim = candidate.claim(at, now=0.0)
+    claim = candidate.claim(at)
     assert claim is not None
     return candidate.wrote(claim, "2", at)
 
 
 def test_a_lease_that_nobody_holds_is_taken_with_the_next_epoch() -> None:
-    claim = standing_by().saw(Lease("7", "", 41, 8.0), 50.0).claim(50.0, now=0.0)
+    claim = standing_by().saw(Lease("7", "", 41, 8.0), 50.0).claim(50.0)
     assert claim == LeaseClaim("7", "b", 42, 8.0)
 
 
-def test_an_epoch_is_at_least_the_instant_so_that_a_lost_lease_does_not_bring_old_ones_back() -> None:
-    claim = standing_by().saw(Lease("7", "", 0, 8.0), 50.0).claim(50.0, now=1_790_000_000.5)
+def test_an_epoch_is_at_least_the_second_its_lease_was_made_so_that_a_lost_one_does_not_bring_old_ones_back() -> None:
+    claim = standing_by().saw(Lease("7", "", 0, 8.0, 1_790_000_000), 50.0).claim(50.0)
     assert claim is not None
     assert claim.epoch == 1_790_000_000
 
 
 def test_nothing_is_claimed_before_the_first_look() -> None:
-    assert standing_by().claim(1e9, now=0.0) is None
+    assert standing_by().claim(1e9) is None
 
 
 def test_who_stands_by_waits_out_the_lease_from_the_end_of_the_look_that_showed_its_last_renewal() -> None:
     candidate = standing_by().saw(Lease("7", "a", 1, 8.0), 50.0).saw(Lease("8", "a", 1, 8.0), 53.0)
-    assert candidate.claim(60.9, now=0.0) is None
-    assert candidate.claim(61.0, now=0.0) is not None
+    assert candidate.claim(60.9) is None
+    assert candidate.claim(61.0) is not None
 
 
 def test_a_longer_lease_of_another_version_is_waited_out() -> None:
     candidate = standing_by().saw(Lease("7", "a", 1, 15.0), 50.0)
-    assert candidate.claim(64.9, now=0.0) is None
-    assert candidate.claim(65.0, now=0.0) is not None
+    assert candidate.claim(64.9) is None
+    assert candidate.claim(65.0) is not None
 
 
 def test_a_lease_that_was_made_endless_by_hand_is_taken_after_a_minute() -> None:
-    assert standing_by().saw(Lease("7", "a", 1, 1e12), 50.0).claim(110.0, now=0.0) is not None
+    assert standing_by().saw(Lease("7", "a", 1, 1e12), 50.0).claim(110.0) is not None
 
 
 def test_one_that_is_not_there_is_made_for_nobody_and_waited_out_since_a_leader_may_have_lost_it() -> None:
     candidate = standing_by().saw(None, 50.0)
-    assert candidate.claim(50.0, now=0.0) == LeaseClaim(None, UNKNOWN, 0, 8.0)
+    assert candidate.claim(50.0) == LeaseClaim(None, UNKNOWN, 0, 8.0)
     candidate = candidate.saw(Lease("1", UNKNOWN, 0, 8.0), 50.1)
-    assert candidate.claim(58.0, now=0.0) is None
-    assert candidate.claim(58.2, now=0.0) == LeaseClaim("1", "b", 1, 8.0)
+    assert candidate.claim(58.0) is None
+    assert candidate.claim(58.2) == LeaseClaim("1", "b", 1, 8.0)
 
 
 def test_a_leader_whose_lease_was_deleted_goes_on_in_its_own_term() -> None:
     leader = leading(100.0).saw(None, 101.0)
-    assert leader.claim(101.0, now=0.0) == LeaseClaim(None, UNKNOWN, 4, 8.0)
+    assert leader.claim(101.0) == LeaseClaim(None, UNKNOWN, 4, 8.0)
     leader = leader.saw(Lease("9", UNKNOWN, 0, 8.0), 101.1)
     assert leader.may_act(101.1)
-    assert leader.claim(101.1, now=0.0) == LeaseClaim("9", "a", 4, 8.0)
+    assert leader.claim(101.1) == LeaseClaim("9", "a", 4, 8.0)
 
 
 def test_the_right_to_act_ends_seven_seconds_after_the_beginning_of_the_last_renewal_that_succeeded() -> None:
     leader = leading(100.0)
-    claim = leader.claim(101.0, now=0.0)
+    claim = leader.claim(101.0)
     assert claim is not None
     leader = leader.wrote(claim, "3", 101.0)  # whenever its answer came
     assert leader.may_act(107.9)
@@ -85,11 +85,11 @@ def test_the_right_to_act_ends_seven_seconds_after_the_beginning_of_the_last_ren
 def test_a_leader_that_sees_another_one_acts_no_more_and_claims_nothing_again() -> None:
     leader = leading(100.0).saw(Lease("9", "b", 5, 8.0), 101.0)
     assert not leader.may_act(101.0)
-    assert leader.saw(Lease("10", "", 5, 8.0), 102.0).claim(1e6, now=0.0) is None
+    assert leader.saw(Lease("10", "", 5, 8.0), 102.0).claim(1e6) is None
 
 
 def test_a_lapsed_leader_renews_no_more() -> None:
-    assert leading(100.0).claim(107.0, now=0.0) is None
+    assert leading(100.0).claim(107.0) is None
 
 
 def test_a_released_lease_is_free_at_once_and_its_leader_acts_no_more() -> None:
@@ -97,11 +97,11 @@ def test_a_released_lease_is_free_at_once_and_its_leader_acts_no_more() -> None:
     claim = leader.release()
     assert claim == LeaseClaim("2", "", 4, 8.0)
     assert not leader.wrote(claim, "3", 101.0).may_act(101.0)
-    assert standing_by().saw(Lease("3", "", 4, 8.0), 101.1).claim(101.1, now=0.0) is not None
+    assert standing_by().saw(Lease("3", "", 4, 8.0), 101.1).claim(101.1) is not None
 
 
 def test_a_take_whose_reply_was_lost_is_taken_again_in_a_new_term() -> None:
-    claim = standing_by().saw(Lease("8", "b", 6, 8.0), 50.0).claim(50.0, now=0.0)
+    claim = standing_by().saw(Lease("8", "b", 6, 8.0), 50.0).claim(50.0)
     assert claim == LeaseClaim("8", "b", 7, 8.0)
 
 
@@ -118,12 +118,13 @@ class Server:
     lease: Lease | None = None
     version: int = 0
 
-    def put(self, claim: LeaseClaim) -> str | None:
+    def put(self, claim: LeaseClaim, now: float) -> str | None:
         """The new version, None for a conflict."""
         if claim.version != (self.lease.version if self.lease is not None else None):
             return None
         self.version += 1
-        self.lease = Lease(str(self.version), claim.holder, claim.epoch, claim.lease_seconds)
+        made_at = int(1000.0 + now) if self.lease is None else self.lease.created_at
+        self.lease = Lease(str(self.version), claim.holder, claim.epoch, claim.lease_seconds, made_at)
         return self.lease.version
 
 
@@ -180,7 +181,7 @@ class Play:
     def _step(self, now: float, number: int, replica: Replica) -> None:
         candidate, here = replica.candidate, replica.clock(now)
         timing = candidate.timing
-        claim = candidate.claim(here, now=1000.0 + now)
+        claim = candidate.claim(here)
         reads = claim is None or replica.doubts
         replica.due = now + timing.call_seconds / replica.rate  # one call at a time: until it is given up
         replica.doubts = not reads
@@ -200,7 +201,7 @@ class Play:
                 replica.due = now + replica.candidate.timing.look_seconds / replica.rate
 
     def _write(self, now: float, number: int, began: float, claim: LeaseClaim) -> None:
-        version = self.server.put(claim)
+        version = self.server.put(claim, now)
         if version is not None and claim.holder != UNKNOWN and claim.epoch not in self.terms:
             self.terms.append(claim.epoch)
         if not self.lost():

@@ -208,6 +208,11 @@ async def test_a_lease_spoiled_by_hand_still_says_its_version() -> None:
     assert decoded(obj) == Lease("4", "", 0, 0.0)
 
 
+async def test_when_a_lease_was_made_is_read_in_whole_seconds() -> None:
+    obj = {"metadata": {"resourceVersion": "4", "creationTimestamp": "2026-11-24T04:05:00Z"}, "spec": {}}
+    assert decoded(obj).created_at == 1_795_493_100
+
+
 @pytest.fixture
 async def api() -> AsyncIterator[EmbeddedKubernetes]:
     async with EmbeddedKubernetes(LoopClock()) as api:
@@ -220,9 +225,12 @@ async def test_on_an_api_server_a_lease_is_made_taken_and_refused_at_an_old_vers
         lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
         assert await lease.read() is None
         made = await lease.write(LeaseClaim(None, "unknown", 3, 8.0))
-        assert await lease.read() == Lease(made, "unknown", 3, 8.0)
+        there = await lease.read()
+        assert there is not None
+        assert there == Lease(made, "unknown", 3, 8.0, there.created_at)
+        assert abs(there.created_at - LoopClock().now()) < 60.0
         taken = await lease.write(LeaseClaim(made, "rb-0_1", 4, 8.0))
-        assert await lease.read() == Lease(taken, "rb-0_1", 4, 8.0)
+        assert await lease.read() == Lease(taken, "rb-0_1", 4, 8.0, there.created_at)
         with pytest.raises(Conflict):
             await lease.write(LeaseClaim(made, "rb-1_2", 5, 8.0))
         obj = await kube.get(Ref(LEASES, "rebalancer", "rebalancer"))

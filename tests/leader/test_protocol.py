@@ -1,5 +1,7 @@
 """Every play of two leaders, three objects and calls that are lost, late or doubled: no floor and no budget breaks.
 
+And terms rise, also where the Lease is deleted and all who knew it are gone.
+
 `protocol` says which code each part of the model stands for.
 """
 
@@ -24,6 +26,7 @@ def test_every_play_with_one_fault_keeps_floor_and_budget_and_one_leader() -> No
     ("undone", "rules", "extent"),
     [
         ("own_lease", Rules(), Extent(0, 1, 0)),
+        ("creation", Rules(), Extent(2, 4, 0)),
         ("right", Rules(), Extent(0, 3, 2)),
         ("doubt", Rules(), Extent(1, 3, 2)),
         ("until_ended", Rules(), Extent(0, 3, 2)),
@@ -34,7 +37,13 @@ def test_every_play_with_one_fault_keeps_floor_and_budget_and_one_leader() -> No
 )
 def test_each_rule_is_needed(undone: str, rules: Rules, extent: Extent) -> None:
     without = explore(replace(rules, **{undone: False}), extent)
-    assert without.broken == ("two lead" if undone == "own_lease" else "floor"), undone
+    assert without.broken == {"own_lease": "two lead", "creation": "term"}.get(undone, "floor"), undone
+
+
+def test_terms_rise_however_often_the_lease_is_deleted_and_processes_begin_anew() -> None:
+    verdict = explore(Rules(), Extent(troubles=3, ticks=4, wishes=0))
+    assert (verdict.broken, verdict.way) == ("", ())
+    assert verdict.worlds > 40_000
 
 
 def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targets() -> None:

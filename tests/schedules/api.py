@@ -10,6 +10,7 @@ from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.kube.calls import DEADLINE_SECONDS
 from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import Conflict, Invalid, KubeError, NotFound, lost, refusal
+from rebalancer.kube.moment import written_as
 from rebalancer.kube.reader import Listing
 from rebalancer.kube.resources import LEASES, Call, Object, Ref, Resource, Verb
 from rebalancer.kube.wire import RAW, T
@@ -25,10 +26,14 @@ JSON = {"Content-Type": "application/json"}
 
 
 class ApiServer:
-    """`leases`: by path. `admit` refuses what the chart's admission policies do: a term below the object's own."""
+    """`leases`: by path; `now`: its own clock.
 
-    def __init__(self) -> None:
+    `admit` refuses what the chart's admission policies do: a term below the object's own.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
         self.leases: dict[str, Object] = {}
+        self._now = now
         self._versions = 0
 
     def lease(self, path: str) -> Object:
@@ -41,7 +46,7 @@ class ApiServer:
         """Raises Conflict."""
         if path in self.leases:
             raise Conflict(f"{path} exists", already_exists=True)
-        return self._store(path, obj["metadata"], obj["spec"])
+        return self._store(path, obj["metadata"] | {"creationTimestamp": written_as(self._now())}, obj["spec"])
 
     def patch_lease(self, path: str, body: Object, version: str | None) -> Object:
         """Raises NotFound and Conflict."""

@@ -173,7 +173,7 @@ class Stage(Scene):
         self.over = False
         self.fail = Fail(self.world)
         self.terms = Terms(self.fail)
-        self.server, self.logs = ApiServer(), Logs(loop)
+        self.server, self.logs = ApiServer(lambda: START + loop.time()), Logs(loop)
         self.seats = [Seat(self, name) for name in NAMES]
         self.oracle: Oracle = View(self.world, self.policy, {model.name: model.level for model in spec.models})
         a, b = (seat.view for seat in self.seats)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from rebalancer.domain.outcome import Intent
 from rebalancer.leader.candidate import Candidate
+from rebalancer.loop import cycle
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
@@ -66,7 +68,29 @@ def test_a_second_writer_is_noticed(
     assert verdict.rule == "w"
 
 
-@pytest.mark.xfail(strict=True, reason="open: who counts on from its own clock starts below (results/schedules.md)")
+def test_a_cycle_that_plans_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: object) -> None:
+        raise KeyError("a model")
+
+    monkeypatch.setattr(cycle, "decide", raises)
+    verdict = play(Schedule(a_schedule(SEED).spec, (), 40.0)).verdict
+    assert verdict is not None
+    assert verdict.rule == "f"
+
+
+def test_two_processes_that_intend_under_one_name_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Intent, "identity", property(lambda _self: ("a write", 0.0)))
+    faults = (
+        Fault(22.0, "everybody is busy", "leader", 0.1, 0.9),
+        Fault(40.0, "killed", "leader", 0.0, 0.0),
+        Fault(60.0, "several pods crash", "leader", 0.1, 0.9),
+        Fault(65.0, "somebody writes once", "leader", 0.0, 0.9),
+    )
+    verdict = play(Schedule(a_schedule(12).spec, faults, 90.0)).verdict
+    assert verdict is not None
+    assert verdict.rule == "t"
+
+
 def test_terms_rise_where_a_clock_was_ahead_and_the_lease_and_all_who_knew_it_are_gone() -> None:
     faults = (
         Fault(2.0, "clock set", "leader", 0.3, 0.1),

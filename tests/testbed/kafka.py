@@ -3,6 +3,7 @@
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from contextlib import suppress
 
 from tests.testbed.build import Built
 from tests.testbed.place import Place
@@ -59,6 +60,15 @@ class Kafka:
     @property
     def processes(self) -> list[Process]:
         return [self.process]
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes on disk of each topic whose name begins so, by the rest of it; all partitions."""
+        sizes: dict[str, int] = {}
+        for folder in self._data.glob(f"{prefix}*"):
+            name = folder.name.removeprefix(prefix).rpartition("-")[0]
+            with suppress(FileNotFoundError):  # a segment that is deleted just now
+                sizes[name] = sizes.get(name, 0) + sum(file.stat().st_size for file in folder.glob("*.log"))
+        return sizes
 
     def start(self) -> None:
         """Start it and wait until it serves; its records are those it had."""
