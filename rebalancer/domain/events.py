@@ -77,15 +77,13 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
 
         A 99th percentile is above the 95th that nobody measured: the SLO is kept where it is.
         """
-        for exact, above in (
-            (self.latency_p95_seconds, self.latency_p95_above_seconds),
-            (self.latency_p99_seconds, self.latency_p99_above_seconds),
-        ):
-            if exact is not None:
-                return exact, False
-            if above is not None:
-                return above, True
-        return None, False
+        if self.latency_p95_seconds is not None:
+            return self.latency_p95_seconds, False
+        if self.latency_p95_above_seconds is not None:
+            return self.latency_p95_above_seconds, True
+        if self.latency_p99_seconds is not None:
+            return self.latency_p99_seconds, False
+        return self.latency_p99_above_seconds, self.latency_p99_above_seconds is not None
 
 
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
