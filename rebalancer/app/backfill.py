@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from rebalancer.app.lessons import Lessons
 from rebalancer.domain.policy import Policy
@@ -15,6 +18,7 @@ from rebalancer.ingest.prometheus import Server
 from rebalancer.obs.clock import Clock
 from rebalancer.state import ClusterState
 
+NAME = "past.json"
 HOUR_SECONDS = 3600.0
 
 
@@ -33,6 +37,23 @@ class Backfilled(NamedTuple):
     minutes: tuple[ModelMinute, ...]
     use: tuple[WindowUse, ...]
     missing: tuple[str, ...]
+
+
+def store_past(folder: Path, past: Backfilled) -> None:
+    """What a report tells of the window, as a file beside the journal: its models, not its minutes. Blocks.
+
+    Raises OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NAME).write_bytes(msgspec.json.encode(past._replace(minutes=())))
+
+
+def stored_past(folder: Path) -> Backfilled | None:
+    """What `store_past` wrote last into this folder; None where there is none that can be read. Blocks."""
+    try:
+        return msgspec.json.decode((folder / NAME).read_bytes(), type=Backfilled)
+    except (OSError, ValueError):
+        return None
 
 
 async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears of it

@@ -21,7 +21,7 @@ from rebalancer.api.ports.timeline import Point
 from rebalancer.app.step_rings import LAST, MEAN, MOST, StepRings
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import ModelLoad, Reading
+from rebalancer.domain.readings import ModelLoad, Reading, keeps
 from rebalancer.domain.snapshot import Snapshot
 
 POINTS = 60
@@ -52,8 +52,8 @@ class Charts:
         for decision in plan.models:
             name = decision.model
             load, spec = loads.get(name, ModelLoad(name)), specs.get(name)
-            latency, work = _latency_seconds(load, policy, snapshot.at), _known(load.work.newest)
-            over = NAN if spec is None else _over(latency, spec)
+            seen, work = _latency(load, policy, snapshot.at), _known(load.work.newest)
+            latency, over = NAN if seen is None else seen.value, _over(seen, spec)
             late = NAN if spec is None else _late_per_minute(load, decision, spec.priority, over, short=name in short)
             figures[name] = work, _known(decision.demand), decision.allocation, decision.ready, latency, late
             fine[name] = work, decision.ready, over
@@ -94,17 +94,20 @@ def _known(figure: float | None) -> float:
     return NAN if figure is None else figure
 
 
-def _latency_seconds(load: ModelLoad, policy: Policy, now: float) -> float:
-    """The p95; NaN where there is none, as without requests, or it is older than the policy's `blind` allows."""
+def _latency(load: ModelLoad, policy: Policy, now: float) -> Reading | None:
+    """The p95; None where there is none, as without requests, or it is older than the policy's `blind` allows."""
     reading = load.signals.get("latency")
     if not isinstance(reading, Reading) or now - reading.at > policy.guards.blind.stale_seconds:
+        return None
+    return reading
+
+
+def _over(latency: Reading | None, spec: Model | None) -> float:
+    """1 where the p95 is over the SLO, else 0; NaN where nobody knows."""
+    if latency is None or spec is None or spec.slo is None:
         return NAN
-    return reading.value
-
-
-def _over(latency: float, spec: Model) -> float:
-    """1 where the p95 is over the SLO, else 0; NaN where either is unknown."""
-    return NAN if spec.slo is None or np.isnan(latency) else float(latency > spec.slo.latency_seconds)
+    in_slo = keeps(latency.value, spec.slo.latency_seconds, above=latency.above)
+    return NAN if in_slo is None else float(not in_slo)
 
 
 def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int, over: float, *, short: bool) -> float:

@@ -15,7 +15,7 @@ from rebalancer.act.shadow import Shadow
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.app.archive import Archive
-from rebalancer.app.backfill import backfill
+from rebalancer.app.backfill import backfill, store_past
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.followed import FollowedPolicy
 from rebalancer.app.foresight import Known
@@ -179,6 +179,10 @@ class Observer:
             self._onlooker.knows_nothing(str(error))
         else:
             self._onlooker.knows(past)
+            try:
+                await asyncio.to_thread(store_past, settings.journal_dir, past)
+            except OSError as error:
+                log.warning("the past is not kept for reports", why=str(error))
 
     async def _pods_known(self, state: ClusterState) -> None:
         """Wait for the lists that say whose a pod is; what keeps them away is told every few seconds."""

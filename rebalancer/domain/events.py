@@ -45,6 +45,10 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
     ttft_p95_seconds: 95th percentile of the time to the first token, seconds.
     latency_p95_seconds: 95th percentile of the latency, seconds.
     latency_p99_seconds: 99th percentile of the latency, seconds; it stands in where no 95th is measured.
+    ttft_p95_above_seconds: what the 95th percentile of the time to the first token lies above, seconds: it fell into
+        its histogram's last bucket, which has no upper bound.
+    latency_p95_above_seconds: the same of the latency.
+    latency_p99_above_seconds: the same of the latency's 99th percentile.
     """
 
     running: Amount | None = None
@@ -56,6 +60,30 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
     ttft_p95_seconds: Amount | None = None
     latency_p95_seconds: Amount | None = None
     latency_p99_seconds: Amount | None = None
+    ttft_p95_above_seconds: Amount | None = None
+    latency_p95_above_seconds: Amount | None = None
+    latency_p99_above_seconds: Amount | None = None
+
+    @property
+    def ttft(self) -> tuple[float | None, bool]:
+        """The time to the first token, and whether it lies somewhere above that; (None, False) where nobody tells."""
+        if self.ttft_p95_seconds is None:
+            return self.ttft_p95_above_seconds, self.ttft_p95_above_seconds is not None
+        return self.ttft_p95_seconds, False
+
+    @property
+    def latency(self) -> tuple[float | None, bool]:
+        """The latency, and whether it lies somewhere above that; (None, False) where nobody tells.
+
+        A 99th percentile is above the 95th that nobody measured: the SLO is kept where it is.
+        """
+        if self.latency_p95_seconds is not None:
+            return self.latency_p95_seconds, False
+        if self.latency_p95_above_seconds is not None:
+            return self.latency_p95_above_seconds, True
+        if self.latency_p99_seconds is not None:
+            return self.latency_p99_seconds, False
+        return self.latency_p99_above_seconds, self.latency_p99_above_seconds is not None
 
 
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):

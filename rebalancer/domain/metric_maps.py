@@ -23,11 +23,21 @@ GaugeName = Literal[
     "ttftP95Seconds",
     "latencyP95Seconds",
     "latencyP99Seconds",
+    "ttftP95AboveSeconds",
+    "latencyP95AboveSeconds",
+    "latencyP99AboveSeconds",
 ]
 CounterName = Literal["requestsFinished", "requestsLeft", "promptTokens", "generatedTokens"]
 ReadingName = Literal[GaugeName, CounterName]
 READINGS: tuple[str, ...] = get_args(ReadingName)
 """Gauges and counters, by the names that samples have on the wire."""
+
+ABOVE: dict[str, str] = {
+    "ttftP95Seconds": "ttftP95AboveSeconds",
+    "latencyP95Seconds": "latencyP95AboveSeconds",
+    "latencyP99Seconds": "latencyP99AboveSeconds",
+}
+"""Percentiles, and what each is called that is only known to lie above a figure."""
 
 Aggregation = Literal["sum", "max", "avg", "min"]
 

@@ -11,12 +11,19 @@ MOST_LAG_SECONDS = 180.0  # no habit beyond it, however steady
 TOLD_LAG_SECONDS = 10.0  # from here on people are told of a lag: it costs what they would notice
 
 
-class Reading(Struct, frozen=True, tag="reading"):
-    """A value that was measured at `at` (event time) on the share `coverage` (0-1) of the model's Ready pods."""
+class Reading(Struct, frozen=True, tag="reading", omit_defaults=True):
+    """A value that was measured at `at` (event time) on the share `coverage` (0-1) of the model's Ready pods.
+
+    value: in the signal's unit.
+    at: when it was measured.
+    coverage: share of the pods of which it is.
+    above: whether the truth lies above `value`, nobody knows how far: a percentile in its histogram's last bucket.
+    """
 
     value: float
     at: Instant
     coverage: float
+    above: bool = False
 
 
 class NoReading(Struct, frozen=True, tag="none"):
@@ -26,6 +33,13 @@ class NoReading(Struct, frozen=True, tag="none"):
 
 
 Signal = Reading | NoReading
+
+
+def keeps(latency_seconds: float, slo_seconds: float, *, above: bool) -> bool | None:
+    """Whether a latency keeps an SLO. None where it lies `above` a figure within the SLO: that says neither."""
+    if above:
+        return False if latency_seconds >= slo_seconds else None
+    return latency_seconds <= slo_seconds
 
 
 class Work(Struct, frozen=True):

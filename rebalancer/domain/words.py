@@ -28,6 +28,11 @@ def figure(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def seconds(value: float, *, above: bool = False) -> str:
+    """`0.25 s`; `more than 30 s` of what lies above that, nobody knows how far."""
+    return f"{'more than ' if above else ''}{figure(value)} s"
+
+
 def work_of(amount: float) -> str:
     """`4.2 replicas of work`, `1 replica of work`."""
     number = figure(amount)

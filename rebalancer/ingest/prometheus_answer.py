@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.events import Counters, Gauges, MetricSample
-from rebalancer.domain.metric_maps import MetricMap
+from rebalancer.domain.metric_maps import ABOVE, MetricMap
 from rebalancer.ingest.engines import DEVICES, ENGINES
 from rebalancer.ingest.gauges import impossible
-from rebalancer.ingest.promql import AT, COUNTERS, MAPS
+from rebalancer.ingest.promql import AT, BELOW, COUNTERS, MAPS, QUANTILES
 
 SOURCE: Final = "prometheus"
 
@@ -106,8 +106,10 @@ def chosen(
     """What counts of all that was told of one pod or model at one instant, by reading, and the maps that it is from.
 
     `by_map`: figures by map and reading. A user's own maps all count, the first of them first; of our engines the one
-    that tells most, and of our devices: two would be summed. The instant at `AT` is the first map's.
+    that tells most, and of our devices: two would be summed. The instant at `AT` is the first map's. A percentile above
+    its histogram's last bound is told as that.
     """
+    by_map = {name: _bounded(figures) for name, figures in by_map.items()}
     order = {each.name: place for place, each in enumerate(maps)}
     names = sorted(by_map, key=lambda name: order.get(name, len(order)))
     every = [name for name in names if not any(name in kind for kind in _KINDS)]
@@ -119,6 +121,15 @@ def chosen(
     for name in reversed(every):
         figures |= by_map[name]
     return figures, every
+
+
+def _bounded(figures: Mapping[str, float]) -> dict[str, float]:
+    """The same, with percentiles under the names of `ABOVE` where the histogram gave no more than its last bound."""
+    bounded = {reading: value for reading, value in figures.items() if not reading.endswith(BELOW)}
+    for reading, quantile in QUANTILES.items():
+        if reading in bounded and figures.get(f"{reading}{BELOW}", 1.0) < quantile:
+            bounded[ABOVE[reading]] = bounded.pop(reading)
+    return bounded
 
 
 def sample_of(

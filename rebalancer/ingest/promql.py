@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from rebalancer.domain.events import Counters
-from rebalancer.domain.metric_maps import READINGS, MetricMap, MetricSource
+from rebalancer.domain.metric_maps import ABOVE, READINGS, MetricMap, MetricSource
 from rebalancer.ingest.engines import DCGM, DEVICES, ENGINES, POOLS, VLLM
 
 DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
@@ -32,10 +32,12 @@ STYLES: Final = (
     ("k8s_namespace_name", "k8s_pod_name"),
 )
 
-BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys(
-    ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"), "max"
-)
-_QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
+BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys((*ABOVE, *ABOVE.values()), "max")
+QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
+# Behind a percentile's name: the share of its requests below the histogram's last bound. Where that is less than the
+# quantile, the percentile is not the bound that histogram_quantile gives then, but somewhere above.
+BELOW: Final = ".below"
+BOUNDED, UNBOUNDED = 'le!="+Inf"', 'le="+Inf"'
 STARTED: Final = "process_start_time_seconds"
 COUNTERS: Final = frozenset(Counters.__struct_encode_fields__)
 
@@ -142,6 +144,9 @@ def _branches(each: MetricMap, has: MetricInventory, among: str, counted: bool) 
         return
     yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
     yield from (_named(text, each, reading) for reading, text in queries.items() if text)
+    for reading in QUANTILES:
+        if text := _below(each, reading, has, among):
+            yield _named(text, each, f"{reading}{BELOW}")
     if (
         any(text and reading in COUNTERS for reading, text in queries.items())
         and STARTED in has.names
@@ -171,7 +176,7 @@ def _clocks(each: MetricMap, has: MetricInventory) -> list[MetricSource]:
     """The metrics whose scrape dates the readings, each once: a pod may lack any of them. Of a histogram its end."""
     every = dict.fromkeys(source.series for source in each.readings)
     return [
-        MetricSource(reading="running", series=name, where=('le="+Inf"',) if name.endswith("_bucket") else ())
+        MetricSource(reading="running", series=name, where=(UNBOUNDED,) if name.endswith("_bucket") else ())
         for name in every
         if name in has.names
     ]
@@ -179,20 +184,57 @@ def _clocks(each: MetricMap, has: MetricInventory) -> list[MetricSource]:
 
 def _figure(each: MetricMap, source: MetricSource, reading: str, has: MetricInventory, among: str) -> str:
     """One source's figure by pod or model, before it is brought to our unit."""
-    histogram = source.series.endswith("_bucket") and reading in _QUANTILES
-    by = "sum" if histogram else BY.get(reading, "sum") if source.by is None or reading == AT else source.by
-    of = {AT: "timestamp({})"}.get(reading, f"rate({{}}[{has.window_seconds:g}s])" if histogram else "{}")
+    if _is_histogram(source, reading):
+        return f"histogram_quantile({QUANTILES[reading]:g}, {_buckets(each, source, has, among)})"
+    by = BY.get(reading, "sum") if source.by is None or reading == AT else source.by
+    of = "timestamp({})" if reading == AT else "{}"
     series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
-    if each.copies and reading != AT:
-        series = f"max without ({', '.join(each.copies)}) ({series})"
+    if reading != AT:
+        series = _once(each, series)
     whose = each.model_label or "namespace, pod"
-    if histogram:
-        return f"histogram_quantile({_QUANTILES[reading]:g}, sum by ({whose}, le) ({series}))"
     figure = f"{by} by ({whose}) ({series})"
     if source.mean_over is not None and reading != AT:
         counts = _series(MetricSource(reading=source.reading, series=source.mean_over), has, among, each)
         figure += f" * max by ({whose}) ({' or '.join(_renamed(*count) for count in counts)})"
     return figure
+
+
+def _is_histogram(source: MetricSource, reading: str) -> bool:
+    return source.series.endswith("_bucket") and reading in QUANTILES
+
+
+def _buckets(each: MetricMap, source: MetricSource, has: MetricInventory, among: str, *more: str) -> str:
+    """Requests a second below each bound of a histogram, by pod or model; `more`: matchers beside the source's."""
+    source = source.model_copy(update={"where": (*source.where, *more)})
+    rates = (
+        _renamed(f"rate({series}[{has.window_seconds:g}s])", style)
+        for series, style in _series(source, has, among, each)
+    )
+    return f"sum by ({each.model_label or 'namespace, pod'}, le) ({_once(each, ' or '.join(rates))})"
+
+
+def _below(each: MetricMap, reading: str, has: MetricInventory, among: str) -> str:
+    """Which share of a percentile's requests its histogram has below its last bound; "" where it is of none.
+
+    Source by source as the percentile itself; of one that is no histogram all are. It reads the buckets once more: pods
+    of one engine in two versions have two last bounds, and no query makes a number of a label.
+    """
+    sources = [source for source in each.sources(reading) if source.series in has.names]
+    if not any(_is_histogram(source, reading) for source in sources):
+        return ""
+    whose = each.model_label or "namespace, pod"
+    return " or ".join(
+        f"max by ({whose}) ({_buckets(each, source, has, among, BOUNDED)})"
+        f" / sum by ({whose}) ({_buckets(each, source, has, among, UNBOUNDED)})"
+        if _is_histogram(source, reading)
+        else f"0 * ({_figure(each, source, reading, has, among)}) + 1"
+        for source in sources
+    )
+
+
+def _once(each: MetricMap, series: str) -> str:
+    """Of copies of one figure the highest."""
+    return f"max without ({', '.join(each.copies)}) ({series})" if each.copies else series
 
 
 def _divided(figure: str, per: float) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from rebalancer.domain.events import CapacityNotice, Gauges, MetricSample, Position, Rejection
+from rebalancer.domain.events import CapacityNotice, MetricSample, Position, Rejection
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.decode import Mended, Several, decode_metric
@@ -14,7 +14,6 @@ from rebalancer.ingest.producers.mapping import ProducerMapping, Readings
 from rebalancer.ingest.reader import Decoded
 
 NOTICES = "notices"
-GAUGES = tuple(zip(Gauges.__struct_fields__, Gauges.__struct_encode_fields__, strict=True))
 OWN = MetricProducer(topic="metrics", decoder="rebalancer")
 
 
@@ -34,11 +33,11 @@ class SentRecord(Struct, frozen=True):
 
 
 class ToldGauge(Struct, frozen=True):
-    """One gauge that a record tells.
+    """One gauge or counter that a record tells.
 
     of: `namespace/pod`, the pod's UID, or the model where it is of all of it.
     gauge: its name as in our own format.
-    value: in the gauge's unit.
+    value: in its unit.
     """
 
     of: str
@@ -119,9 +118,8 @@ def _own(where: str, decoded: Decoded) -> Understood:
 
 def _of_sample(sample: MetricSample) -> list[ToldGauge]:
     pod = f"{sample.namespace}/{sample.pod}" if sample.namespace else sample.pod
-    gauges = sample.gauges
-    values = {wire: getattr(gauges, name) for name, wire in GAUGES}
-    return [ToldGauge(pod or sample.model, name, value) for name, value in values.items() if value is not None]
+    values: dict[str, float] = to_builtins(sample.gauges) | (to_builtins(sample.counters) if sample.counters else {})
+    return [ToldGauge(pod or sample.model, name, value) for name, value in values.items() if name != "startTime"]
 
 
 def _sentences(notices: Sequence[CapacityNotice]) -> list[str]:

@@ -51,14 +51,18 @@ def wanted(prefix: str) -> dict[str, Topic]:
     return {f"{prefix}{name}": topic for name, topic in TOPICS.items()}
 
 
-def rights(prefix: str, producers: Sequence[str], *, aggregates: bool = False) -> tuple[TopicRight, ...]:
+def rights(
+    prefix: str, producers: Sequence[str], *, aggregates: bool = False, queue: bool = False
+) -> tuple[TopicRight, ...]:
     """What the service's user needs: no group, no commit, nothing on what it does not read or write.
 
     `producers`: full names of topics that others write and the policy reads. `aggregates`: whether `rebalancer
-    aggregate` is the same user, which needs its group and writes what it read.
+    aggregate` is the same user, which needs its group and writes what it read. `queue`: whether the service brings the
+    notices of a queue into their topic.
     """
     read = (*(f"{prefix}{name}" for name in READ), *producers)
-    written = tuple(f"{prefix}{name}" for name in (*WRITTEN, *(("readings",) if aggregates else ())))
+    more = (*(("readings",) if aggregates else ()), *(("notices",) if queue else ()))
+    written = tuple(f"{prefix}{name}" for name in (*WRITTEN, *more))
     topics = TopicRight(("Read", "Describe"), read), TopicRight(("Write", "Describe"), written)
     return (*topics, TopicRight(("Read", "Describe"), groups=(f"{prefix}{GROUP}",))) if aggregates else topics
 

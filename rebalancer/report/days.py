@@ -6,12 +6,13 @@ earlier one. Seconds of which nothing is known carry no work and are not counted
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import ModelLoad, Reading
+from rebalancer.domain.readings import ModelLoad, Reading, keeps
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.ledger.inventory import LOOKED_AT
 from rebalancer.obs.journal_reading import RecordedTurn
@@ -32,7 +33,8 @@ class ModelDay:
     work: replica-seconds of work that arrive in each second.
     requests: requests that arrive in each second; where nobody counts them, none.
     ready: Ready replicas.
-    latency: p95 of the latency that users saw, in seconds; NaN where nobody told it.
+    latency: p95 of the latency that users saw, in seconds; inf where it was above the SLO, nobody knows how far, NaN
+        where nobody told it.
     """
 
     entry: Model
@@ -151,6 +153,13 @@ def _bounds(targets: tuple[TargetView, ...]) -> tuple[tuple[int, int], frozenset
     return (least, most), frozenset(kinds)
 
 
+def _seconds(latency: Reading, entry: Model) -> float:
+    if not latency.above:
+        return latency.value
+    late = entry.slo is not None and keeps(latency.value, entry.slo.latency_seconds, above=True) is False
+    return inf if late else nan
+
+
 def _fill(day: RecordedDay, before: Snapshot, now: Snapshot, where: slice) -> None:
     loads = {load.model: load for load in now.loads}
     for view in before.models:
@@ -161,7 +170,7 @@ def _fill(day: RecordedDay, before: Snapshot, now: Snapshot, where: slice) -> No
         load = loads.get(view.id)
         latency = None if load is None else load.signals.get("latency")
         if isinstance(latency, Reading) and now.at - latency.at <= LATENCY_AGE_SECONDS:
-            model.latency[where] = latency.value
+            model.latency[where] = _seconds(latency, model.entry)
         work = None if load is None else work_of(load)
         if load is None or work is None:
             continue

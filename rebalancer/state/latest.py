@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.events import MetricSample
 
-AT, INTERVAL, LAG, LATENCY, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION = range(9)
-WIDTH = 9
+AT, INTERVAL, LAG, LATENCY, LATENCY_ABOVE, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION, TTFT_ABOVE = range(11)
+WIDTH = 11  # LATENCY and TTFT hold what is lowest of it where it lies above; the columns _ABOVE say of which that is so
 
 _ROW = struct.Struct(f"<{WIDTH}d")
 _IN_FLIGHT = struct.Struct("<2d")
@@ -45,9 +45,8 @@ class Latest:
         """Write a sample's gauges, and its producer's usual lag; what it does not carry is NaN."""
         gauges = sample.gauges
         running, waiting, kv_cache = gauges.running, gauges.waiting, gauges.kv_cache_use
-        ttft, latency, utilisation = gauges.ttft_p95_seconds, gauges.latency_p95_seconds, gauges.gpu_utilisation
-        if latency is None:
-            latency = gauges.latency_p99_seconds  # above the p95 that nobody measured: the SLO is kept where this is
+        (ttft, ttft_above), (latency, latency_above) = gauges.ttft, gauges.latency
+        utilisation = gauges.gpu_utilisation
         _ROW.pack_into(
             self._rows,
             place * _ROW.size,
@@ -55,11 +54,13 @@ class Latest:
             sample.interval_seconds,
             lag_seconds,
             nan if latency is None else latency,
+            nan if latency is None or not latency_above else latency,
             nan if running is None else running,
             nan if waiting is None else waiting,
             nan if kv_cache is None else kv_cache,
             nan if ttft is None else ttft,
             nan if utilisation is None else utilisation,
+            nan if ttft is None or not ttft_above else ttft,
         )
 
     def in_flight(self, place: int) -> float:

@@ -20,7 +20,7 @@ from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 from rebalancer.domain.events import Counters, Gauges, MetricSample
-from rebalancer.domain.readings import Carries
+from rebalancer.domain.readings import Carries, keeps
 from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.state.capacity import Capacity, CapacityKept
 from rebalancer.state.cost import beginning
@@ -253,10 +253,12 @@ class Offered:
 
     def _within(self, gauges: Gauges) -> bool | None:
         """Whether the latency keeps the SLO; None where nobody tells, or nothing was promised."""
-        latency = gauges.ttft_p95_seconds
+        latency, above = gauges.ttft
         if latency is None and not self.tells_tokens:
-            latency = gauges.latency_p99_seconds if gauges.latency_p95_seconds is None else gauges.latency_p95_seconds
-        return None if latency is None or self._slo_seconds is None else latency <= self._slo_seconds
+            latency, above = gauges.latency
+        if latency is None or self._slo_seconds is None:
+            return None
+        return keeps(latency, self._slo_seconds, above=above)
 
     @property
     def carries(self) -> Carries | None:
@@ -284,6 +286,6 @@ class Offered:
 
 
 def _of_tokens(gauges: Gauges, counters: Counters | None) -> bool:
-    if gauges.ttft_p95_seconds is not None or gauges.kv_cache_use is not None:
+    if gauges.ttft[0] is not None or gauges.kv_cache_use is not None:
         return True
     return counters is not None and (counters.prompt_tokens is not None or counters.generated_tokens is not None)

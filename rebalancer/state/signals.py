@@ -14,12 +14,24 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.policy import BlindRule
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, NoReading, Reading, Signal
-from rebalancer.state.latest import AT, INTERVAL, LAG, LATENCY, RUNNING, TTFT, WAITING, Latest
+from rebalancer.state.latest import (
+    AT,
+    INTERVAL,
+    LAG,
+    LATENCY,
+    LATENCY_ABOVE,
+    RUNNING,
+    TTFT,
+    TTFT_ABOVE,
+    WAITING,
+    Latest,
+)
 from rebalancer.state.track import Heard, Track
 
-SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")  # as the columns of `Latest` from RUNNING on
+SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")  # as `Latest` from RUNNING on
 MEANS = [SIGNALS.index("kvCache"), SIGNALS.index("utilisation")]  # the others are sums,
-WORST = SIGNALS.index("latency")  # but for this one
+BOUND = len(SIGNALS)  # the column behind them: the latencies of which it is only known that they lie above
+WORST = [SIGNALS.index("latency"), BOUND]  # but for these
 
 NEVER_SEEN, ABSENT, NOT_FINITE = NoReading("never-seen"), NoReading("absent"), NoReading("not-finite")
 
@@ -70,7 +82,7 @@ class _Groups:
 
 
 class _Looks(NamedTuple):
-    """Figures by subject and signal, (subjects, signals) where no shape is named; NaN: unknown.
+    """Figures by subject and signal, (subjects, signals and BOUND) where no shape is named; NaN: unknown.
 
     values: the figures.
     at: when they were measured.
@@ -87,7 +99,7 @@ class _Looks(NamedTuple):
 
 
 class _Readings(NamedTuple):
-    """Figures by model and signal, (models, signals) where no shape is named; NaN: unknown.
+    """Figures by model and signal, (models, signals and BOUND) where no shape is named; NaN: unknown.
 
     values: the figures.
     at: when they were measured.
@@ -131,13 +143,15 @@ def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now:
     places = [place for one in heard for place in one.places]
     counts = [len(one.names) for one in heard]
     if not places:
-        nothing = np.empty((0, len(SIGNALS)))
+        nothing = np.empty((0, BOUND + 1))
         return _Looks(nothing, nothing, nothing > 0, np.empty((0, 2)), counts)
     rows = latest.rows(places)
     waiting, ttft = rows[:, WAITING], rows[:, TTFT]
     rows[:, RUNNING] += np.where(np.isnan(waiting), 0.0, waiting)
     whole_answers = np.repeat(answers, [len(one.places) for one in heard])
-    np.copyto(ttft, rows[:, LATENCY], where=np.isnan(ttft) & whole_answers)
+    instead = np.isnan(ttft) & whole_answers
+    np.copyto(ttft, rows[:, LATENCY], where=instead)
+    np.copyto(rows[:, TTFT_ABOVE], rows[:, LATENCY_ABOVE], where=instead)
     at, values = rows[:, AT], rows[:, RUNNING:]
     longest = np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * rows[:, INTERVAL]))
     until = at + rows[:, LAG] + longest
@@ -184,7 +198,7 @@ def _joined(looks: _Looks, models: _Groups, covering: Floats) -> tuple[Floats, F
 
 def _among(readings: _Readings, present: Sequence[int], models: int) -> _Readings:
     """The same for all models: of those that are not present everything is unknown."""
-    nothing = np.full((models, len(SIGNALS)), np.nan)
+    nothing = np.full((models, BOUND + 1), np.nan)
     every = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full((models, 2), np.inf))
     for some, mine in zip(every, readings, strict=True):
         some[present] = mine
@@ -201,13 +215,14 @@ def _better(one: _Readings, other: _Readings) -> _Readings:
 
 def _told(track: Track, values: list[float], at: list[float], coverages: list[float]) -> dict[str, Signal]:
     signals: dict[str, Signal] = {}
-    for name, value, instant, coverage in zip(SIGNALS, values, at, coverages, strict=True):
+    bound = values[BOUND]
+    for name, value, instant, coverage in zip(SIGNALS, values, at, coverages, strict=False):
         if isnan(value):
             signals[name] = ABSENT if track.sampled else NEVER_SEEN
         elif isinf(value):
             signals[name] = NOT_FINITE
         else:
-            signals[name] = Reading(value, instant, coverage)
+            signals[name] = Reading(value, instant, coverage, above=name == "latency" and value == bound)
     return signals
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ class Case:
     start_seconds: the longest start of a replica that the running service has measured, None where it is not known.
     node_pools: names of Karpenter NodePools that the running service knows as GPU capacity.
     series: by metric the pods, as (namespace, name), that its series in Prometheus name; None where nobody asked.
+    last_bounds: by histogram in Prometheus the last bound of its buckets but infinity, in its own unit.
     """
 
     survey: Survey
@@ -41,6 +42,7 @@ class Case:
     start_seconds: float | None = None
     node_pools: frozenset[str] = frozenset()
     series: Mapping[str, frozenset[tuple[str, str]]] | None = None
+    last_bounds: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def templates(self) -> tuple[Template, ...]:

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from rebalancer.domain.metric_maps import READINGS
+from rebalancer.domain.metric_maps import ABOVE, READINGS, MetricSource
+from rebalancer.domain.words import seconds
 from rebalancer.ingest.prometheus_answer import chosen
 from rebalancer.ingest.promql import with_own
 from rebalancer.survey.case import Case, address_of
@@ -32,7 +33,7 @@ LACKS: Final = (
         ("kvCacheUse",), "kvCache", "no use of the KV cache: that it is full is not seen before requests wait"
     ),
     MissingReading(
-        ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"),
+        tuple(ABOVE),
         "latency",
         "no latency: whether the SLO is kept is not seen, and what a replica carries is learnt from queues alone",
     ),
@@ -66,6 +67,27 @@ def of_models(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     state, about, lack.cost + vote, f"metrics.maps of the policy, where {_by(lack)}", docs=DOCS
                 )
+        yield from _ends_early(case, about, maps, pods)
+
+
+def _ends_early(case: Case, about: str, maps: list[str], pods: list[Object]) -> Iterator[Finding]:
+    """A histogram of the model's latency whose last bound is below the SLO: what lies between is not told."""
+    slo = next((each.slo for each in (case.policy.models if case.policy else ()) if about == f"model/{each.id}"), None)
+    named = {(namespace(pod), text(pod, "metadata", "name")) for pod in pods}
+    own = case.policy.metrics.maps if case.policy else ()
+    for source in (source for each in with_own(own) if each.name in maps for source in each.readings):
+        bound = case.last_bounds.get(source.series)
+        if slo is None or bound is None or source.reading not in ABOVE or named.isdisjoint(_pods_with(case, source)):
+            continue
+        if bound / source.per < slo.latency_seconds:
+            ends, promised = seconds(bound / source.per), seconds(slo.latency_seconds)
+            short = f"{source.series} ends at {ends}, below the SLO of {promised}: a latency above"
+            fix = f"buckets up to {promised} in the engine; until then its latency asks for no replica more"
+            yield Finding(WARN, about, f"{short} is more than {ends}, and who is late is not seen", fix, docs=DOCS)
+
+
+def _pods_with(case: Case, source: MetricSource) -> frozenset[tuple[str, str]]:
+    return (case.series or {}).get(source.series, frozenset())
 
 
 def _models(case: Case) -> dict[str, tuple[frozenset[str], list[Object]]]:

@@ -207,6 +207,16 @@ CASES = (
         ),
     ),
     Case(
+        "RebalancerNoticeQueueUnread",
+        {'rebalancer_notice_queue_good{instance="rb-0"}': told(0, 1)},
+        Fired(
+            {"instance": "rb-0"},
+            "rb-0 takes no message from its queue of notices: of nodes that go it hears by signs on them alone, mostly "
+            "later. `rebalancer status` says why, as notice-queue.",
+        ),
+        ({"rebalancer_notice_queue_good": told(0, 1, samples=25)}, {"rebalancer_leading": always(1)}),
+    ),
+    Case(
         "RebalancerJournalFailing",
         {'rebalancer_journal_good{instance="rb-0"}': told(0, 1)},
         Fired(

@@ -60,7 +60,13 @@ def test_keys_are_camel_case_unknown_is_null_and_keys_of_data_stay() -> None:
     assert json.loads(to_wire(load)) == {
         "model": "a",
         "signals": {
-            "kv_cache": {"type": "reading", "value": 0.5, "at": "2027-01-16T03:12:07Z", "coverage": 1.0},
+            "kv_cache": {
+                "type": "reading",
+                "value": 0.5,
+                "at": "2027-01-16T03:12:07Z",
+                "coverage": 1.0,
+                "above": False,
+            },
             "x_y": {"type": "none", "why": "absent"},
         },
         "work": {

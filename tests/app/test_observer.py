@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from rebalancer.app.backfill import Backfilled
+from rebalancer.app.backfill import Backfilled, stored_past
 from rebalancer.app.observer import OFF, Observer
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api.resources import PODS
@@ -129,6 +129,7 @@ async def test_it_decides_by_arrivals_from_prometheus_alone_and_writes_nothing(
     assert heard.past is not None
     assert {use.model: use.busy for use in heard.past.use} == {"chat": 0.5, "code": 0.5, "image": 0.5}
     assert (tmp_path / "journal" / "journal-000001.jsonl").stat().st_size > 0
+    assert stored_past(tmp_path / "journal") == heard.past._replace(minutes=()), "for a report that needs no waiting"
     requests = [entry for entry in sandbox.kubernetes.audit if entry.user == USER]
     assert requests == [], "the audit trail has its writes"
 

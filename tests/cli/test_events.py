@@ -56,7 +56,7 @@ async def test_a_good_file_is_exit_code_0_and_json_has_the_same(tmp_path: Path, 
     assert told["summary"] == {
         "records": 1,
         "understood": 1,
-        "readings": 9,
+        "readings": 13,  # gauges and counters
         "notices": 0,
         "subjects": 1,
         "dropped": 0,

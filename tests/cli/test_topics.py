@@ -31,6 +31,14 @@ async def test_commands_make_every_topic_and_give_the_rights_that_are_needed(cap
     assert written == [f"rebalancer.{name}" for name in WRITTEN]
 
 
+async def test_who_reads_a_queue_of_notices_may_write_them_and_nobody_else(capsys: Captured) -> None:
+    for options, may in (((), False), (("--notice-queue",), True)):
+        assert await rebalancer("topics", "--print", "commands", *options) == 0
+        lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+        (written,) = [line for line in lines if line[0] == "kafka-acls" and "Write" in line]
+        assert ("rebalancer.notices" in written) is may
+
+
 async def test_strimzi_s_yaml_says_the_same(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCER_TOPIC_PREFIX", "My_")
     assert await rebalancer("topics", "--print", "strimzi", *POLICY) == 0

@@ -12,15 +12,25 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.api.text.words import printable
+from rebalancer.cli.commands.events.sources import in_text
+from rebalancer.cli.render.events import render_events, summary
 from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject
-from rebalancer.domain.events import ObjectChanged
+from rebalancer.domain.events import MetricSample, ObjectChanged
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ingest.aggregated import PartitionStretch, decode_readings, readings_records
 from rebalancer.ingest.decode import decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Unusable, WireShape, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
+from rebalancer.ingest.past.looks import read_range
+from rebalancer.ingest.past.minutes import minutes
+from rebalancer.ingest.producers.formats import DECODERS as DECODERS_OF_PRODUCERS
+from rebalancer.ingest.prometheus_answer import read_answer
+from rebalancer.ingest.understood import Understanding
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Resource
 from rebalancer.kube.wire import change_decoder, decode_list
@@ -28,8 +38,10 @@ from rebalancer.obs import journal
 from rebalancer.planning import plan
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.state import ClusterState, checkpoint
+from rebalancer.survey.traps.series import pods_by_metric
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
 from tests.ingest import devices, manifests, quota_manifests
+from tests.ingest.producers.records import RUNNING
 from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
 from tests.state.objects import a_cluster_node, a_ready_pod, a_workload, feed
 
@@ -74,6 +86,69 @@ def _notice(data: bytes) -> object:
 
 def _override(data: bytes) -> object:
     return decode_override(data, (), HERE, NOW, NOW)
+
+
+def _readings(data: bytes) -> object:
+    return decode_readings(data, STRUCTURED, HERE, NOW, NOW)
+
+
+def _readings_records() -> Iterator[bytes]:
+    sample = decode_metric(event(), STRUCTURED, HERE, NOW, NOW)
+    assert isinstance(sample, MetricSample)
+    stretch = PartitionStretch("metrics", 0, 12, 7, 8, NOW)
+    yield from (value for _, value in readings_records(stretch, [sample, sample], "aggregate", NOW))
+
+
+# --- what `events check` tells of a file, by each format
+
+
+def _files() -> Iterator[bytes]:
+    yield from _records()
+    yield from (RUNNING[name] for name in sorted(RUNNING))
+    kcat = {"topic": "m", "partition": 2, "offset": 7, "ts": 1, "headers": ["ce_id", "1"], "payload": event().decode()}
+    yield json.dumps(kcat).encode()
+    for path in sorted((ARTEFACTS / "kafka").iterdir()):
+        yield path.read_bytes()
+
+
+def _check(data: bytes) -> object:
+    """Each record is told: what is understood, why not, or that nothing in it is asked for."""
+    ways = [Understanding(MetricProducer(topic="t", decoder=each)) for each in DECODERS_OF_PRODUCERS]
+    for reading in (Understanding(), Understanding(notices=True), *ways):
+        records = list(in_text(data, "file", NOW))
+        understood = [reading.of(record, NOW) for record in records]
+        told = render_events(understood)
+        missing = [one.where for one in understood if printable(one.where) not in told]
+        assert not missing, missing
+        msgspec.json.encode({"records": understood, "summary": summary(understood)})
+    return None
+
+
+# --- answers of a Prometheus, as `observe` and `bridge` read them
+
+
+def _answers() -> Iterator[bytes]:
+    whose = {"namespace": "serving", "pod": "chat-0"}
+    figures = {"at": NOW, "running": 3.0, "ttftP95Seconds": 30.0, "ttftP95Seconds.below": 0.5, "requestsFinished": 7.0}
+    rows = [({**whose, "reading": f"vllm/{name}"}, str(figure)) for name, figure in figures.items()]
+    yield json.dumps([{"metric": labels, "value": [NOW, value]} for labels, value in rows]).encode()
+    yield json.dumps(
+        [{"metric": labels, "values": [[NOW, value], [NOW + 60, value]]} for labels, value in rows]
+    ).encode()
+
+
+def _answer(data: bytes) -> object:
+    """Whatever is in it, the poll that asked says that it failed: what is no answer is a ValueError."""
+    with suppress(ValueError, RecursionError):
+        result = json.loads(data)
+        for read in (
+            lambda: read_answer(result, lambda *_: ("chat", "uid", 1.0), 15.0, ["chat"]),
+            lambda: list(minutes(read_range(result, lambda *_: ("chat", "uid", 1.0)), 60.0, {"chat": 2.0})),
+            lambda: pods_by_metric(result, ["vllm:num_requests_running"]),
+        ):
+            with suppress(ValueError):
+                read()
+    return None
 
 
 # --- objects of Kubernetes, and what is decided upon them
@@ -186,6 +261,9 @@ DECODERS = (
     Decoder("metrics", _records, _metric),
     Decoder("notices", _records, _notice),
     Decoder("override-records", _records, _override),
+    Decoder("readings", _readings_records, _readings),
+    Decoder("events-check", _files, _check, longest_seconds=2.0),
+    Decoder("prometheus-answers", _answers, _answer),
     *(_watched(*one) for one in _objects()),
     Decoder("policy", _policies, _policy, longest_seconds=2.0),
     Decoder("journal", _journal, _journal_line),

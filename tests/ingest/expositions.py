@@ -7,6 +7,7 @@ every file against what it must become without a Prometheus. `test_metric_artefa
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -71,6 +72,9 @@ def rows(series: Sequence[Scraped], maps: Sequence[MetricMap]) -> list[dict[str,
             for source in reversed(each.sources(reading)):
                 for subject, figure in _figures(series, each, source, reading).items():
                     told[subject][reading] = figure
+                if source.series.endswith("_bucket"):
+                    for subject, share in _below(series, each, source).items():
+                        told[subject][f"{reading}.below"] = share
         for (namespace, name), figures in told.items():
             whose = {"namespace": namespace, "pod": name} if namespace else {"model": name}
             answer += [
@@ -80,17 +84,35 @@ def rows(series: Sequence[Scraped], maps: Sequence[MetricMap]) -> list[dict[str,
     return answer
 
 
+def _below(series: Sequence[Scraped], each: MetricMap, source: MetricSource) -> dict[tuple[str, str], float]:
+    """The share of what a histogram has below its last bound."""
+    shares = {}
+    for subject, buckets in _histograms(series, each, source).items():
+        total, finite = buckets.get(inf, 0.0), [count for edge, count in buckets.items() if edge < inf]
+        if total and finite:
+            shares[subject] = max(finite) / total
+    return shares
+
+
+def _histograms(
+    series: Sequence[Scraped], each: MetricMap, source: MetricSource
+) -> dict[tuple[str, str], dict[float, float]]:
+    buckets: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for one in series:
+        if one.name == source.series and all(_holds(one.labels, condition) for condition in source.where):
+            for subject in _subjects(one.labels, each):
+                buckets[subject][float(one.labels["le"])] += one.value
+    return buckets
+
+
 def _figures(
     series: Sequence[Scraped], each: MetricMap, source: MetricSource, reading: str
 ) -> dict[tuple[str, str], float]:
     grouped: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], float]] = defaultdict(dict)
-    buckets: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for one in series:
         if one.name != source.series or not all(_holds(one.labels, condition) for condition in source.where):
             continue
         for subject in _subjects(one.labels, each):
-            if one.name.endswith("_bucket"):
-                buckets[subject][float(one.labels["le"])] += one.value
             told = tuple(sorted((name, value) for name, value in one.labels.items() if name not in each.copies))
             grouped[subject][told] = max(one.value, grouped[subject].get(told, one.value))
     over = (
@@ -99,7 +121,8 @@ def _figures(
         else {}
     )
     if source.series.endswith("_bucket"):
-        return {subject: _quantile(QUANTILE[reading], told) / source.per for subject, told in buckets.items()}
+        histograms = _histograms(series, each, source)
+        return {subject: _quantile(QUANTILE[reading], told) / source.per for subject, told in histograms.items()}
     by = AGGREGATE[source.by or BY.get(reading, "sum")]
     figures = {subject: by([*told.values()]) / source.per for subject, told in grouped.items()}
     if source.mean_over:

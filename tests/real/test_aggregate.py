@@ -117,7 +117,7 @@ class Tier:
     def __init__(self, kafka: Kafka, prefix: str, folder: Path) -> None:
         self.processes: dict[str, Process] = {}
         self.ports: dict[str, int] = {}
-        self._settings = {
+        self.settings = {
             "REBALANCER_KAFKA_BOOTSTRAP": kafka.bootstrap,
             "REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
             "REBALANCER_TOPIC_PREFIX": prefix,
@@ -132,7 +132,7 @@ class Tier:
             log=self._folder / f"{member}.log",
             healthy=lambda: answers(port, "/readyz"),
             reaper=self._reaper,
-            environment={**self._settings, "REBALANCER_PROBE_PORT": str(port)},
+            environment={**self.settings, "REBALANCER_PROBE_PORT": str(port)},
         )
         self.processes[member].launch()
 

@@ -137,6 +137,16 @@ async def _disk_full(stage: Stage) -> None:
     await stage.restart(journal=Path("/dev/full"))
 
 
+async def _queue_without_a_reader(stage: Stage) -> None:
+    """The queue was set, and the image has not the extra that reads it, or nobody answers there."""
+    url = f"http://127.0.0.1:{free_port()}/123456789012/capacity-notices"
+    await stage.restart(notices_queue_url=url, notices_queue_region="eu-west-1")
+
+
+async def _no_queue(stage: Stage) -> None:
+    await stage.restart(notices_queue_url="")
+
+
 async def _room_again(stage: Stage) -> None:
     await stage.restart(journal=stage.folder / "journal.jsonl")
 
@@ -371,6 +381,7 @@ FAULTS = (
     Fault("RebalancerForeignWriter", _gitops_fights, r"foreign.*gitops", lasts=True),
     Fault("RebalancerBudgetUnknown", _labels_lost, r"a100 +\? GPUs", _labels_back),
     Fault("RebalancerJournalFailing", _disk_full, r"journal.*No space left on device", _room_again),
+    Fault("RebalancerNoticeQueueUnread", _queue_without_a_reader, r"notice-queue", _no_queue),
     Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),
     Fault("RebalancerConsumerBehind", _backlog_of_a_slow_broker, r"metrics.*behind", _fast_again, times=20.0),
     Fault("RebalancerGpuMemoryHigh", _memory_full, r"chat"),

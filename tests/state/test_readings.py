@@ -38,6 +38,31 @@ def test_counts_are_sums_ratios_are_means_and_latency_is_the_worst() -> None:
     assert load_of(state).pod_requests == {"uid-b-1": 4.0, "uid-b-2": 5.0}
 
 
+@pytest.mark.parametrize(
+    ("other", "latency"),
+    [
+        ({"ttft_p95_seconds": 0.4}, Reading(30.0, NOW, 1.0, above=True)),  # the worst of them is more than 30 s
+        ({"ttft_p95_seconds": 42.0}, Reading(42.0, NOW, 1.0)),
+        ({"ttft_p95_above_seconds": 10.0}, Reading(30.0, NOW, 1.0, above=True)),
+        ({}, Reading(30.0, NOW, 0.5, above=True)),
+    ],
+)
+def test_of_a_pod_whose_latency_lies_above_its_histograms_last_bound_it_is_known_that_it_does(
+    other: dict[str, float], latency: Reading
+) -> None:
+    state = feed(
+        two_pods(),
+        a_sample(pod="b-1", running=1, gauges={"ttft_p95_above_seconds": 30.0}),
+        a_sample(pod="b-2", running=1, gauges=other),
+    )
+    assert signal_of(state, "latency") == latency
+
+
+def test_of_whole_answers_it_is_the_same() -> None:
+    state = feed(two_pods(), a_sample(pod="b-1", running=1, gauges={"latency_p95_above_seconds": 10.0}))
+    assert signal_of(state, "latency") == Reading(10.0, NOW, 0.5, above=True)
+
+
 def test_time_to_first_token_stands_for_latency_where_it_is_known() -> None:
     state = feed(two_pods(), a_sample(pod="b-1", gauges={"latency_p95_seconds": 9.0, "ttft_p95_seconds": 0.4}))
     assert signal_of(state, "latency") == Reading(0.4, NOW, 0.5)

@@ -5,6 +5,7 @@ from rebalancer.survey.case import Case
 from rebalancer.survey.finding import OK, WARN, Finding
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.readings import LACKS, of_models
+from rebalancer.survey.traps.series import last_bounds
 from tests.builders import a_model, a_policy
 from tests.survey.manifests import Manifest, a_deployment, a_running_pod
 
@@ -60,3 +61,25 @@ def test_nothing_read_is_one_warning() -> None:
         WARN,
         "no series that a map knows names one of its 2 pods: nothing is read of it",
     )
+
+
+def test_a_histogram_that_ends_below_the_slo_is_a_warning() -> None:
+    ttft = "vllm:time_to_first_token_seconds_bucket"
+    policy = a_policy(a_model("b", slo={"latency_seconds": 45.0}))
+    pods = (a_deployment(), a_running_pod(name="b-1"), a_running_pod(name="b-2"))
+
+    def warned(bound: float) -> list[str]:
+        case = Case(Survey(pods), policy, series=VLLM | {ttft: PODS}, last_bounds={ttft: bound})
+        return [each.said for each in of_models(case) if each.state == WARN and "ends at" in each.said]
+
+    assert warned(45.0) == []
+    assert warned(30.0) == [
+        f"{ttft} ends at 30 s, below the SLO of 45 s: a latency above is more than 30 s, and who is late is not seen"
+    ]
+
+
+def test_the_last_bound_of_a_histogram_is_the_highest_but_infinity() -> None:
+    lines = [{"metric": {"__name__": "h_bucket", "le": bound}, "value": [0, "2"]} for bound in ("0.5", "30.0", "+Inf")]
+    assert last_bounds([*lines, {"metric": {"__name__": "g_bucket", "le": "+Inf"}, "value": [0, "2"]}]) == {
+        "h_bucket": 30.0
+    }

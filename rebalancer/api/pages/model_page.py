@@ -13,9 +13,9 @@ from rebalancer.api.text.summary import changes_when, summary
 from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
-from rebalancer.domain.readings import ModelLoad, NoReading
+from rebalancer.domain.readings import ModelLoad, NoReading, Reading
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.domain.words import figure
+from rebalancer.domain.words import figure, seconds
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.demand.votes import Ballot, poll
 
@@ -78,14 +78,14 @@ def _signal(signal: str, load: ModelLoad, ballot: Ballot, now: float) -> SignalR
     age = max(0.0, now - reading.at)
     if vote is None:  # what may not vote may not be read as if it were so: why it has no vote says what was seen
         return SignalRow(signal, None, None, age, why)
-    return SignalRow(signal, _words(signal, reading.value), vote.replicas, age)
+    return SignalRow(signal, _words(signal, reading), vote.replicas, age)
 
 
-def _words(signal: str, value: float) -> str:
+def _words(signal: str, reading: Reading) -> str:
     """A reading for people."""
     if signal in RATIOS:
-        return f"{value:.0%}"
-    return f"{figure(value)} s" if signal == "latency" else figure(value)
+        return f"{reading.value:.0%}"
+    return seconds(reading.value, above=reading.above) if signal == "latency" else figure(reading.value)
 
 
 def _replicas(data: PageData, view: ModelView) -> Iterator[ReplicaRow]:

@@ -9,9 +9,9 @@ from rebalancer.domain.memory import Loan
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Refusal, Unmet
 from rebalancer.domain.policy import Model
-from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.readings import ModelLoad, keeps
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.domain.words import figure
+from rebalancer.domain.words import figure, seconds
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
@@ -24,12 +24,12 @@ def summary(  # noqa: PLR0913  # one clause each
     model: Model, decision: ModelDecision, load: ModelLoad, ballot: Ballot, lacks: Unmet | None, at: float
 ) -> str:
     """`has 2, works at 1.5 of 2, latency 0.1 s of 2 s: fine`; `at` is now, for instants on another day."""
-    latency = next((vote.value for vote in ballot.votes if vote.signal == "latency"), None)
+    latency = next((vote for vote in ballot.votes if vote.signal == "latency" and vote.value is not None), None)
     slo = model.slo.latency_seconds if model.slo is not None else None
-    parts = [_has(decision), _works(decision, load)]
-    if latency is not None and slo is not None:
-        parts.append(f"latency {figure(latency)} s of {figure(slo)} s")
-    late = latency is not None and slo is not None and latency > slo
+    parts, late = [_has(decision), _works(decision, load)], False
+    if latency is not None and latency.value is not None and slo is not None:
+        parts.append(f"latency {seconds(latency.value, above=latency.above)} of {seconds(slo)}")
+        late = keeps(latency.value, slo, above=latency.above) is False
     return printable(f"{', '.join(parts)}: {_verdict(model, decision, lacks, at, late=late)}")
 
 

@@ -38,7 +38,9 @@ arrivals are counted once.
 
 Latencies are percentiles over four scrapes: 1 min where pods are scraped every 15 s, 4 min at every minute, 5 min at
 most. How often they are scraped is asked for with the names: of all pods older than 5 min the seldomest scraped counts.
-A percentile above the largest bucket of a histogram is told as that bucket's bound, which is the least that it can be.
+A percentile above the last bound of its histogram is told as *more than* that bound, for how far above nobody knows: it
+is late where the bound is the SLO or more, agrees to fewer replicas nowhere, and where half the SLO is more than the
+bound it has no vote. `doctor` names models whose histogram ends below their SLO.
 
 Pods are found by any of these pairs of labels:
 

@@ -72,6 +72,8 @@ def command(
     _installed(page)
     import msgspec
 
+    from rebalancer.app.backfill import stored_past
+    from rebalancer.cli.render.window import window_before
     from rebalancer.obs.journal_lines import NoJournal
     from rebalancer.report.bill import PriceUnknown, prices
     from rebalancer.report.export import as_csv, write_parquet
@@ -102,7 +104,7 @@ def command(
     elif output is ReportOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        typer.echo("\n".join(folded(lines(result))))
+        typer.echo("\n".join([*folded(lines(result)), *window_before(stored_past(journal), result.since)]))
 
 
 def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":

@@ -9,6 +9,7 @@ from rebalancer.ingest.past.use import WindowUse
 HEADER = ("MODEL", "GPUS", "MOST", "BUSY", "P95", "LATE", "IDLE GPU-HOURS")
 BY_REQUESTS = "~"
 MOST_MISSING = 3
+START_SECONDS = 600.0  # between the end of a window that is read and the first cycle
 
 
 def render_window(past: Backfilled) -> str:
@@ -29,6 +30,20 @@ def render_window(past: Backfilled) -> str:
         lines.append(f"Nothing of {', '.join(unknown)}.")
     lines += [f"Not read: {why}" for why in dict.fromkeys(past.missing[:MOST_MISSING])]
     return "\n".join(printable(line) for line in lines)
+
+
+def window_before(past: Backfilled | None, since: float) -> list[str]:
+    """Lines below a report that begins at `since`: what Prometheus had when the service last began to observe.
+
+    No line where nobody observed, or only long before: that window is not the report's.
+    """
+    if past is None or past.end < since - START_SECONDS:
+        return []
+    return [
+        "",
+        "What was before, as Prometheus had it when `rebalancer observe` began.",
+        *render_window(past).splitlines(),
+    ]
 
 
 def _row(use: WindowUse) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from math import isfinite
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.metric_maps import ABOVE
+from rebalancer.domain.readings import keeps
 from rebalancer.ingest.past.looks import PodLook
 
 LATENCY = "ttftP95Seconds"
@@ -55,7 +57,7 @@ def minutes(looks: Iterable[PodLook], seconds: float, slo_seconds: Mapping[str, 
 def _minute(
     model: str, at: float, seconds: float, pods: list[Mapping[str, float]], slo_seconds: float | None
 ) -> ModelMinute:
-    running, used, latencies = (_told(pods, name) for name in ("running", "gpuUtilisation", LATENCY))
+    running, used = (_told(pods, name) for name in ("running", "gpuUtilisation"))
     used = [share for share in used if 0.0 <= share <= 1.0]
     busy = used or [float(each > 0.0) for each in running]
     return ModelMinute(
@@ -67,8 +69,18 @@ def _minute(
         by_gpus=bool(used),
         running=sum(running) if running else None,
         waiting=sum(counts) if (counts := _told(pods, "waiting")) else None,
-        late=max(latencies) > slo_seconds if latencies and slo_seconds is not None else None,
+        late=None if slo_seconds is None else _late(pods, slo_seconds),
     )
+
+
+def _late(pods: list[Mapping[str, float]], slo_seconds: float) -> bool | None:
+    """Whether some pod is late. None where nobody is known to be and of some one it is not known."""
+    in_slo = {
+        keeps(seconds, slo_seconds, above=above)
+        for reading, above in ((LATENCY, False), (ABOVE[LATENCY], True))
+        for seconds in _told(pods, reading)
+    }
+    return True if False in in_slo else False if in_slo == {True} else None
 
 
 def _told(pods: list[Mapping[str, float]], reading: str) -> list[float]:

@@ -11,11 +11,12 @@ from functools import cache
 from math import inf, isfinite
 from typing import NamedTuple
 
-from rebalancer.domain.metric_maps import MetricSource
+from rebalancer.domain.metric_maps import ABOVE, MetricSource
 from rebalancer.ingest.engines import ENGINES
 from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW_SECONDS, SCRAPES
 
 QUANTILE = 0.95
+BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
 PARTS = ("finished_reason", "model", "version")
@@ -89,6 +90,13 @@ def _fits(matcher: str, labels: Mapping[str, str]) -> bool:
     return bool(same != operator.startswith("!"))
 
 
+class Percentile(NamedTuple):
+    """Where a percentile lies, in the histogram's unit: at `value`, or somewhere `above` it, the last bound."""
+
+    value: float
+    above: bool = False
+
+
 class PodCounts:
     """Counters and histograms of one pod, as they were last told. `began`: since when they count, as far as we know."""
 
@@ -126,7 +134,10 @@ class PodCounts:
         }
 
     def percentiles(self, since: float) -> dict[str, float]:
-        """The 95th percentile of each histogram of which something was told since then, over the last four scrapes."""
+        """The 95th percentile of each histogram of which something was told since then, over the last four scrapes.
+
+        Under the name of `ABOVE` the last bound, where it lies above that.
+        """
         figures = {}
         for name, source, series in self._first(since):
             if name not in COUNTERS:
@@ -134,9 +145,9 @@ class PodCounts:
                 for each in series.values():
                     if each.upper is not None:
                         buckets[each.upper] = buckets.get(each.upper, 0.0) + each.value
-                value = self._percentile(name, max(each.at for each in series.values()), buckets)
-                if value is not None:
-                    figures[name] = value / source.per
+                percentile = self._percentile(name, max(each.at for each in series.values()), buckets)
+                if percentile is not None:
+                    figures[ABOVE[name] if percentile.above else name] = percentile.value / source.per
         return figures
 
     def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
@@ -147,7 +158,7 @@ class PodCounts:
                 done.add(name)
                 yield name, next(iter(series.values())).source, series
 
-    def _percentile(self, name: str, at: float, buckets: dict[float, float]) -> float | None:
+    def _percentile(self, name: str, at: float, buckets: dict[float, float]) -> Percentile | None:
         before = self._before.setdefault((name, 0), deque())
         while before and before[0][0] < at - self._window_seconds:
             before.popleft()
@@ -159,19 +170,18 @@ class PodCounts:
         return quantile({upper: count - oldest[upper] for upper, count in buckets.items()})
 
 
-def quantile(buckets: Mapping[float, float]) -> float | None:
+def quantile(buckets: Mapping[float, float]) -> Percentile | None:
     """The 95th percentile of cumulative counts by upper bound, interpolated as Prometheus does it.
 
-    None where nothing was counted, where no bucket is without a bound, and where it lies above the last bound: how far
-    above nobody knows, and the bound itself would be too low a figure.
+    None where nothing was counted, or no bucket is without a bound.
     """
     bounds = sorted(buckets)
-    if not bounds or isfinite(bounds[-1]) or not buckets[inf] > 0.0:
+    if len(bounds) < BOUNDS or isfinite(bounds[-1]) or not buckets[inf] > 0.0:
         return None
     wanted, below, floor = QUANTILE * buckets[inf], 0.0, 0.0
     for upper in bounds[:-1]:
         if buckets[upper] >= wanted:
             inside = buckets[upper] - below
-            return floor + (upper - floor) * ((wanted - below) / inside) if inside > 0.0 else upper
+            return Percentile(floor + (upper - floor) * ((wanted - below) / inside) if inside > 0.0 else upper)
         below, floor = buckets[upper], upper
-    return None
+    return Percentile(floor, above=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import MetricSeries, epoch_of
+from rebalancer.ingest.producers.series import MetricSeries, epoch_of, number_of
 from rebalancer.ingest.rejected import RejectedError
 
 TIMES = ("@timestamp", "timestamp", "time", "ts", "date")  # Fluent Bit's timestamp_key is @timestamp
@@ -35,7 +35,7 @@ def _in_body(body: Body) -> Iterator[MetricSeries]:
         if isinstance(item, str):
             labels[key] = item
         elif type(item) in {int, float}:
-            numbers[key] = float(item)
+            numbers[key] = number_of(item)
         if len(numbers) + len(labels) > MAX_KEYS:
             raise ValueError(f"more than {MAX_KEYS} keys: send fewer")
     for name, number in numbers.items():

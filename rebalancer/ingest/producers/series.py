@@ -1,6 +1,7 @@
 """What all decoders of stock producers make: a number with a name and labels, at an instant."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf, isfinite, nan
 from typing import NamedTuple
 
 from rebalancer.ingest.rejected import RejectedError
@@ -31,8 +32,22 @@ Decoder = Callable[[bytes], Iterator[MetricSeries | RejectedError]]
 DIGITS_OF_SECONDS = 1e11  # epoch seconds stay below this until the year 5138, milliseconds have passed it in 1973
 
 
+def number_of(value: float) -> float:
+    """A number that JSON spells, which may be an integer of any length; inf of one that is beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf
+
+
 def epoch_of(number: float) -> float:
-    """Epoch seconds of a number of seconds, milliseconds, microseconds or nanoseconds: its size tells which."""
+    """Epoch seconds of a number of seconds, milliseconds, microseconds or nanoseconds: its size tells which.
+
+    NaN of what is no finite number.
+    """
+    number = number_of(number)
+    if not isfinite(number):
+        return nan
     while number >= DIGITS_OF_SECONDS:
         number /= 1000
     return number

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import MetricSeries, epoch_of
+from rebalancer.ingest.producers.series import MetricSeries, epoch_of, number_of
 from rebalancer.ingest.rejected import RejectedError
 
 # Fields of which the measurement's name says all: the `prometheus` input with metric_version 1 writes them.
@@ -35,7 +35,7 @@ def _in_body(body: Body) -> Iterator[MetricSeries]:
     at = None if metric.timestamp is None else epoch_of(metric.timestamp)
     for field, value in metric.fields.items():
         if type(value) in {int, float}:
-            yield MetricSeries(_name(metric.name, field), metric.tags, float(value), at)
+            yield MetricSeries(_name(metric.name, field), metric.tags, number_of(value), at)
 
 
 def _name(measurement: str, field: str) -> str:

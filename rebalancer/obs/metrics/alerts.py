@@ -158,6 +158,16 @@ ALERTS: tuple[Alert, ...] = (
         "read, or a backlog is being read. Demand, notices and overrides in it are known so much later.",
     ),
     Alert(
+        "RebalancerNoticeQueueUnread",
+        WARNING,
+        "rebalancer_notice_queue_good == 0",
+        "5m",
+        "The queue of notices is not read.",
+        "{{ with $labels.instance }}{{ . }}{{ else }}The rebalancer{{ end }} takes no message from its queue of "
+        "notices: of nodes that go it hears by signs on them alone, mostly later. `rebalancer status` says why, as "
+        "notice-queue.",
+    ),
+    Alert(
         "RebalancerJournalFailing",
         WARNING,
         "rebalancer_journal_good == 0",

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading
+from rebalancer.domain.words import seconds
 
 QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
 LATENCY_LOW = 0.5  # below half of the SLO latency agrees to fewer replicas
@@ -52,6 +53,7 @@ class Vote(Struct, frozen=True):
     value: the reading behind it, in the signal's unit; None: the model is idle, so nobody measures it.
     at: when that was measured.
     fewer: whether it agrees to fewer replicas than there are.
+    above: whether the reading lies above `value`, nobody knows how far: then the vote is the least it asks for.
     """
 
     signal: str
@@ -59,6 +61,7 @@ class Vote(Struct, frozen=True):
     value: float | None
     at: float
     fewer: bool
+    above: bool = False
 
     def age(self, now: float) -> float:
         """Seconds since it was seen."""
@@ -151,7 +154,9 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
         return NOT_LEARNT
     if why is None and isinstance(reading, Reading):
         replicas, fewer = _count(signal, reading.value, who)
-        return Vote(signal, replicas, reading.value, reading.at, fewer)
+        if fewer and reading.above:  # how far above decides, and nobody knows
+            return seconds(reading.value, above=True)
+        return Vote(signal, replicas, reading.value, reading.at, fewer, reading.above)
     idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
     return why or "absent" if idle_at is None else Vote(signal, who.floor, None, idle_at, fewer=True)
 

@@ -4,8 +4,10 @@ A model that merely lacks room for bursts is not short: it would use more, and i
 """
 
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.words import counted, figure, sentences, work_of
+from rebalancer.domain.readings import keeps
+from rebalancer.domain.words import counted, figure, seconds, sentences, work_of
 from rebalancer.planning.demand.at_work import OVER, work_now
+from rebalancer.planning.demand.votes import Vote
 from rebalancer.planning.shares.share import ModelShare
 
 LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of them late a model is short
@@ -22,16 +24,16 @@ def short_of(model: ModelShare) -> int:
     has, deferral = has_now(model), model.deferral
     if deferral.counts:
         return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
-    latency, outlook = _latency(model), model.load.outlook
+    in_slo, outlook = _kept(model), model.load.outlook
     if not model.lacks:
         return beyond_policy(model)
-    if latency is not None and latency > _slo(model):
+    if in_slo is False:
         return model.lacks
     votes = model.ballot.need
     if votes is not None and outlook is not None and not outlook.deferred:
         to_do = _to_do(model, votes, outlook)
         return model.lacks if to_do > has and _will_be_late(outlook, has, model.entry.priority) else 0
-    if latency is not None and not model.doomed and model.ready_staying:
+    if in_slo and not model.doomed and model.ready_staying:
         return 0
     return model.lacks if votes is None else min(model.lacks, max(0, votes - has))
 
@@ -45,7 +47,7 @@ def _to_do(model: ModelShare, votes: int, outlook: Outlook) -> float:
     now = work_now(model.load.work, surge=model.demand.surge)
     if now is None or outlook.expected_level < OVER * now or _rises(model, outlook):
         return max(votes, outlook.expected_level, now or 0.0)
-    return max(votes, now) if _latency(model) is None else now
+    return max(votes, now) if _kept(model) is None else now
 
 
 def _rises(model: ModelShare, outlook: Outlook) -> bool:
@@ -57,8 +59,8 @@ def _rises(model: ModelShare, outlook: Outlook) -> bool:
 
 def beyond_policy(model: ModelShare) -> int:
     """Replicas that votes ask for beyond the policy's maximum, all of which serves while requests are late."""
-    latency, votes, most = _latency(model), model.ballot.need, model.entry.max_replicas
-    if latency is None or latency <= _slo(model) or votes is None or model.ready_staying < most:
+    votes, most = model.ballot.need, model.entry.max_replicas
+    if _kept(model) is not False or votes is None or model.ready_staying < most:
         return 0
     return max(0, votes - most)
 
@@ -70,10 +72,8 @@ def has_now(model: ModelShare) -> int:
 
 def lateness(model: ModelShare, replicas: int) -> str:
     """What a model has to do with `replicas`, and how late that is: `4.2 replicas of work on 3, about 140 late ...`."""
-    outlook, latency = None if model.ballot.blind else model.load.outlook, _latency(model)
-    over = ""
-    if latency is not None and latency > _slo(model):
-        over = f"latency is {figure(latency)} s, its SLO {figure(_slo(model))} s"
+    outlook = None if model.ballot.blind else model.load.outlook
+    over = f"latency is {_latency(model)}, its SLO {seconds(_slo(model))}" if _kept(model) is False else ""
     now = work_now(model.load.work, surge=model.demand.surge)
     return sentences(_lateness_of(now, outlook, replicas, model.entry.priority), over)
 
@@ -93,18 +93,16 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
 
 def late_now(model: ModelShare) -> str:
     """Of who has all that it is to have: that its requests are late all the same, and how many of its replicas load."""
-    latency = _latency(model)
-    if latency is None or latency <= _slo(model):
+    if _kept(model) is not False:
         return ""
     load = f" while {counted(model.loading_staying, 'replica')} load" if model.loading_staying else ""
-    return f"its requests are late{load}: {figure(latency)} s, its SLO {figure(_slo(model))} s"
+    return f"its requests are late{load}: {_latency(model)}, its SLO {seconds(_slo(model))}"
 
 
 def in_time(model: ModelShare) -> str:
     """Why a model that would use more is not short: `is within its SLO with 2`."""
-    latency = _latency(model)
-    if latency is not None:
-        return f"is within its SLO with {has_now(model)} ({figure(latency)} s of {figure(_slo(model))} s)"
+    if _kept(model):
+        return f"is within its SLO with {has_now(model)} ({_latency(model)} of {seconds(_slo(model))})"
     if model.load.outlook is not None and not model.ballot.blind:
         return f"has its requests in time with {has_now(model)}"
     return ""
@@ -120,7 +118,19 @@ def _slo(model: ModelShare) -> float:
     return float("inf") if model.entry.slo is None else model.entry.slo.latency_seconds
 
 
-def _latency(model: ModelShare) -> float | None:
-    """The p95 latency that votes, in seconds; None where it has no vote, or nobody asks the model."""
-    voted = (vote.value for vote in model.ballot.votes if vote.signal == "latency")
+def _vote(model: ModelShare) -> Vote | None:
+    """The vote of the p95 latency; None where it has none, nobody asks the model, or nothing is promised."""
+    voted = (vote for vote in model.ballot.votes if vote.signal == "latency" and vote.value is not None)
     return None if model.entry.slo is None else next(voted, None)
+
+
+def _kept(model: ModelShare) -> bool | None:
+    """Whether the latency that votes keeps the SLO; None where none votes, or it does not say."""
+    vote = _vote(model)
+    return None if vote is None or vote.value is None else keeps(vote.value, _slo(model), above=vote.above)
+
+
+def _latency(model: ModelShare) -> str:
+    """The latency that votes, in words."""
+    vote = _vote(model)
+    return "" if vote is None or vote.value is None else seconds(vote.value, above=vote.above)

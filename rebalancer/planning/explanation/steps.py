@@ -8,7 +8,7 @@ from rebalancer.domain.couples import ANY, couples
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
-from rebalancer.domain.words import counted, figure, replicas, work_of
+from rebalancer.domain.words import counted, figure, replicas, seconds, work_of
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
 from rebalancer.planning.demand.votes import Ballot, Vote, abstention
@@ -18,7 +18,7 @@ from rebalancer.planning.memory import outages
 from rebalancer.planning.shares.share import ModelShare
 
 _RATIOS = frozenset({"kvCache", "utilisation"})
-_UNITS = {"latency": " s", "concurrency": " requests in flight", "queue": " requests waiting"}
+_UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
 NEAR = 2  # counts about the share whose cost is told
 
 
@@ -106,11 +106,13 @@ def _said(ballot: Ballot) -> _Said:
 
 
 def _value(vote: Vote) -> str:
-    """The reading with its unit: `36 requests in flight`, `7.2 s`, `71%`; `idle` where nobody asked the model."""
+    """The reading with its unit: `36 requests in flight`, `more than 30 s`, `71%`; `idle` where nobody asked."""
     if vote.value is None:
         return "idle"
     if vote.signal in _RATIOS:
         return f"{vote.value:.0%}"
+    if vote.signal == "latency":
+        return seconds(vote.value, above=vote.above)
     return f"{figure(vote.value)}{_UNITS.get(vote.signal, '')}"
 
 

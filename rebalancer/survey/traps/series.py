@@ -1,6 +1,7 @@
 """Which pods the series in a Prometheus name, metric by metric of the maps (`ingest.engines`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Final
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec import Struct
 
 from rebalancer.ingest.promql import STYLES, selector
 
+UPPER: Final = "le"
 LABELS: Final = tuple(label for style in STYLES for label in style)
 
 Series = Mapping[str, frozenset[tuple[str, str]]]
@@ -16,6 +18,24 @@ Series = Mapping[str, frozenset[tuple[str, str]]]
 def question(names: Iterable[str]) -> str:
     """Which pods the series of these metrics name, a line for each metric and pod."""
     return f"count by (__name__, {', '.join(LABELS)}) ({selector(names)})"
+
+
+def bounds_question(names: Iterable[str]) -> str:
+    """The bounds of the histograms among these metrics, a line for each."""
+    return f"count by (__name__, {UPPER}) ({selector(names)})"
+
+
+def last_bounds(result: object) -> Mapping[str, float]:
+    """By histogram the last bound but infinity, from `data.result` of an instant query.
+
+    Raises msgspec.ValidationError when the result is no such thing.
+    """
+    bounds: dict[str, float] = {}
+    for each in msgspec.convert(result, list[_Series]):
+        name, upper = each.metric.get("__name__", ""), float(each.metric.get(UPPER, "inf"))
+        if isfinite(upper):
+            bounds[name] = max(upper, bounds.get(name, upper))
+    return bounds
 
 
 class _Series(Struct, frozen=True):

@@ -46,6 +46,11 @@ def test_a_step_is_late_when_one_of_the_pods_is_and_only_against_an_slo() -> Non
     assert one(*looks).late is None
 
 
+def test_a_pod_above_its_histograms_last_bound_is_late_where_that_bound_is() -> None:
+    looks = (look(0, "a", {"ttftP95Seconds": 0.2}), look(0, "b", {"ttftP95AboveSeconds": 30.0}))
+    assert [one(*looks, slo=slo).late for slo in (20.0, 30.0, 40.0)] == [True, True, None]
+
+
 def test_a_window_sums_up_by_how_long_each_step_stands_for() -> None:
     chat, idle = a_model("chat", gpus_per_replica=2), a_model("idle")
     told = [

@@ -21,7 +21,7 @@ from rebalancer.survey.manifests import survey_of
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.readings import of_models
 from rebalancer.survey.traps.kinds import KINDS
-from rebalancer.survey.traps.series import Series, pods_by_metric, question
+from rebalancer.survey.traps.series import bounds_question, last_bounds, pods_by_metric, question
 from rebalancer.survey.traps.table import judged
 
 PROMETHEUS_SECONDS = 10.0
@@ -57,8 +57,8 @@ def known_before(policy: Path | None, prometheus: Server | None) -> Case:
     """What the command's options tell, without an object yet. Raises Failed."""
     in_file = _policy_of(policy)
     own = in_file.metrics.maps if in_file is not None else ()
-    series = None if prometheus is None else _series_of(prometheus, own)
-    return Case(Survey(()), in_file, series=series)
+    case = Case(Survey(()), in_file)
+    return case if prometheus is None else _with_series(case, prometheus, own)
 
 
 def _policy_of(file: Path | None) -> Policy | None:
@@ -74,14 +74,19 @@ def _policy_of(file: Path | None) -> Policy | None:
     return policy
 
 
-def _series_of(server: Server, own: Sequence[MetricMap]) -> Series:
-    """Of every metric that a map names and that is there, the pods that its series name."""
+def _with_series(case: Case, server: Server, own: Sequence[MetricMap]) -> Case:
+    """The case with every metric that a map names and that is there: the pods that its series name, and its bounds."""
     url = server.url
     try:
         with Visit(server, RealClock(), PROMETHEUS_SECONDS) as visit:
             wanted = names_of(with_own(own)) - {STARTED} | UNREAD.keys()
             names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
-            return pods_by_metric(visit.query(question(names)), names) if names else {}
+            if not names:
+                return replace(case, series={})
+            series = pods_by_metric(visit.query(question(names)), names)
+            histograms = [name for name in names if name.endswith("_bucket")]
+            bounds = last_bounds(visit.query(bounds_question(histograms))) if histograms else {}
+            return replace(case, series=series, last_bounds=bounds)
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it

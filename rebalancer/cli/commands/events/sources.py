@@ -6,7 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
+
+import msgspec
+from msgspec import Raw, Struct
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
@@ -39,11 +42,11 @@ def instant(text: str) -> float:
 def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> SourceRecords:
     """The records of a file, else the newest `limit` of a topic. Raises Failed."""
     if source == STDIN:
-        return SourceRecords(list(_in_text(sys.stdin.buffer.read(), "standard input", now)), in_file=True)
+        return SourceRecords(list(in_text(sys.stdin.buffer.read(), "standard input", now)), in_file=True)
     path = Path(source)
     if path.is_file():
         try:
-            return SourceRecords(list(_in_text(path.read_bytes(), source, now)), in_file=True)
+            return SourceRecords(list(in_text(path.read_bytes(), source, now)), in_file=True)
         except OSError as error:
             raise Failed(f"{source} cannot be read: {error.strerror}", USAGE) from error
     return SourceRecords(asyncio.run(_in_topic(source, limit, kafka_settings(bootstrap))), in_file=False)
@@ -65,11 +68,11 @@ def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_fi
     return reading
 
 
-def _in_text(text: bytes, name: str, now: float) -> Iterator[SentRecord]:
+def in_text(text: bytes, name: str, now: float) -> Iterator[SentRecord]:
     """One document is one record, as is what is no text at all; else each line is."""
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         lines = text.splitlines() if _is_text(text) else [text]
     else:
         lines = [text]
@@ -86,20 +89,35 @@ def _is_text(text: bytes) -> bool:
     return True
 
 
+class _Kcat(Struct, frozen=True):
+    """A line of `kcat -J`; what another tool or a hand made otherwise is a record as it stands."""
+
+    topic: str
+    partition: int
+    offset: int
+    payload: Raw
+    headers: list[str | None] | None = None
+    ts: float | None = None
+
+
+_kcat = msgspec.json.Decoder(_Kcat).decode
+_text = msgspec.json.Decoder(str).decode
+
+
 def _record(line: bytes, where: str, now: float) -> SentRecord:
     """A record as it is, or as `kcat -J` prints it: with headers, and with where it stands in Kafka."""
     try:
-        whole: Any = json.loads(line)
-    except ValueError:
+        record = _kcat(line)
+        payload = bytes(record.payload)
+        value = _text(payload).encode() if payload[:1] == b'"' else payload
+    except (ValueError, RecursionError):
         return SentRecord(where, line, (), now)
-    if not isinstance(whole, dict) or not {"topic", "partition", "offset", "payload"} <= whole.keys():
-        return SentRecord(where, line, (), now)
-    flat = whole.get("headers") or []
-    headers = tuple((str(name), str(text).encode()) for name, text in zip(flat[::2], flat[1::2], strict=False))
-    payload = whole["payload"]
-    value = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
-    place = f"{whole['topic']}/{whole['partition']}@{whole['offset']}"
-    return SentRecord(place, value, headers, float(whole.get("ts") or now * 1000) / 1000)
+    flat = record.headers or []
+    headers = tuple(
+        (name or "", None if text is None else text.encode()) for name, text in zip(flat[::2], flat[1::2], strict=False)
+    )
+    place = f"{record.topic}/{record.partition}@{record.offset}"
+    return SentRecord(place, value, headers, now if record.ts is None else record.ts / 1000)
 
 
 async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[SentRecord]:

@@ -41,6 +41,9 @@ def command(
         ),
     ] = None,
     aggregate: Annotated[bool, typer.Option("--aggregate", help="Also the rights of `rebalancer aggregate`.")] = False,
+    notice_queue: Annotated[
+        bool, typer.Option("--notice-queue", help="Also the right to write what a queue of SQS says into notices.")
+    ] = False,
     replication: Annotated[int, typer.Option("--replication", min=1, max=9, help="Copies of each partition.")] = 3,
     kafka_bootstrap: Annotated[
         str | None, typer.Option("--kafka-bootstrap", help="HOST:PORT of brokers.", envvar="REBALANCER_KAFKA_BOOTSTRAP")
@@ -58,7 +61,7 @@ def command(
     from rebalancer.cli.commands.topics.asked import TopicNeeds, compared, printed
     from rebalancer.cli.render.topics import as_object, render_comparison
 
-    needs = TopicNeeds(policy, user, replication, aggregates=aggregate)
+    needs = TopicNeeds(policy, user, replication, aggregates=aggregate, queue=notice_queue)
     if print_as is not None:
         typer.echo(printed(print_as.value, needs, kafka_bootstrap), nl=False)
         return DONE

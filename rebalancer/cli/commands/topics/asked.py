@@ -26,18 +26,20 @@ class TopicNeeds(NamedTuple):
     user: its Kafka user, None where nobody said.
     replication: copies of each partition.
     aggregates: whether `rebalancer aggregate` is the same user.
+    queue: whether it brings the notices of a queue into their topic.
     """
 
     policy: Path | None
     user: str | None
     replication: int
     aggregates: bool
+    queue: bool = False
 
     def rights(self, prefix: str) -> tuple[TopicRight, ...]:
         """Raises Failed for a policy that is none."""
         policy = policy_in(self.policy)
         producers = [each.topic for each in policy.producers] if policy else []
-        return rights(prefix, producers, aggregates=self.aggregates)
+        return rights(prefix, producers, aggregates=self.aggregates, queue=self.queue)
 
 
 def printed(form: str, needs: TopicNeeds, bootstrap: str | None) -> str:
