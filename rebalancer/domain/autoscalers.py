@@ -51,6 +51,8 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     current: replicas that its status counts now.
     desired: replicas that its status wants.
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
+    wakes: whether it brings its target back from 0 replicas: True where it took the target there itself (Kubernetes
+        1.37 says so), False where it is disabled there, None where its conditions say neither.
     """
 
     minimum: int
@@ -58,6 +60,7 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     current: int = 0
     desired: int = 0
     owner_scaled_object: str | None = None
+    wakes: bool | None = None
 
 
 class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):

@@ -14,7 +14,17 @@ from rebalancer.domain.metric_trigger import (
     metric_trigger,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.ingest.objects.meta import Annotated, Managed, Metadata, applied, controller, saved, writer
+from rebalancer.ingest.objects.meta import (
+    Annotated,
+    Condition,
+    Managed,
+    Metadata,
+    applied,
+    condition,
+    controller,
+    saved,
+    writer,
+)
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
@@ -45,6 +55,7 @@ class _HpaSpec(Struct, frozen=True, gc=False, rename="camel"):
 class _HpaStatus(Struct, frozen=True, gc=False, rename="camel"):
     current_replicas: int | None = None
     desired_replicas: int | None = None
+    conditions: list[Condition] | None = None
 
 
 class HpaWire(Struct, frozen=True, gc=False):
@@ -159,7 +170,16 @@ def hpa(wire: HpaWire) -> Hpa:
         writers=(writer(meta, "hpa_minimum"), writer(meta, "hpa_maximum")),
         controller=controller(meta),
         applied=applied(meta, "hpa_minimum", "hpa_maximum"),
+        wakes=_wakes(status.conditions),
     )
+
+
+def _wakes(conditions: list[Condition] | None) -> bool | None:
+    """Kubernetes 1.37 computes nothing at 0 replicas that the HPA did not bring about, also beside a minimum of 0."""
+    slept, active = condition(conditions, "ScaledToZero"), condition(conditions, "ScalingActive")
+    if slept is not None and slept.status == "True":
+        return True
+    return False if active is not None and active.reason == "ScalingDisabled" else None
 
 
 def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
