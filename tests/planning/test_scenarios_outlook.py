@@ -75,6 +75,18 @@ class TestShift:
         story.look_ahead("b", an_outlook(USEFUL, 14, level=9.0, base=9.0, shift=0.75, shifted=1.0))
         assert demand(story) == 6
 
+    def test_what_is_likely_no_longer_needed_goes_at_once_though_the_slow_mean_still_counts_it(self) -> None:
+        # The slow mean of 6 needs 10, so half of the 7 above its floor would be 3 in 10 s. A shift to 0.25 is likely
+        # with 95 %: l = 6 - 0.95 x 5.75 = 0.54 needs 2, and the other six are nobody's.
+        policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=8), pools=(a_pool(gpus=9),))
+        readings = {"a": {"concurrency": 32.0}, "b": {"concurrency": 1.0}}
+        work: dict[str, float | Work] = {"a": 3.0, "b": Work(short=0.25, last_60s=0.25, long=0.5, slow=6.0)}
+        story = Story(policy, a_snapshot(policy, {"a": 1, "b": 8}, readings, work))
+        story.foresee("a", {count: 90.0 * max(0, 7 - count) for count in range(1, 10)}, level=3.0)
+        late = {count: 9.0 * (9 - count) for count in range(1, 10)}
+        story.look_ahead("b", an_outlook(late, 8, level=6.0, base=6.0, shift=0.95, shifted=0.25))
+        assert moves(story.plan())["b"] == (8, 2)
+
 
 class TestWhatIsItsOwn:
     """Of 8 GPUs, owner b has 5; a, which has the more certain work, holds what b lent it."""

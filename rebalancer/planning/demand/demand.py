@@ -34,8 +34,14 @@ def level_for(count: int) -> float:
     return root * root
 
 
-def need_now(work: Work) -> int | None:
-    """Replicas that present work needs: `need_of` the slow level or the last minute, the higher one; None: unknown."""
+def need_now(work: Work, outlook: Outlook | None = None) -> int | None:
+    """Replicas that present work needs: `need_of` its level or the last minute, the higher one; None: unknown.
+
+    The level is the slow mean, or what the outlook expects where that is less: after a likely shift downwards the slow
+    mean counts for minutes what is no longer asked for. The last minute stands against an outlook that errs.
+    """
+    if outlook is not None and work.slow is not None:
+        work = replace(work, slow=min(work.slow, outlook.expected_level))
     level = _present(work)
     return None if level is None else need_of(level)
 

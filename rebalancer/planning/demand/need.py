@@ -33,7 +33,10 @@ class ModelNeed(ModelFacts, frozen=True):
         Measured: the limits cost 13-21 points of violation in a surge without that exemption, 0.1 with it. Of work with
         a deadline that is what is due: it gives way at once.
         """
-        return self.deferral.due if self.deferral.counts else need_now(self.load.work)
+        if self.deferral.counts:
+            return self.deferral.due
+        believed = self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
+        return need_now(self.load.work, believed)
 
     @property
     def busy_now(self) -> int | None:

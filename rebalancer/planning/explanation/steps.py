@@ -9,7 +9,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.domain.words import counted, figure, replicas, work_of
-from rebalancer.planning.demand.demand import Demand, need_now
+from rebalancer.planning.demand.demand import Demand
 from rebalancer.planning.demand.votes import Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
 from rebalancer.planning.facts.scene import Scene
@@ -35,7 +35,7 @@ def steps_of(
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = model.load, None if model.share is None else model.load.outlook
     memo, name = scene.memo, model.entry.id
-    needs = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost)
+    needs = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost, model.need_now)
     came = (model.staying_replicas, model.committed_replicas, model.doomed, results.allocation, results.after)
     readings = _readings(memo.of(name, _said, model.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
@@ -59,7 +59,7 @@ def _waits(why: str, many: int) -> str:
 
 def _stages(
     measured: tuple[Work, Carries | None, int],
-    needs: tuple[Demand, int, int, int, float],
+    needs: tuple[Demand, int, int, int, float, int | None],
     outlook: Outlook | None,
     share: tuple[int, int, float, int],
     came: tuple[int, int, int, int, int],
@@ -164,7 +164,7 @@ def _carried(carries: Carries) -> str:
 
 
 def _demand(  # noqa: PLR0913  # one thing each
-    work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float, present: int | None
 ) -> Step:
     gain = "less than it costs" if cost else "nothing"
     why = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
@@ -178,7 +178,7 @@ def _demand(  # noqa: PLR0913  # one thing each
             "workShort": work.short,
             "workLong": work.long,
             "workSlow": work.slow,
-            "presentNeed": need_now(work),
+            "presentNeed": present,
         },
     )
 
