@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check proof mutants machine schedules faults fuzz bench bench-decisions testbed lint generate docs lock clean
+.PHONY: help install demo test check proof newest mutants machine schedules faults fuzz bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
@@ -37,6 +37,9 @@ check: lint ## lint and every test but the real tier and the slow ones (minutes)
 
 proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days
 	@$(BIN)/python -m pytest -m proof $(ARGS)
+
+newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter; ARGS="tests/real/test_gate.py"
+	@TESTBED_LINE=newest $(BIN)/python -m pytest -m "real and not proof" $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
 	@$(BIN)/python -m tests.mutants

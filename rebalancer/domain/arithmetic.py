@@ -12,7 +12,7 @@ from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
-from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, NoticeView, PodView, Snapshot, TargetView
 from rebalancer.domain.words import counted, gpus
 
 
@@ -41,8 +41,9 @@ def asleep(target: TargetView) -> str | None:
     """Why the target's autoscaler does nothing at the replicas there are, None where it acts.
 
     KEDA keeps a ScaledObject at its idleReplicaCount while no trigger is active, and one with a minimum of 0 at 0. An
-    HPA is disabled while its target has 0 replicas, unless its minimum is 0 (HPAScaleToZero). One that follows our
-    answer wakes by any number above 0.
+    HPA is disabled while its target has 0 replicas. From Kubernetes 1.37 on one that took it there itself acts: by its
+    metric, or by a minimum above 0. Before that one whose minimum is 0 does (HPAScaleToZero), for as long as it is 0.
+    One that follows our answer wakes by any number above 0.
     """
     autoscaler = target.autoscaler
     if autoscaler is None or autoscaler.paused or target.missing or target.by_metric:
@@ -52,19 +53,30 @@ def asleep(target: TargetView) -> str | None:
         return f"KEDA holds {what} at its idleReplicaCount {autoscaler.idle} until a trigger is active"
     if target.replicas > 0:
         return None
-    if autoscaler.kind == "HorizontalPodAutoscaler" and autoscaler.minimum == 0:
-        return f"{what} keeps {target.name} at 0 by its own metric; a minimum above 0 would disable it there"
     if autoscaler.kind == "HorizontalPodAutoscaler":
-        return f"{what} is disabled while {target.name} has 0 replicas; scale it to 1 by hand"
+        return _asleep_by_hpa(target.name, autoscaler)
     return f"KEDA keeps {what} at 0 until a trigger is active" if autoscaler.minimum == 0 else None
 
 
+def _asleep_by_hpa(target: str, hpa: AutoscalerView) -> str | None:
+    what = f"{hpa.kind} {hpa.name}"
+    if hpa.wakes:
+        return f"{what} took {target} to 0 and keeps it there by its own metric" if hpa.minimum == 0 else None
+    if hpa.minimum == 0 and hpa.wakes is None:
+        return f"{what} keeps {target} at 0 by its own metric; a minimum above 0 would disable it there"
+    return f"{what} is disabled while {target} has 0 replicas; scale it to 1 by hand"
+
+
 def unreachable(target: TargetView) -> str | None:
-    """Why no bounds of ours reach the target, None where they do: a minimum above 0 wakes KEDA, nothing else sleeps."""
+    """Why no bounds of ours reach the target, None where they do.
+
+    A minimum above 0 wakes KEDA, and an HPA that took its target to 0 itself (Kubernetes 1.37).
+    """
     autoscaler = target.autoscaler
-    sleeps = asleep(target)
-    wakes = autoscaler is not None and autoscaler.kind == "ScaledObject" and autoscaler.idle is None
-    return None if wakes else sleeps
+    if autoscaler is None:
+        return None
+    by_minimum = autoscaler.idle is None if autoscaler.kind == "ScaledObject" else autoscaler.wakes is True
+    return None if by_minimum else asleep(target)
 
 
 def peak_replicas(target: TargetView) -> int:

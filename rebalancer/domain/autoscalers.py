@@ -53,6 +53,8 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
     tolerances: by what part of what runs a number may differ and be left alone, upwards and downwards; None where its
         behavior does not say.
+    wakes: whether it brings its target back from 0 replicas: True where it took the target there itself (Kubernetes
+        1.37 says so), False where it is disabled there, None where its conditions say neither.
     """
 
     minimum: int
@@ -61,6 +63,7 @@ class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
     desired: int = 0
     owner_scaled_object: str | None = None
     tolerances: tuple[float | None, float | None] = (None, None)
+    wakes: bool | None = None
 
 
 class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):

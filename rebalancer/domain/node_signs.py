@@ -34,6 +34,8 @@ _NTH = "aws-node-termination-handler"
 
 DEFAULT_SIGNS: tuple[NodeSign, ...] = (
     NodeSign(taint=DISRUPTED_TAINT, kind="disruption"),
+    # Karpenter's repair by a reboot (1.15, gate NodeRepair): it evicts the pods and brings the same node back empty.
+    NodeSign(taint="karpenter.sh/rebooting", kind="state-change"),
     # aws-node-termination-handler (taintNode: true); the value is its event's id
     NodeSign(taint=f"{_NTH}/spot-itn", kind="spot-interruption", within_seconds=120.0),
     NodeSign(taint=f"{_NTH}/scheduled-maintenance", kind="scheduled-change"),

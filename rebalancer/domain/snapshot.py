@@ -102,6 +102,8 @@ class AutoscalerView(Struct, frozen=True):
         bounds; None where it has none.
     other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
     beside: other autoscalers of the same target, each as `KIND NAME`: two of them fight whatever we do.
+    wakes: whether a HorizontalPodAutoscaler brings its target back from 0 replicas: True where it took the target there
+        itself, False where it is disabled there, None where its conditions say neither.
     """
 
     kind: str
@@ -117,6 +119,7 @@ class AutoscalerView(Struct, frozen=True):
     idle: int | None = None
     other: str = ""
     beside: tuple[str, ...] = ()
+    wakes: bool | None = None
 
     @property
     def sleeps(self) -> bool:

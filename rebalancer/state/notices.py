@@ -30,7 +30,8 @@ from rebalancer.state.signs import Signs
 from rebalancer.state.told import ToldNotices, ToldPast
 
 # What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
-# Interruption, expiry, repair and a person's delete set no reason.
+# Interruption, expiry and a person's delete set no reason; nor did repair before 1.15. Since then it says `Unhealthy`,
+# of nodes that it replaces first, ends first or reboots alike: no replacement can be counted on.
 VOLUNTARY_REASONS = frozenset({"Underutilized", "Empty", "Drifted"})
 # Karpenter taints a node it disrupts, then gives its reason, each in one call: nothing is concluded in between.
 REASON_WITHIN_SECONDS = 5.0

@@ -234,6 +234,7 @@ def _of_hpa(hpa: Hpa, installation: str) -> AutoscalerView:
         effective_maximum=hpa.maximum,
         originals=None if other else hpa.originals,
         other=other,
+        wakes=hpa.wakes,
     )
 
 

@@ -135,6 +135,31 @@ def test_an_hpa_without_minimum_has_kubernetes_default() -> None:
     assert (found.minimum, found.owner_scaled_object, found.originals) == (1, None, None)
 
 
+@pytest.mark.parametrize(
+    ("conditions", "wakes"),
+    [
+        ({"ScaledToZero": "True ScaledToZero", "ScalingActive": "True ValidMetricFound"}, True),
+        ({"ScaledToZero": "False NotScaledToZero", "ScalingActive": "False ScalingDisabled"}, False),
+        ({"ScalingActive": "False ScalingDisabled"}, False),
+        ({"ScaledToZero": "False NotScaledToZero", "ScalingActive": "True ValidMetricFound"}, None),
+        ({"ScalingActive": "False FailedGetExternalMetric"}, None),
+        ({}, None),
+    ],
+)
+def test_an_hpa_says_whether_it_brings_its_target_back_from_zero(
+    conditions: dict[str, str],
+    wakes: bool | None,  # noqa: FBT001  a value of the table
+) -> None:
+    manifest = hpa()
+    manifest["status"]["conditions"] = [
+        {"type": name, **dict(zip(("status", "reason"), words.split(), strict=True))}
+        for name, words in conditions.items()
+    ]
+    found = read("hpas", manifest)
+    assert isinstance(found, Hpa)
+    assert found.wakes is wakes
+
+
 def test_a_scaled_object() -> None:
     spec = {"minReplicaCount": 1, "maxReplicaCount": 8, "idleReplicaCount": 0}
     found = read("scaledobjects", scaled_object(spec, annotations={"rebalancer.io/originals": '{"max":8,"min":1}'}))

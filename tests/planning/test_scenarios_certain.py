@@ -319,6 +319,17 @@ class TestAsleep:
         assert shortage is not None
         assert (shortage.constraint, "by its own metric" in shortage.why) == ("idle", True)
 
+    def test_an_hpa_that_took_its_target_to_zero_itself_wakes_by_its_minimum(self) -> None:
+        story = self.a_story(taken_over(0, 1, kind="HorizontalPodAutoscaler", wakes=True), need=8.0)
+        change = change_of(story.plan(), "b")
+        assert (change.replicas_to, change.minimum) == (2, 2)
+
+    def test_an_hpa_that_says_it_is_disabled_is_believed_whatever_its_minimum_is(self) -> None:
+        story = self.a_story(taken_over(0, 6, kind="HorizontalPodAutoscaler", wakes=False), need=8.0)
+        shortage = unmet_of(story.plan(), "b")
+        assert shortage is not None
+        assert (shortage.constraint, shortage.why.endswith("scale it to 1 by hand")) == ("idle", True)
+
     def test_a_scaled_object_at_zero_wakes_by_its_minimum(self) -> None:
         story = self.a_story(taken_over(0, 1), need=8.0)
         change = change_of(story.plan(), "b")

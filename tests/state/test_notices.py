@@ -289,9 +289,9 @@ def test_between_karpenters_taint_and_its_reason_nothing_is_concluded_for_five_s
     assert state.take_wakes() == {"notice"}
 
 
-@pytest.mark.parametrize(("reason", "voluntary"), [(None, False), ("Drifted", True)])
+@pytest.mark.parametrize(("reason", "voluntary"), [(None, False), ("Drifted", True), ("Unhealthy", False)])
 def test_a_deletion_is_voluntary_only_where_karpenter_gave_its_reason(reason: str | None, voluntary: bool) -> None:  # noqa: FBT001  a value of the table
-    # Interruption, expiry, repair and a person's delete give none: such a loss wants its replacement asked.
+    # Interruption, expiry and a person's delete give none: such a loss wants its replacement asked.
     claim = a_claim("spot-x1", node="s1", deleting_at=NOW, disruption_reason=reason)
     tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
     assert one(feed(with_nodes(), changed(claim), changed(tainted))).voluntary is voluntary

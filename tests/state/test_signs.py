@@ -61,6 +61,7 @@ def shown(sign: dict[str, Any]) -> ClusterState:
         (label("cloud.google.com/scheduled-maintenance-time", "1800003600"), "scheduled-change", 0, 3600, "certain"),
         (taint("ToBeDeletedByClusterAutoscaler", "1799999990"), "disruption", 0, -10, "likely"),
         (taint("node.cloudprovider.kubernetes.io/shutdown"), "state-change", 0, 0, "certain"),
+        (taint("karpenter.sh/rebooting"), "state-change", 0, 0, "certain"),
         (condition("VMEventScheduled", message=PREEMPT), "spot-interruption", -200, 38, "certain"),
         (condition("PreemptionScheduled", message=PREEMPT), "spot-interruption", -200, 38, "certain"),
         (condition("VMEventScheduled", message="Reboot Started: ."), "scheduled-change", -200, -200, "certain"),

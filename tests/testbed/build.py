@@ -21,6 +21,8 @@ from typing import Any
 
 import yaml
 
+from tests.testbed.line import chosen_line
+
 _PIECES = Path(__file__).parent / "pieces"
 # Go's build cache grows to 7 GB; it goes after a cold build that leaves less room than this.
 _ROOMY_DISK_BYTES = 25 * 2**30
@@ -60,14 +62,16 @@ _KARPENTER = "sigs.k8s.io/karpenter"
 _KWOK = "sigs.k8s.io/kwok"
 _PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 
+_LINE = chosen_line()
+
 RECIPES: dict[str, Recipe] = {
     "kafka": Recipe(),
     # Without these clients see v0.0.0, and choose their behaviour by it.
     "kubernetes": Recipe(
         linker=(
-            f"-X {_VERSION}.gitVersion=v1.34.4",
+            f"-X {_VERSION}.gitVersion=v{_LINE.kubernetes}",
             f"-X {_VERSION}.gitMajor=1",
-            f"-X {_VERSION}.gitMinor=34",
+            f"-X {_VERSION}.gitMinor={_LINE.minor}",
         ),
     ),
     "kwok": Recipe(
@@ -157,13 +161,19 @@ def cache_folder() -> Path:
     return Path(base) / "rebalancer-testbed"
 
 
+def _pins(piece: str) -> Path:
+    """Its folder: one for each line where the lines differ, else one for both."""
+    of_line = _PIECES / _LINE.name / piece
+    return of_line if of_line.exists() else _PIECES / piece
+
+
 def _is_java(piece: str) -> bool:
-    return (_PIECES / piece / "pom.xml").exists()
+    return (_pins(piece) / "pom.xml").exists()
 
 
 def _key(piece: str, toolchain: str) -> str:
     digest = hashlib.sha256(f"{toolchain}\n{RECIPES[piece]}\n".encode())
-    for file in sorted((_PIECES / piece).iterdir()):
+    for file in sorted(_pins(piece).iterdir()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -205,7 +215,7 @@ def _build_go(piece: str, work: Path) -> None:
 
 def _has_programs(piece: str) -> bool:
     """A module without a `tool` is wanted for its manifests alone."""
-    return any(line.startswith("tool ") for line in (_PIECES / piece / "go.mod").read_text().splitlines())
+    return any(line.startswith("tool ") for line in (_pins(piece) / "go.mod").read_text().splitlines())
 
 
 def _build_java(piece: str, work: Path) -> None:
@@ -243,9 +253,11 @@ def _run(piece: str, *command: str) -> str:
         "CGO_ENABLED": "0",
         "GOCACHE": str(_go_cache()),
         "GOFLAGS": "-mod=readonly",
+        # A module that names a newer toolchain than the installed one is built by that, from the module proxy.
+        "GOTOOLCHAIN": "auto",
         "GOWORK": "off",
     }
-    done = subprocess.run(command, cwd=_PIECES / piece, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=_pins(piece), env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BuildFailed(f"{' '.join(command)}\n{(done.stderr + done.stdout)[-4000:]}")
     return done.stdout

@@ -5,17 +5,13 @@ import subprocess
 from dataclasses import dataclass
 
 from tests.testbed.build import Built
+from tests.testbed.line import chosen_line
 from tests.testbed.place import Access, Certificates, Place, answers, issue_certificates, new_token
 from tests.testbed.process import Failed, Process, free_port, start_together
 
 ADMIN = "testbed"
 # Each program has a name of its own, so that the audit log tells who wrote; all are system:masters.
-# Alpha in 1.34: GPUs of a DRA driver by the name of an extended resource, and devices that part one GPU; HPAs with a
-# minimum of 0, and with a tolerance of their own.
-_GATES = (
-    "--feature-gates=DRAExtendedResource=true,DRAPartitionableDevices=true,"
-    "HPAScaleToZero=true,HPAConfigurableTolerance=true"
-)
+_GATES = [f"--feature-gates={gate}=true" for gate in chosen_line().gates]
 _USERS = (ADMIN, "controller-manager", "scheduler", "kwok", "karpenter", "keda")
 
 # Writes are logged with bodies; reads only those of service accounts, for the rights they use. First match wins.
@@ -105,7 +101,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
             # Pods need no service account token: no container runs.
-            "--disable-admission-plugins=ServiceAccount", _GATES,
+            "--disable-admission-plugins=ServiceAccount", *_GATES,
             f"--audit-policy-file={self._place.write('audit-policy.json', json.dumps(_AUDIT_POLICY))}",
             f"--audit-log-path={self._place.folder / 'audit.log'}",
             # For aggregated APIs (KEDA's external metrics): how the adapter knows that we are the API server.
@@ -135,7 +131,7 @@ class ControlPlane:
             self._built.program(program), f"--kubeconfig={self.kubeconfigs[user]}", "--leader-elect=false",
             "--bind-address=127.0.0.1", f"--secure-port={port}",
             f"--tls-cert-file={self.certificates.certificate}", f"--tls-private-key-file={self.certificates.key}",
-            _GATES, *flags,
+            *_GATES, *flags,
         ]  # fmt: skip
         return self._place.process(user, command, lambda: answers(port, "/healthz", ca=self.certificates.ca))
 

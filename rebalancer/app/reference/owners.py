@@ -74,11 +74,15 @@ _RIVALS = (
         ),
     ),
     (
-        "an HPA whose target has 0 replicas, of a minimum of 1 or more",
+        "an HPA whose target somebody else took to 0 replicas (before Kubernetes 1.37: of a minimum of 1 or more)",
         "Kubernetes has disabled it: `unmet` says `idle`, and to scale it to 1 by hand",
     ),
     (
-        "an HPA with a minimum of 0 (`HPAScaleToZero`) whose target has 0 replicas",
+        "an HPA with a minimum of 0 (`HPAScaleToZero`) that took its target to 0 replicas, from Kubernetes 1.37 on",
+        "its own metric wakes it, and so does a minimum above 0 that we write (its condition `ScaledToZero` says so)",
+    ),
+    (
+        "the same before Kubernetes 1.37",
         "its own metric decides when it wakes, and a minimum above 0 would disable it: `unmet` says `idle`",
     ),
 )

@@ -14,7 +14,17 @@ from rebalancer.domain.metric_trigger import (
     metric_trigger,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.ingest.objects.meta import Annotated, Managed, Metadata, applied, controller, saved, writer
+from rebalancer.ingest.objects.meta import (
+    Annotated,
+    Condition,
+    Managed,
+    Metadata,
+    applied,
+    condition,
+    controller,
+    saved,
+    writer,
+)
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
@@ -59,6 +69,7 @@ class _HpaSpec(Struct, frozen=True, gc=False, rename="camel"):
 class _HpaStatus(Struct, frozen=True, gc=False, rename="camel"):
     current_replicas: int | None = None
     desired_replicas: int | None = None
+    conditions: list[Condition] | None = None
 
 
 class HpaWire(Struct, frozen=True, gc=False):
@@ -163,6 +174,7 @@ def hpa(wire: HpaWire) -> Hpa:
         controller=controller(meta),
         applied=applied(meta, "hpa_minimum", "hpa_maximum"),
         tolerances=tolerances(spec.behavior),
+        wakes=_wakes(status.conditions),
     )
 
 
@@ -171,6 +183,14 @@ def tolerances(behavior: BehaviorWire | None) -> tuple[float | None, float | Non
     both = (None, None) if behavior is None else (behavior.scale_up, behavior.scale_down)
     up, down = (None if rules is None or rules.tolerance is None else _quantity(rules.tolerance) for rules in both)
     return up, down
+
+
+def _wakes(conditions: list[Condition] | None) -> bool | None:
+    """Kubernetes 1.37 computes nothing at 0 replicas that the HPA did not bring about, also beside a minimum of 0."""
+    slept, active = condition(conditions, "ScaledToZero"), condition(conditions, "ScalingActive")
+    if slept is not None and slept.status == "True":
+        return True
+    return False if active is not None and active.reason == "ScalingDisabled" else None
 
 
 def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
