@@ -87,7 +87,7 @@ def inventory(snapshot: Snapshot, policy: Policy) -> Inventory:
         entry = entries.get(view.id)
         if entry is None:
             continue
-        share = busy_share(view, loads.get(view.id), policy, snapshot.at)
+        share = busy_share(told_work(loads.get(view.id), policy, snapshot.at), ready_replicas(view))
         if share is not None:
             busy[view.id] = share
         own_pool, left = _hold(view, entry, resources, nodes, doomed, (held, on_node))
@@ -102,18 +102,27 @@ def inventory(snapshot: Snapshot, policy: Policy) -> Inventory:
     return Inventory(snapshot.at, capacity, dict(held), busy, lent, why)
 
 
-def busy_share(view: ModelView, load: ModelLoad | None, policy: Policy, at: float) -> float | None:
-    """Offered work of the last minute over Ready replicas, at most 1; None where work is unknown or told too long ago.
-
-    Work is in replicas (`domain.readings.Work`): 2.5 of it on 4 Ready replicas keep five eighths of their GPUs busy.
-    """
-    ready = sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
-    if not ready or load is None or load.work.last_60s is None:
+def told_work(load: ModelLoad | None, policy: Policy, at: float) -> float | None:
+    """Offered work of the last minute, in replicas; None where it is unknown or was told too long ago."""
+    if load is None or load.work.last_60s is None:
         return None
     patience = load.lag_seconds + max(policy.guards.blind.stale_seconds, FRESH_INTERVALS * load.interval_seconds)
     if load.known_until is not None and at - load.known_until > patience:
         return None
-    return min(1.0, max(0.0, load.work.last_60s / ready))
+    return load.work.last_60s
+
+
+def busy_share(work: float | None, ready: int) -> float | None:
+    """Offered work over Ready replicas, at most 1; None where work is unknown or nobody is Ready.
+
+    Work is in replicas (`domain.readings.Work`): 2.5 of it on 4 Ready replicas keep five eighths of their GPUs busy.
+    """
+    return None if work is None or not ready else min(1.0, max(0.0, work / ready))
+
+
+def ready_replicas(view: ModelView) -> int:
+    """Ready replicas of a model."""
+    return sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
 
 
 def pod_gpus(target: TargetView, entry: Model) -> int:

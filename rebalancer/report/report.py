@@ -15,6 +15,7 @@ from rebalancer.report.bill import Bill, BillRow, bill, prices
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
+from rebalancer.report.recorded import RecordedFrom
 
 GAPS_TOLD = 20
 COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
@@ -97,6 +98,7 @@ class Report(Struct, frozen=True):
     free: GPUs that are free when.
     notes: what this report cannot know, as sentences.
     predictions: what was predicted of each day, and what came, where that was asked for.
+    sources: from when to when each came: from the ledger, from the journal.
     """
 
     since: float
@@ -114,6 +116,7 @@ class Report(Struct, frozen=True):
     free: tuple[FreeHour, ...]
     notes: tuple[str, ...]
     predictions: tuple[DayPrediction, ...] = ()
+    sources: tuple[RecordedFrom, ...] = ()
 
 
 class _Sums(NamedTuple):
@@ -133,8 +136,8 @@ def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Seque
     return Report(
         since=seen.since,
         until=seen.until,
-        cycles=seen.tally.cycles,
-        writes=seen.tally.writes,
+        cycles=seen.cycles,
+        writes=seen.writes,
         unknown_seconds=seen.books.unknown_micro / MICRO,
         gaps=tuple(GapTold(*gap) for gap in seen.books.gaps[:GAPS_TOLD]),
         damaged=tuple(seen.tally.damaged[:GAPS_TOLD]),
@@ -146,6 +149,7 @@ def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Seque
         free=free_hours(seen.least_free),
         notes=tuple(_notes(seen, money, shelves)),
         predictions=tuple(predictions),
+        sources=tuple(seen.sources),
     )
 
 
@@ -211,7 +215,7 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
         )
     if not any(shelf.instance_type for shelf in shelves):
         yield "Nodes name no instance type (node.kubernetes.io/instance-type), so pools stand for them."
-    if not seen.tally.writes:
+    if not seen.writes:
         yield "Nothing was written in this time: what came is what your own autoscalers did, and is compared as such."
 
 

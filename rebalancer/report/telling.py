@@ -10,6 +10,7 @@ from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
+from rebalancer.report.recorded import LEDGER
 from rebalancer.report.report import ModelService, Report, amount, headline, money, unknown_share, worth
 
 NOBODY = "(nobody)"
@@ -51,8 +52,17 @@ def words(of: Report) -> list[str]:
         lines.append(
             f"{100 * unknown_share(of.bill):.1f} % of the GPU-seconds are unknown: nobody looked, or no work was told."
         )
+    if any(each.name == LEDGER for each in of.sources):
+        lines.append(f"{sources_said(of)}.")
     lines += [f"Damaged: {each}." for each in of.damaged[:3]]
     return [*lines, *of.notes]
+
+
+def sources_said(of: Report) -> str:
+    """From when to when each came, in time."""
+    spans = [f"from the {each.name} {instant(each.since)} to {instant(each.until)}" for each in of.sources]
+    said = "; ".join(spans)
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def model_rows(of: Report) -> list[list[str]]:

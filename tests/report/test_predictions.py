@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.readings import Reading
-from rebalancer.obs.journal_reading import RecordedTurn
+from rebalancer.ledger.looks import look
+from rebalancer.obs.ledger_reading import RecordedLook
 from rebalancer.obs.predictions import AUTOSCALER, US, DayPrediction, store, stored
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
 from rebalancer.report.lateness import served
@@ -95,9 +96,10 @@ def test_a_day_ends_at_midnight_utc_and_an_old_latency_is_none() -> None:
     gathering = Days(days.append)
     midnight = (NOW // DAY + 1) * DAY
     for at, measured in ((midnight - 20.0, 5.0), (midnight - 10.0, 5.0), (midnight, 5.0), (midnight + 10.0, 400.0)):
-        look = a_snapshot(policy, {"a": 2}, work={"a": 1.0})
-        load = replace(look.loads[0], signals={"latency": Reading(3.0, at - measured, 1.0)})
-        gathering.see(RecordedTurn(replace(look, at=at, loads=(load, *look.loads[1:])), policy, ""), 60.0)
+        seen = a_snapshot(policy, {"a": 2}, work={"a": 1.0})
+        load = replace(seen.loads[0], signals={"latency": Reading(3.0, at - measured, 1.0)})
+        seen = replace(seen, at=at, loads=(load, *seen.loads[1:]))
+        gathering.see(RecordedLook(look(seen, policy), policy))
     gathering.end()
     assert [(day.since, day.seconds) for day in days] == [(midnight - 20, 10), (midnight, 10)]
     assert list(days[0].models["a"].latency[:11]) == pytest.approx([3.0] * 10 + [np.nan], nan_ok=True)
