@@ -81,6 +81,17 @@ class Pool(Part):
         default=0,
         description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
     )
+    instance_prices: dict[str, Annotated[FiniteFloat, Field(ge=0, le=1000)]] = Field(
+        default={},
+        description="USD for a GPU for an hour on nodes of an instance type, as p5.48xlarge, or of that and a capacity"
+        " type, as p5.48xlarge/spot; in the bill they go before `pricePerGpuHour`.",
+    )
+
+    def usd_per_gpu_hour(self, instance_type: str, capacity_type: str) -> float | None:
+        """What a GPU costs in the bill on such a node; None where the policy does not say."""
+        of = self.instance_prices
+        named = of.get(f"{instance_type}/{capacity_type}", of.get(instance_type))
+        return named or self.price_per_gpu_hour or None
 
     @property
     def brings_nodes(self) -> tuple[str, ...]:

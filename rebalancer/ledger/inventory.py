@@ -17,15 +17,41 @@ from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+# Of Karpenter, EKS and AKS; GKE has a label for each kind that the cloud may take away.
+CAPACITY_TYPES = (
+    "karpenter.sh/capacity-type",
+    "eks.amazonaws.com/capacityType",
+    "kubernetes.azure.com/scalesetpriority",
+)
+SPOT = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 LOOKED_AT = frozenset({"nodes", "pods"})  # the lists without which nobody knows who holds GPUs
 OWNED = "owned"  # by a hold; how long it is, and how much of it busy, is for the books to say
 
 
 class Shelf(NamedTuple):
-    """GPUs that cost the same: those of one pool on nodes of one instance type, "" where nodes do not say theirs."""
+    """GPUs that cost the same.
+
+    pool: name of their pool.
+    instance_type: label of their nodes, "" where these have none.
+    capacity_type: `spot`, `on-demand` or `reserved` by labels of their nodes, "" where these do not say.
+    """
 
     pool: str
     instance_type: str
+    capacity_type: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`p5.48xlarge/spot`; what is not known is left out."""
+        return "/".join(filter(None, (self.instance_type, self.capacity_type)))
+
+
+def capacity_type(labels: Mapping[str, str]) -> str:
+    """What a node's labels say of how it was bought, in Karpenter's words; "" where they do not."""
+    said = next((labels[label] for label in CAPACITY_TYPES if label in labels), "")
+    if any(labels.get(label) == "true" for label in SPOT):
+        return "spot"
+    return {"regular": "on-demand"}.get(said.lower(), said.lower().replace("_", "-"))
 
 
 class Hold(NamedTuple):
@@ -134,7 +160,7 @@ def _nodes(snapshot: Snapshot, policy: Policy, doomed: frozenset[str]) -> _Nodes
     resources = {pool.name: pool.resource for pool in policy.pools}
     return {
         (resources[view.name], node.name): _Node(
-            Shelf(view.name, node.labels.get(INSTANCE_TYPE, "")),
+            Shelf(view.name, node.labels.get(INSTANCE_TYPE, ""), capacity_type(node.labels)),
             node.gpus,
             node.foreign_gpus,
             node.name in doomed,

@@ -11,7 +11,8 @@ from rebalancer.ledger.looks import LedgerLook, ModelBounds, ModelLook
 
 T = TypeVar("T")
 
-HeldRow = tuple[str, str, str, str, int]  # pool, instance type, model, state, GPUs
+CapacityRow = tuple[str, str, str, int]  # pool, instance type, capacity type, GPUs
+HeldRow = tuple[str, str, str, str, str, int]  # pool, instance type, capacity type, model, state, GPUs
 NOTHING = LedgerLook(Inventory(0.0, {}, {}, {}, {}), (), {}, {})
 
 
@@ -22,7 +23,7 @@ class LookLine(Struct, frozen=True, omit_defaults=True, tag="look", tag_field="l
     number: how many lines since the last whole one; a reader who misses one waits for the next whole one.
     writes: our writes that were carried out since the look before.
     unknown: why what was seen cannot be relied on, "" where it can.
-    capacity: all of it: pool, instance type, GPUs.
+    capacity: all of it.
     held: all of it.
     lent: all of it: pool, owner, GPUs.
     nodes: GPUs of each Ready node.
@@ -36,7 +37,7 @@ class LookLine(Struct, frozen=True, omit_defaults=True, tag="look", tag_field="l
     number: int
     writes: int = 0
     unknown: str = ""
-    capacity: tuple[tuple[str, str, int], ...] | None = None
+    capacity: tuple[CapacityRow, ...] | None = None
     held: tuple[HeldRow, ...] | None = None
     lent: tuple[tuple[str, str, int], ...] | None = None
     nodes: tuple[int, ...] | None = None
@@ -90,8 +91,8 @@ def look_of(before: LedgerLook, line: LookLine) -> LedgerLook:
 
 
 def _hold(row: HeldRow) -> Hold:
-    pool, kind, model, state, _ = row
-    return Hold(Shelf(pool, kind), model, state)
+    *shelf, model, state, _ = row
+    return Hold(Shelf(*shelf), model, state)
 
 
 def _changed(before: Mapping[str, T], now: Mapping[str, T]) -> tuple[T, ...]:

@@ -11,10 +11,11 @@ from rebalancer.ledger.inventory import Shelf
 from rebalancer.ledger.states import BORROWED, FREE, OWNED_BUSY, OWNED_IDLE, UNKNOWN
 from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import Advice, IdleModel, advice, idle_models
-from rebalancer.report.bill import Bill, BillRow, bill, prices
+from rebalancer.report.bill import Bill, BillRow, bill
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
+from rebalancer.report.prices import DatedPrice, prices
 from rebalancer.report.recorded import RecordedFrom
 
 GAPS_TOLD = 20
@@ -126,10 +127,15 @@ class _Sums(NamedTuple):
     autoscaler: float | None
 
 
-def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Sequence[DayPrediction] = ()) -> Report:
+def report(
+    seen: Gathered,
+    given_prices: Mapping[str, float],
+    predictions: Sequence[DayPrediction] = (),
+    dated: Mapping[str, tuple[DatedPrice, ...]] = {},
+) -> Report:
     """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
-    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves))
+    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves, dated))
     rows = {row.name: row for row in money.models}
     sums = {name: _sums(hours) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
@@ -210,8 +216,8 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
     bare = sorted({row.pool for row in money.shelves if row.usd is None})
     if bare:
         yield (
-            f"There is no price for {', '.join(bare)}: give pricePerGpuHour in the policy, or --price {bare[0]}=USD;"
-            " the journal keeps neither NodeClaims' prices nor the spot market's."
+            f"There is no price for {', '.join(bare)}: give pricePerGpuHour or instancePrices in the policy,"
+            f" --price {bare[0]}=USD, or --prices FILE for prices with dates, as those of a spot market."
         )
     if not any(shelf.instance_type for shelf in shelves):
         yield "Nodes name no instance type (node.kubernetes.io/instance-type), so pools stand for them."

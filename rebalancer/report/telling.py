@@ -115,7 +115,7 @@ def pool_rows(of: Report) -> list[list[str]]:
     body = [
         [
             row.pool,
-            row.instance_type or DASH,
+            "/".join(filter(None, (row.instance_type, row.capacity_type))) or DASH,
             amount(row.capacity_gpu_seconds / 3600),
             *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in states),
         ]
