@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.arithmetic import doomed_nodes, unknown_gpus
-from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import FRESH_INTERVALS, ModelLoad
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
@@ -44,6 +44,12 @@ class Shelf(NamedTuple):
     def kind(self) -> str:
         """`p5.48xlarge/spot`; what is not known is left out."""
         return "/".join(filter(None, (self.instance_type, self.capacity_type)))
+
+
+def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
+    """What the policy says that a GPU there costs for an hour; None where it does not."""
+    of = pool.instance_prices
+    return of.get(shelf.kind, of.get(shelf.instance_type)) or pool.price_per_gpu_hour or None
 
 
 def capacity_type(labels: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from rebalancer.domain.policy import Policy, Pool
-from rebalancer.ledger.inventory import Shelf
+from rebalancer.ledger.inventory import Shelf, usd_per_gpu_hour
 
 HEAD = ("since", "instance_type", "capacity_type", "usd_per_gpu_hour")
 HOUR_SECONDS = 3600
@@ -53,7 +53,7 @@ class Prices(Struct, frozen=True):
             if place:
                 return row[place - 1].usd
         pool = self.pools.get(shelf.pool)
-        return None if pool is None else pool.usd_per_gpu_hour(shelf.instance_type, shelf.capacity_type)
+        return None if pool is None else usd_per_gpu_hour(pool, shelf)
 
 
 def prices(

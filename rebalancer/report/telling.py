@@ -172,6 +172,7 @@ def lines(of: Report) -> Iterator[str]:
         yield ""
         yield predictions_said(of.predictions)
         yield from columns(prediction_rows(of.predictions[-MOST_PREDICTIONS:]))
+        yield from causes_said(of.predictions[-MOST_PREDICTIONS:])
     if of.idle:
         yield ""
         yield from (idle_said(of))
@@ -200,6 +201,11 @@ def predictions_said(predictions: Sequence[DayPrediction]) -> str:
         f"Predicted of each day, and what came: late requests within 20 % or 20 for {sum(known)} of"
         f" {counted(len(known), 'day of a model', 'days of models')}."
     )
+
+
+def causes_said(predictions: Sequence[DayPrediction]) -> Iterator[str]:
+    """A sentence for each day of a model whose late requests did not come as predicted."""
+    yield from (f"{each.model}, {each.day}: {each.likely_cause}." for each in predictions if each.likely_cause)
 
 
 def prediction_rows(predictions: Sequence[DayPrediction]) -> list[list[str]]:

@@ -13,7 +13,7 @@ from rebalancer.obs.predictions import AUTOSCALER, US, DayPrediction, store, sto
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
 from rebalancer.report.lateness import served
 from rebalancer.report.predictions import came, predicted
-from rebalancer.report.telling import prediction_rows, predictions_said
+from rebalancer.report.telling import causes_said, prediction_rows, predictions_said
 from tests.builders import NOW, a_model, a_policy, a_snapshot
 from tests.report.calibration import day_number, predictions_of, recorded, truths_of
 from tests.sim.product.scenarios import a_surge
@@ -55,6 +55,22 @@ def test_errors_are_over_what_came_and_a_few_requests_are_close_whatever_their_s
     assert not replace(ONE, late=3.0, late_by_autoscaler=24.0).is_close
     assert replace(ONE, late=None).is_close is None
     assert replace(ONE, late=0.0, late_by_autoscaler=5.0).late_error == 5.0
+
+
+def test_a_prediction_that_missed_says_which_half_of_the_way_is_the_longer_one() -> None:
+    off = replace(ONE, late=500.0, late_by_replicas=130.0)
+    assert off.likely_cause.startswith(
+        "not the replicas, with the replicas that were recorded the same physics make 130"
+    )
+    moved = replace(ONE, late=500.0, late_by_replicas=480.0)
+    assert moved.likely_cause.startswith("its autoscaler moved otherwise than predicted; with the replicas that were")
+    assert moved.likely_cause.endswith("the same physics make 480 late")
+    assert replace(moved, in_charge=US).likely_cause.startswith("we moved otherwise")
+    assert replace(ONE, late_by_replicas=0.0).likely_cause == ""
+    assert replace(off, late_by_replicas=None).likely_cause == ""
+    said = list(causes_said([ONE, off]))
+    assert len(said) == 1
+    assert said[0].startswith("a, 2027-01-15: not the replicas")
 
 
 def a_told_day(latency: float, told: int) -> tuple[ModelDay, RecordedDay]:

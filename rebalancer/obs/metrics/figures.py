@@ -10,6 +10,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import HOUR, MICRO, Books
+from rebalancer.ledger.inventory import usd_per_gpu_hour
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
@@ -47,7 +48,7 @@ def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
     usd: dict[tuple[str, str, str], float | None] = {}
     for (_, shelf, model, state), amount in books.charged.items():
         if shelf.pool in pools and model in teams:
-            held, price = (shelf.pool, model, state), pools[shelf.pool].usd_per_gpu_hour(*shelf[1:])
+            held, price = (shelf.pool, model, state), usd_per_gpu_hour(pools[shelf.pool], shelf)
             sums[held] += amount
             known = usd.get(held, 0.0)
             usd[held] = None if price is None or known is None else known + price * amount / HOUR
