@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ledger.books import ALL_TIME, Books, patience_seconds
-from rebalancer.ledger.inventory import inventory
+from rebalancer.ledger.looks import look
 from rebalancer.loop.gate_ports import GatePorts, Hands
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
@@ -36,6 +36,7 @@ class ServicePorts(GatePorts):
         super().__init__(policy, memory, state, recorder, gate, clock, again, first_cycle)
         self._metrics = metrics
         self._history = history
+        self._ledger = recorder.ledger
         self._written: tuple[Outcome, ...] = ()  # of the cycle under way
         self.books = Books(ALL_TIME)
 
@@ -46,7 +47,10 @@ class ServicePorts(GatePorts):
         self._history.cycle(snapshot, decision, self.policy)
         self._history.wrote(self._written)
         if self._acts:  # who stands by sees the same GPUs: they count once
-            self.books.see(inventory(snapshot, self.policy), patience_seconds(self.policy))
+            seen = look(snapshot, self.policy)
+            self.books.see(seen.inventory, patience_seconds(self.policy))
+            if self._ledger is not None:
+                self._ledger.see(seen, self.policy)
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """Told and counted."""

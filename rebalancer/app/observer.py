@@ -24,6 +24,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.observed_operator import ObserverOperatorPort
 from rebalancer.app.onlooker import LoggedOnlooker, Onlooker
 from rebalancer.app.page_data import ServicePageData
+from rebalancer.app.recording import journal_of, ledger_of
 from rebalancer.app.served import servers_of
 from rebalancer.app.sources import await_pods, prometheus_of, server_of, sink_of
 from rebalancer.app.status_reporter import StatusReporter
@@ -40,7 +41,6 @@ from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal import code_digest
-from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.metrics.lag import watch_lag
@@ -51,7 +51,6 @@ from rebalancer.state import ClusterState
 
 STOP_SECONDS = 10.0  # for the cycle under way to end
 TELL_SECONDS = 5.0  # between two words about what a start waits for
-MIB = 1024 * 1024
 
 OFF: Final[Mapping[str, str]] = {
     "overrides": "Overrides are off: a service that only observes makes no objects for people, and signed records need "
@@ -82,8 +81,8 @@ class Observer:
         self._rng = rng or random.Random()  # noqa: S311  # jitter of back-offs, no secret
         self._tasks = Tasks()
         self.failed = self._tasks.failed
-        self._files = JournalFiles(settings.journal_dir, settings.journal_max_mib * MIB)
-        self.recorder = Recorder(self._files, _unacknowledged, _untold, settings.keyframe_seconds)
+        self._files = journal_of(settings)
+        self.recorder = Recorder(self._files, _unacknowledged, _untold, settings.keyframe_seconds, ledger_of(settings))
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
         self._policy = FollowedPolicy(policy_file, None, clock, self.recorder)
         self.history = History()
@@ -114,7 +113,7 @@ class Observer:
         settings = self.settings
         self.recorder.code = await asyncio.to_thread(code_digest)
         policy = await self._policy.first()
-        self._files.start()
+        self.recorder.start()
         await self.servers.start()
         self._onlooker.serves(self.servers.api_port)
         access = await find_access(settings.kubeconfig, settings.kube_context or None)

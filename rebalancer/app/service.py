@@ -24,6 +24,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
 from rebalancer.app.past import Start, await_start, read_start, read_succession, reading
+from rebalancer.app.recording import journal_of, ledger_of
 from rebalancer.app.refilled import DAY_SECONDS, refilled
 from rebalancer.app.served import servers_of
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
@@ -46,7 +47,6 @@ from rebalancer.loop.gate_ports import mark_unconfirmed
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal import code_digest
-from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.metrics.lag import watch_lag
 from rebalancer.obs.recorder import Recorder
@@ -55,7 +55,6 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 
 STOP_SECONDS = 10.0  # for the cycle under way to end
-MIB = 1024 * 1024
 
 log = structlog.get_logger()
 
@@ -83,8 +82,10 @@ class Service:
         self._broker = broker_of(settings)
         self.outbox = Outbox(self._broker, clock, self._rng)
         self._decisions = DecisionsTopic(self.outbox)
-        self._files = JournalFiles(settings.journal_dir, settings.journal_max_mib * MIB, single=journal)
-        self.recorder = Recorder(self._files, self._decisions.publish, self._decisions.tell, settings.keyframe_seconds)
+        self._files = journal_of(settings, journal)
+        tells = self._decisions.publish, self._decisions.tell
+        ledger = None if journal else ledger_of(settings)
+        self.recorder = Recorder(self._files, *tells, settings.keyframe_seconds, ledger)
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
         self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder)
         self.history = History()
@@ -117,7 +118,7 @@ class Service:
         settings = self.settings
         self.recorder.code = await asyncio.to_thread(code_digest)
         policy = await self._policy.first()
-        self._files.start()
+        self.recorder.start()
         await self.servers.start()
         self._tasks.spawn("outbox", self.outbox.run())
         access = await find_access(settings.kubeconfig, settings.kube_context or None)

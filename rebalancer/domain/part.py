@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 Dns1123 = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Ratio = Annotated[FiniteFloat, Field(ge=0, le=1)]
 Seconds = Annotated[FiniteFloat, Field(gt=0, le=7 * 86_400)]
+Usd = Annotated[FiniteFloat, Field(ge=0, le=1000)]  # for a GPU for an hour
 WaitSeconds = Annotated[FiniteFloat, Field(ge=0, le=7 * 86_400)]
 
 

@@ -12,7 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.metric_maps import MetricRules
 from rebalancer.domain.node_rules import NodeRules
-from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds, Usd
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
@@ -44,9 +44,7 @@ class Pool(Part):
     capacity_type: Literal["on-demand", "spot", "reserved"] = Field(
         default="on-demand", description="What the cloud may take away; spot is released first."
     )
-    price_per_gpu_hour: Annotated[FiniteFloat, Field(ge=0, le=1000)] = Field(
-        default=0.0, description="USD; orders elastic pools, cheapest first."
-    )
+    price_per_gpu_hour: Usd = Field(default=0.0, description="USD; orders elastic pools, cheapest first.")
     node_pools: tuple[Dns1123, ...] = Field(
         default=(), description="Karpenter NodePools behind the pool. None: its budget is fixed, no node can be added."
     )
@@ -81,6 +79,7 @@ class Pool(Part):
         default=0,
         description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
     )
+    instance_prices: dict[str, Usd] = Field(default={}, description="USD per GPU-hour by instance type or TYPE/spot.")
 
     @property
     def brings_nodes(self) -> tuple[str, ...]:

@@ -11,21 +11,53 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.arithmetic import doomed_nodes, unknown_gpus
-from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import FRESH_INTERVALS, ModelLoad
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+# Of Karpenter, EKS and AKS; GKE has a label for each kind that the cloud may take away.
+CAPACITY_TYPES = (
+    "karpenter.sh/capacity-type",
+    "eks.amazonaws.com/capacityType",
+    "kubernetes.azure.com/scalesetpriority",
+)
+SPOT = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 LOOKED_AT = frozenset({"nodes", "pods"})  # the lists without which nobody knows who holds GPUs
 OWNED = "owned"  # by a hold; how long it is, and how much of it busy, is for the books to say
 
 
 class Shelf(NamedTuple):
-    """GPUs that cost the same: those of one pool on nodes of one instance type, "" where nodes do not say theirs."""
+    """GPUs that cost the same.
+
+    pool: name of their pool.
+    instance_type: label of their nodes, "" where these have none.
+    capacity_type: `spot`, `on-demand` or `reserved` by labels of their nodes, "" where these do not say.
+    """
 
     pool: str
     instance_type: str
+    capacity_type: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`p5.48xlarge/spot`; what is not known is left out."""
+        return "/".join(filter(None, (self.instance_type, self.capacity_type)))
+
+
+def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
+    """What the policy says that a GPU there costs for an hour; None where it does not."""
+    of = pool.instance_prices
+    return of.get(shelf.kind, of.get(shelf.instance_type)) or pool.price_per_gpu_hour or None
+
+
+def capacity_type(labels: Mapping[str, str]) -> str:
+    """What a node's labels say of how it was bought, in Karpenter's words; "" where they do not."""
+    said = next((labels[label] for label in CAPACITY_TYPES if label in labels), "")
+    if any(labels.get(label) == "true" for label in SPOT):
+        return "spot"
+    return {"regular": "on-demand"}.get(said.lower(), said.lower().replace("_", "-"))
 
 
 class Hold(NamedTuple):
@@ -87,7 +119,7 @@ def inventory(snapshot: Snapshot, policy: Policy) -> Inventory:
         entry = entries.get(view.id)
         if entry is None:
             continue
-        share = busy_share(view, loads.get(view.id), policy, snapshot.at)
+        share = busy_share(told_work(loads.get(view.id), policy, snapshot.at), ready_replicas(view))
         if share is not None:
             busy[view.id] = share
         own_pool, left = _hold(view, entry, resources, nodes, doomed, (held, on_node))
@@ -102,18 +134,27 @@ def inventory(snapshot: Snapshot, policy: Policy) -> Inventory:
     return Inventory(snapshot.at, capacity, dict(held), busy, lent, why)
 
 
-def busy_share(view: ModelView, load: ModelLoad | None, policy: Policy, at: float) -> float | None:
-    """Offered work of the last minute over Ready replicas, at most 1; None where work is unknown or told too long ago.
-
-    Work is in replicas (`domain.readings.Work`): 2.5 of it on 4 Ready replicas keep five eighths of their GPUs busy.
-    """
-    ready = sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
-    if not ready or load is None or load.work.last_60s is None:
+def told_work(load: ModelLoad | None, policy: Policy, at: float) -> float | None:
+    """Offered work of the last minute, in replicas; None where it is unknown or was told too long ago."""
+    if load is None or load.work.last_60s is None:
         return None
     patience = load.lag_seconds + max(policy.guards.blind.stale_seconds, FRESH_INTERVALS * load.interval_seconds)
     if load.known_until is not None and at - load.known_until > patience:
         return None
-    return min(1.0, max(0.0, load.work.last_60s / ready))
+    return load.work.last_60s
+
+
+def busy_share(work: float | None, ready: int) -> float | None:
+    """Offered work over Ready replicas, at most 1; None where work is unknown or nobody is Ready.
+
+    Work is in replicas (`domain.readings.Work`): 2.5 of it on 4 Ready replicas keep five eighths of their GPUs busy.
+    """
+    return None if work is None or not ready else min(1.0, max(0.0, work / ready))
+
+
+def ready_replicas(view: ModelView) -> int:
+    """Ready replicas of a model."""
+    return sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
 
 
 def pod_gpus(target: TargetView, entry: Model) -> int:
@@ -125,7 +166,7 @@ def _nodes(snapshot: Snapshot, policy: Policy, doomed: frozenset[str]) -> _Nodes
     resources = {pool.name: pool.resource for pool in policy.pools}
     return {
         (resources[view.name], node.name): _Node(
-            Shelf(view.name, node.labels.get(INSTANCE_TYPE, "")),
+            Shelf(view.name, node.labels.get(INSTANCE_TYPE, ""), capacity_type(node.labels)),
             node.gpus,
             node.foreign_gpus,
             node.name in doomed,

@@ -29,6 +29,7 @@ from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot, Sync
+from rebalancer.ledger.look_lines import LookLine
 
 CHUNK = 200  # models (or nodes) per keyframe line: about 300 KB, under Kafka's default 1 MiB record
 
@@ -117,6 +118,7 @@ class OutcomeLine(Struct, frozen=True, tag="outcome", tag_field="line"):
     outcome: Outcome
 
 
+LedgerLine = PolicyLine | LookLine
 Line = PolicyLine | FrameLine | CycleLine | IntentLine | OutcomeLine
 
 EMPTY = Snapshot(cycle=0, at=0.0)
@@ -282,7 +284,12 @@ def decode(data: bytes) -> Line:
     return from_bytes(data, Line)  # type: ignore[arg-type]  # a union of structs is a valid msgspec type
 
 
-def encode(line: Line) -> bytes:
+def decode_ledger(data: bytes) -> LedgerLine:
+    """One line of a ledger. Raises msgspec.DecodeError or ValidationError when it is not one."""
+    return from_bytes(data, LedgerLine)  # type: ignore[arg-type]  # a union of structs is a valid msgspec type
+
+
+def encode(line: Line | LedgerLine) -> bytes:
     """Its bytes, with the newline."""
     return to_bytes(line) + b"\n"
 

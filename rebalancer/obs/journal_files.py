@@ -1,8 +1,11 @@
-"""The journal's local files: appended by a thread of their own, rotated within a size budget, oldest gone first."""
+"""The journal's local files, and the ledger's: appended by a thread of their own, oldest gone first within a budget."""
 
 import asyncio
 import contextlib
+import gzip
+import os
 import queue
+import shutil
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -14,11 +17,17 @@ from rebalancer.obs.effects import effect
 
 SHARE_PER_FILE = 8  # a file is an eighth of the budget: rotation forgets at most an eighth at once
 PATTERN = "journal-*.jsonl"
+LEDGER_PATTERN = "ledger-*.jsonl"
+PACKED = ".gz"
 
 EFFECTS: Final[Mapping[str, str]] = {
     "journal/open": "the next file of the local journal is begun",
     "journal/append": "a line of the local journal",
     "journal/delete": "the oldest file of the local journal goes",
+    "ledger/open": "the next file of the ledger beside the journal is begun",
+    "ledger/append": "a line of the ledger beside the journal",
+    "ledger/pack": "a file of the ledger that is over is packed in place of the plain one",
+    "ledger/delete": "the oldest file of the ledger beside the journal goes",
 }
 
 _Order = bytes | Future[None] | Path | None  # a line, a flush to answer, the next file, the end
@@ -27,15 +36,21 @@ _Order = bytes | Future[None] | Path | None  # a line, a flush to answer, the ne
 class JournalFiles:
     """Appends lines to `folder/journal-NNNNNN.jsonl`, or to the one file `single` without rotation (the demo's).
 
-    Nothing here blocks the caller or raises: a full disk is `trouble` (text for people), and `flushed` says False.
+    All files together are at most `max_bytes`. `name`: what they are called in place of journal. `packs`: files that
+    are over are gzipped. Nothing here blocks the caller or raises: a full disk is `trouble` (text for people), and
+    `flushed` says False.
     """
 
-    def __init__(self, folder: Path, max_bytes: int, single: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, max_bytes: int, single: Path | None = None, *, name: str = "journal", packs: bool = False
+    ) -> None:
+        self._name = name
+        self._packs = packs
         self._folder = folder
         self._max_bytes = max_bytes
         self._single = single
         self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="journal", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
         self._number = 0
         self._size = 0
         self.trouble: str | None = None
@@ -46,7 +61,9 @@ class JournalFiles:
 
     def paths(self) -> tuple[Path, ...]:
         """The files there are, oldest first."""
-        return (self._single,) if self._single is not None else tuple(sorted(self._folder.glob(PATTERN)))
+        if self._single is not None:
+            return (self._single,)
+        return tuple(sorted(self._folder.glob(f"{self._name}-*.jsonl")))
 
     @property
     def full(self) -> bool:
@@ -91,7 +108,9 @@ class JournalFiles:
                     self._append(order, handle)
                     self.trouble = None
             except OSError as error:
-                self.trouble = f"journal in {self._folder}: {error.strerror}; free space or set REBALANCER_JOURNAL_DIR"
+                self.trouble = (
+                    f"{self._name} in {self._folder}: {error.strerror}; free space or set REBALANCER_JOURNAL_DIR"
+                )
                 if isinstance(order, Future):
                     order.set_exception(error)
         if handle is not None:
@@ -99,7 +118,7 @@ class JournalFiles:
                 handle.close()
 
     def _append(self, line: bytes, handle: BinaryIO) -> None:
-        with effect("journal/append", handle.name):
+        with effect(f"{self._name}/append", handle.name):
             handle.write(line)
             if self._orders.empty():
                 handle.flush()
@@ -118,13 +137,40 @@ class JournalFiles:
             place.parent.mkdir(parents=True, exist_ok=True)
             return place.open("wb")
         place.mkdir(parents=True, exist_ok=True)
-        files = sorted(place.glob(PATTERN))
+        files = sorted(place.glob(f"{self._name}-*.jsonl*"), key=lambda path: path.name)
         if self._number == 0 and files:
-            self._number = int(files[-1].stem.removeprefix("journal-"))
+            self._number = int(files[-1].name.removeprefix(f"{self._name}-").partition(".")[0])
         self._number += 1
-        for old in files[: max(0, len(files) - SHARE_PER_FILE + 1)]:
-            with effect("journal/delete", old.name):
-                old.unlink(missing_ok=True)
-        path = place / f"journal-{self._number:06d}.jsonl"
-        with effect("journal/open", path.name):
+        self._forget([self._packed(path) for path in files] if self._packs else files)
+        path = place / f"{self._name}-{self._number:06d}.jsonl"
+        with effect(f"{self._name}/open", path.name):
             return path.open("wb")
+
+    def _forget(self, files: list[Path]) -> None:
+        """Delete the oldest until the next file has room for its share."""
+        sizes = {path: path.stat().st_size for path in files}
+        left = sum(sizes.values())
+        for path, size in sizes.items():
+            if left <= self._max_bytes - self._max_bytes // SHARE_PER_FILE:
+                break
+            with effect(f"{self._name}/delete", path.name):
+                path.unlink(missing_ok=True)
+            left -= size
+
+    def _packed(self, path: Path) -> Path:
+        """The packed file in place of a plain one. The name is there once the content is; then the plain one goes.
+
+        Ended in between, both are there and say the same: the next start packs it again.
+        """
+        if path.name.endswith(PACKED):
+            return path
+        packed, making = path.with_name(path.name + PACKED), path.with_name(f"packing-{path.name}")
+        with effect(f"{self._name}/pack", path.name):
+            with path.open("rb") as plain, making.open("wb") as raw:
+                with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as into:
+                    shutil.copyfileobj(plain, into)
+                raw.flush()
+                os.fsync(raw.fileno())
+            making.replace(packed)
+            path.unlink()
+        return packed

@@ -9,6 +9,7 @@ from msgspec import Struct
 NAME = "predictions.jsonl"
 AUTOSCALER, US = "autoscaler", "us"  # in charge
 CLOSE_SHARE, CLOSE_REQUESTS = 0.2, 20.0  # so far off a prediction of late requests is close: either will do
+AND_LATENCY = "and a p95 counts all requests until the next one"
 
 
 class DayPrediction(Struct, frozen=True, kw_only=True):
@@ -26,6 +27,8 @@ class DayPrediction(Struct, frozen=True, kw_only=True):
     gpu_hours_by_autoscaler: predicted with the autoscaler in charge.
     gpu_hours_by_us: predicted with us in charge; None where that was not played.
     gpu_hours: what came.
+    late_by_replicas: with the replicas that were recorded, on the same physics: what is between it and `late` is not of
+        the replicas; None where it is not known, as in files of before.
     """
 
     day: str
@@ -40,6 +43,7 @@ class DayPrediction(Struct, frozen=True, kw_only=True):
     gpu_hours_by_autoscaler: float
     gpu_hours_by_us: float | None
     gpu_hours: float
+    late_by_replicas: float | None = None
 
     @property
     def late_predicted(self) -> float | None:
@@ -67,6 +71,22 @@ class DayPrediction(Struct, frozen=True, kw_only=True):
         if self.late_predicted is None or self.late is None:
             return None
         return abs(self.late_predicted - self.late) <= max(CLOSE_REQUESTS, CLOSE_SHARE * self.late)
+
+    @property
+    def likely_cause(self) -> str:
+        """Why late requests did not come as predicted, as a sentence; "" where they did, or nobody knows.
+
+        The way from what was predicted to what came leads over what the recorded replicas come to on the same physics:
+        the longer half of it is the cause.
+        """
+        predicted, played, late = self.late_predicted, self.late_by_replicas, self.late
+        if self.is_close is not False or predicted is None or played is None or late is None:
+            return ""
+        same = f"with the replicas that were recorded the same physics make {played:,.0f} late"
+        if abs(predicted - played) >= abs(played - late):
+            whom = "we" if self.in_charge == US else "its autoscaler"
+            return f"{whom} moved otherwise than predicted; {same}"
+        return f"not the replicas, {same}: work is a mean over seconds, which hides short queues, {AND_LATENCY}"
 
 
 def _error(predicted: float | None, came: float | None, least: float) -> float | None:

@@ -14,6 +14,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
 from rebalancer.obs.journal_files import JournalFiles
+from rebalancer.obs.ledger_recorder import LedgerRecorder
 
 Publish = Callable[[bytes, bytes], Awaitable[bool]]  # (key, value) -> acknowledged
 Tell = Callable[[bytes, bytes], None]  # (key, value), not waited for
@@ -32,9 +33,18 @@ class Recorder:
     """One journal. `publish` sends to `decisions` and says whether Kafka acknowledged; `tell` sends without waiting.
 
     `code`: digest of the source that decides (`journal.code_digest`, which reads files), set before the first policy.
+    `ledger`: what is written beside it and kept longer; the demo's journal has none.
     """
 
-    def __init__(self, files: JournalFiles, publish: Publish, tell: Tell, keyframe_seconds: float = 300.0) -> None:
+    def __init__(
+        self,
+        files: JournalFiles,
+        publish: Publish,
+        tell: Tell,
+        keyframe_seconds: float = 300.0,
+        ledger: LedgerRecorder | None = None,
+    ) -> None:
+        self.ledger = ledger
         self._files = files
         self._publish = publish
         self._tell = tell
@@ -46,10 +56,16 @@ class Recorder:
         self._untold: tuple[Outcome, ...] = ()
         self.code = ""
 
+    def start(self) -> None:
+        """Begin; nothing is written before."""
+        self._files.start()
+        if self.ledger is not None:
+            self.ledger.start()
+
     @property
     def trouble(self) -> str | None:
-        """Why the local journal cannot be written, None when it can."""
-        return self._files.trouble
+        """Why the local journal, or the ledger beside it, cannot be written, None when they can."""
+        return self._files.trouble or (self.ledger.trouble if self.ledger is not None else None)
 
     @property
     def policy_digest(self) -> str:
@@ -117,3 +133,5 @@ class Recorder:
     async def close(self) -> None:
         """Everything queued is on disk."""
         await self._files.close()
+        if self.ledger is not None:
+            await self.ledger.close()

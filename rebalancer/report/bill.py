@@ -9,28 +9,10 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.ledger.books import Books
 from rebalancer.ledger.inventory import Shelf
 from rebalancer.ledger.states import BORROWED, OWNED_BUSY, OWNED_IDLE, STATES
+from rebalancer.report.prices import Prices
 
 MICRO_HOUR = 3_600_000_000  # GPU-microseconds of a GPU-hour
 NOBODY = ""  # as model, team or cost center: foreign pods, free GPUs, and time of which nothing is known
-
-
-class PriceUnknown(ValueError):
-    """A price is given for what does not exist; the text says what there is."""
-
-
-class Prices(Struct, frozen=True):
-    """USD for a GPU for an hour.
-
-    pools: by pool, from the policy's `pricePerGpuHour` or as given.
-    types: by instance type, as given; it counts before the pool's.
-    """
-
-    pools: Mapping[str, float]
-    types: Mapping[str, float] = {}
-
-    def of(self, shelf: Shelf) -> float | None:
-        """What a GPU there costs; None where nobody says."""
-        return self.types.get(shelf.instance_type) or self.pools.get(shelf.pool) or None
 
 
 class BillRow(Struct, frozen=True):
@@ -76,8 +58,9 @@ class ShelfRow(Struct, frozen=True):
     instance_type: the nodes' label, "" where they have none.
     gpu_seconds: by the words of the ledger.
     capacity_gpu_seconds: counted from the nodes, not from who held them.
-    usd_per_gpu_hour: None where nobody says.
+    usd_per_gpu_hour: mean over the time; None where nobody says.
     usd: its price.
+    capacity_type: `spot`, `on-demand` or `reserved`, "" where nodes do not say.
     """
 
     pool: str
@@ -86,6 +69,7 @@ class ShelfRow(Struct, frozen=True):
     capacity_gpu_seconds: float
     usd_per_gpu_hour: float | None
     usd: float | None
+    capacity_type: str = ""
 
 
 class Bill(Struct, frozen=True):
@@ -101,19 +85,6 @@ class Bill(Struct, frozen=True):
     capacity_gpu_hours: float
     usd: float | None
     residual_gpu_microseconds: int
-
-
-def prices(policy: Policy, given: Mapping[str, float], shelves: set[Shelf]) -> Prices:
-    """The policy's prices, and those `given` by pool or instance type. Raises PriceUnknown."""
-    pools = {pool.name: pool.price_per_gpu_hour for pool in policy.pools}
-    types = {shelf.instance_type for shelf in shelves} - {""}
-    strange = sorted(given.keys() - pools.keys() - types)
-    if strange:
-        raise PriceUnknown(
-            f"no pool or instance type {', '.join(strange)}; there are {', '.join([*pools, *sorted(types)])}"
-        )
-    pools |= {name: price for name, price in given.items() if name in pools}
-    return Prices(pools, {name: price for name, price in given.items() if name in types})
 
 
 def bill(books: Books, policy: Policy, of: Prices) -> Bill:
@@ -152,8 +123,8 @@ def _rows(
 ) -> tuple[BillRow, ...]:
     amounts: dict[str, Counter[str]] = {}
     usd: dict[str, float | None] = {}
-    for (_, shelf, model, state), amount in books.charged.items():
-        name, price = name_of(model) if model else NOBODY, of.of(shelf)
+    for (piece, shelf, model, state), amount in books.charged.items():
+        name, price = name_of(model) if model else NOBODY, of.of(shelf, piece)
         amounts.setdefault(name, Counter())[state] += amount
         known = usd.get(name, 0.0)
         usd[name] = None if price is None or known is None else known + price * amount / MICRO_HOUR
@@ -179,14 +150,21 @@ def _shelves(books: Books, of: Prices) -> tuple[ShelfRow, ...]:
     for (_, shelf, _, state), amount in books.charged.items():
         amounts.setdefault(shelf, Counter())[state] += amount
     there: Counter[Shelf] = Counter()
-    for (_, shelf), amount in books.capacity.items():
+    paid: dict[Shelf, float | None] = {}
+    for (piece, shelf), amount in books.capacity.items():
         there[shelf] += amount
+        price, known = of.of(shelf, piece), paid.get(shelf, 0.0)
+        paid[shelf] = None if price is None or known is None else known + price * amount / MICRO_HOUR
     rows = []
     for shelf in sorted(there):
-        price = of.of(shelf)
-        usd = None if price is None else price * there[shelf] / MICRO_HOUR
+        usd, hours = paid[shelf], there[shelf] / MICRO_HOUR
+        price = usd / hours if usd is not None and hours else None
         seconds = _seconds(amounts.get(shelf, Counter()))
-        rows.append(ShelfRow(shelf.pool, shelf.instance_type, seconds, there[shelf] / 1_000_000, price, usd))
+        rows.append(
+            ShelfRow(
+                shelf.pool, shelf.instance_type, seconds, there[shelf] / 1_000_000, price, usd, shelf.capacity_type
+            )
+        )
     return tuple(rows)
 
 

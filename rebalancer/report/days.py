@@ -4,7 +4,7 @@ Between two looks the work is what the later one tells (it tells of the time bef
 earlier one. Seconds of which nothing is known carry no work and are not counted as seen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import ModelLoad, Reading, keeps
-from rebalancer.domain.snapshot import Snapshot, TargetView
-from rebalancer.ledger.inventory import LOOKED_AT
-from rebalancer.obs.journal_reading import RecordedTurn
+from rebalancer.domain.readings import keeps
+from rebalancer.ledger.books import patience_seconds
+from rebalancer.ledger.looks import LedgerLook, ModelLook
+from rebalancer.obs.ledger_reading import RecordedLook
 from rebalancer.sim.demand import F64
 
-LATENCY_AGE_SECONDS = 60.0  # of a reading that still tells of the seconds between two looks
 DAY = 86_400  # seconds: a day of 20 models is 55 MB
 
 
@@ -76,24 +75,24 @@ class Days:
     def __init__(self, closed: Callable[[RecordedDay], None]) -> None:
         self._closed = closed
         self._day: RecordedDay | None = None
-        self._before: Snapshot | None = None
+        self._before: LedgerLook | None = None
 
-    def see(self, turn: RecordedTurn, patience: float) -> None:
-        """The next cycle; what came before it counts if that is at most `patience` seconds ago."""
-        now, before = turn.snapshot, self._before
-        if LOOKED_AT & {*now.sync.missing, *now.sync.stale}:
+    def see(self, recorded: RecordedLook) -> None:
+        """The next cycle; what came before it counts if that is not too long ago."""
+        now, before = recorded.look, self._before
+        if now.inventory.unknown:
             self._before = None
             return
         self._before = now
         if self._day is None or int(now.at) // DAY != self._day.since // DAY:
             self.end()
-            self._day = RecordedDay(int(now.at), turn.policy)
+            self._day = RecordedDay(int(now.at), recorded.policy)
         day = self._day
-        day.policy = turn.policy
-        nodes = tuple(node.gpus for view in now.pools for node in view.nodes if node.gpus and node.ready)
-        day.nodes = max(day.nodes, nodes, key=sum)
+        day.policy = recorded.policy
+        day.nodes = max(day.nodes, now.nodes, key=sum)
         _introduce(day, now)
-        known = before is not None and not turn.after_loss and 0.0 < now.at - before.at <= patience
+        patience = patience_seconds(recorded.policy)
+        known = before is not None and not recorded.after_loss and 0.0 < now.at - before.at <= patience
         begin = max(day.seconds, int(before.at) - day.since, 0) if known and before is not None else None
         end = int(now.at) - day.since
         if begin is not None and before is not None and end > begin:
@@ -107,74 +106,36 @@ class Days:
         self._day = None
 
 
-def work_of(load: ModelLoad) -> float | None:
-    """Replicas of work that are offered, by the shortest window that is known; None while that is unknown."""
-    return load.work.newest
+def _introduce(day: RecordedDay, now: LedgerLook) -> None:
+    for entry in day.policy.models:
+        bounds = now.bounds.get(entry.id)
+        known = day.models.get(entry.id)
+        if known is not None:
+            known.entry = entry
+        elif bounds is not None:
+            between = bounds.minimum, bounds.maximum
+            day.models[entry.id] = ModelDay(entry, now.models[entry.id].ready, between, frozenset(bounds.autoscalers))
 
 
-def work_of_one(load: ModelLoad) -> float | None:
-    """Replica-seconds of one request, as the look-ahead learnt them; None where nobody counts requests."""
-    outlook = load.outlook
-    counted = outlook is not None and not outlook.by_minute and outlook.work_of_one not in {0.0, 1.0}
-    return outlook.work_of_one if outlook is not None and counted else None
-
-
-def ready_replicas(targets: tuple[TargetView, ...]) -> int:
-    """Ready replicas of a model."""
-    return sum(pod.phase == "ready" for target in targets for pod in target.pods)
-
-
-def _introduce(day: RecordedDay, now: Snapshot) -> None:
-    entries: Mapping[str, Model] = {model.id: model for model in day.policy.models}
-    for view in now.models:
-        if view.id not in entries:
-            continue
-        known = day.models.get(view.id)
-        if known is None:
-            bounds, kinds = _bounds(view.targets)
-            day.models[view.id] = ModelDay(entries[view.id], ready_replicas(view.targets), bounds, kinds)
-        else:
-            known.entry = entries[view.id]
-
-
-def _bounds(targets: tuple[TargetView, ...]) -> tuple[tuple[int, int], frozenset[str]]:
-    least = most = 0
-    kinds = set()
-    for target in targets:
-        autoscaler = target.autoscaler
-        if autoscaler is None:
-            least, most = least + target.replicas, most + target.replicas
-            continue
-        kinds.add(autoscaler.kind)
-        own = autoscaler.originals
-        low = autoscaler.minimum if own is None or own.minimum is None else own.minimum
-        high = autoscaler.maximum if own is None or own.maximum is None else own.maximum
-        least, most = least + low, most + high
-    return (least, most), frozenset(kinds)
-
-
-def _seconds(latency: Reading, entry: Model) -> float:
-    if not latency.above:
-        return latency.value
-    late = entry.slo is not None and keeps(latency.value, entry.slo.latency_seconds, above=True) is False
+def _seconds(seen: ModelLook, entry: Model) -> float:
+    if seen.latency_seconds is None:
+        return nan
+    if not seen.latency_is_above:
+        return seen.latency_seconds
+    late = entry.slo is not None and keeps(seen.latency_seconds, entry.slo.latency_seconds, above=True) is False
     return inf if late else nan
 
 
-def _fill(day: RecordedDay, before: Snapshot, now: Snapshot, where: slice) -> None:
-    loads = {load.model: load for load in now.loads}
-    for view in before.models:
-        model = day.models.get(view.id)
+def _fill(day: RecordedDay, before: LedgerLook, now: LedgerLook, where: slice) -> None:
+    for name, earlier in before.models.items():
+        model, later = day.models.get(name), now.models.get(name)
         if model is None:
             continue
-        model.ready[where] = ready_replicas(view.targets)
-        load = loads.get(view.id)
-        latency = None if load is None else load.signals.get("latency")
-        if isinstance(latency, Reading) and now.at - latency.at <= LATENCY_AGE_SECONDS:
-            model.latency[where] = _seconds(latency, model.entry)
-        work = None if load is None else work_of(load)
-        if load is None or work is None:
+        model.ready[where] = earlier.ready
+        if later is None:
             continue
-        model.work[where] = work
-        one = work_of_one(load)
-        if one is not None:
-            model.requests[where] = work / one
+        model.latency[where] = _seconds(later, model.entry)
+        if later.work is not None:
+            model.work[where] = later.work
+            if later.work_of_one is not None:
+                model.requests[where] = later.work / later.work_of_one

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rebalancer.domain.policy import Policy
 from rebalancer.ledger.books import HOUR, MICRO, Books
-from rebalancer.report.bill import MICRO_HOUR, Prices, cost_center
+from rebalancer.report.bill import MICRO_HOUR, cost_center
+from rebalancer.report.prices import Prices
 
 COLUMNS = (
     *("start", "end", "cluster", "pool", "instance_type", "namespace", "model", "team", "cost_center", "state"),
-    *("gpu_microseconds", "gpuHours", "gpuCost"),
+    *("gpu_microseconds", "gpuHours", "gpuCost", "capacity_type"),
 )
 
 
@@ -23,7 +24,7 @@ def hourly(books: Books, policy: Policy, of: Prices, cluster: str) -> Iterator[t
     """One row per hour, shelf, model and state, in this order; the values of `COLUMNS`."""
     entries = {model.id: model for model in policy.models}
     for (piece, shelf, model, state), exact in sorted(books.charged.items()):
-        entry, price = entries.get(model), of.of(shelf)
+        entry, price = entries.get(model), of.of(shelf, piece)
         yield (
             _iso(piece * HOUR),
             _iso((piece + 1) * HOUR),
@@ -38,6 +39,7 @@ def hourly(books: Books, policy: Policy, of: Prices, cluster: str) -> Iterator[t
             exact,
             exact / MICRO_HOUR,
             None if price is None else price * exact / MICRO_HOUR,
+            shelf.capacity_type,
         )
 
 
@@ -56,7 +58,7 @@ def write_parquet(path: Path, books: Books, policy: Policy, of: Prices, cluster:
     from pyarrow import parquet  # noqa: PLC0415  # the same
 
     columns = list(zip(*hourly(books, policy, of, cluster), strict=True)) or [() for _ in COLUMNS]
-    kinds = [pa.string()] * (len(COLUMNS) - 3) + [pa.int64(), pa.float64(), pa.float64()]
+    kinds = [*[pa.string()] * (len(COLUMNS) - 4), pa.int64(), pa.float64(), pa.float64(), pa.string()]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
     parquet.write_table(pa.table(dict(zip(COLUMNS, arrays, strict=True))), path)
 

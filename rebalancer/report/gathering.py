@@ -1,6 +1,6 @@
-"""One pass over a journal: the books, each day played again, and what is remembered for advice. Memory is a day's.
+"""One pass over what was recorded: the books, each day played again, and what is remembered for advice.
 
-What stays is by the hour: a month of 20 models is some 20 MB, whatever the journal's size.
+Memory is a day's. What stays is by the hour: a month of 20 models is some 20 MB, whatever the journal's size.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,16 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import Carries
 from rebalancer.drawing.bins import F64, Bins, bins
 from rebalancer.ledger.books import HOUR, MICRO, Books, micro, patience_seconds
-from rebalancer.ledger.inventory import Inventory, inventory
+from rebalancer.ledger.inventory import Inventory
 from rebalancer.ledger.states import FREE
-from rebalancer.obs.journal_lines import NoJournal, journal_files, last_instant, within
-from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
+from rebalancer.obs.journal_lines import NoJournal
+from rebalancer.obs.journal_reading import JournalRead
+from rebalancer.obs.ledger_reading import RecordedLook
 from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.days import Days, RecordedDay
 from rebalancer.report.lateness import ModelHour, autoscaler_of, played
 from rebalancer.report.predictions import predicted
+from rebalancer.report.recorded import RecordedFrom, Recording, recording
 
 POINTS = 360  # of the picture
 
@@ -52,6 +54,9 @@ class Gathered:
     predictions: of the UTC days that have ended, where they were asked for.
     tokens: by model what its counters came to.
     seconds: between two cycles of which the second came in time: as long as tokens can be known.
+    cycles: recorded cycles.
+    writes: our writes that were carried out.
+    sources: where what was read came from, in time.
     """
 
     since: float
@@ -69,60 +74,62 @@ class Gathered:
     predictions: list[DayPrediction] = field(default_factory=list)
     tokens: dict[str, TokensCounted] = field(default_factory=dict)
     seconds: float = 0.0
+    cycles: int = 0
+    writes: int = 0
+    sources: list[RecordedFrom] = field(default_factory=list)
 
 
 def gather(
     place: Path, last_seconds: float, heard: Callable[[float], None] = lambda _: None, *, predict: bool = False
 ) -> Gathered:
-    """Read the last `last_seconds` of the journal at `place`; `heard` is told the share that is done, 0-1.
+    """Read the last `last_seconds` of what `place` has recorded; `heard` is told the share that is done, 0-1.
 
     `predict`: play every day that has ended as it was predicted, too, which takes minutes a day. Raises NoJournal.
     """
-    files = journal_files(place)
-    until = last_instant(files)
-    files = within(files, until - last_seconds)
-    size = sum(path.stat().st_size for path in files)
-    tally = JournalRead()
-    reader = turns(files, tally, lambda read: heard(min(1.0, read / max(1, size))))
-    first = next((turn for turn in reader if turn.snapshot.at >= until - last_seconds), None)
+    recorded = recording(place, last_seconds, heard)
+    looks = recorded.looks()
+    first = next(looks, None)
     if first is None:
-        raise NoJournal(f"{files[-1]} has no whole cycle: it begins with none of the keyframes that a reader needs")
-    gathering = _Gathering(first, until, tally, predict=predict)
-    for turn in reader:
-        gathering.see(turn)
+        raise NoJournal(f"{place} has no whole cycle: it begins with none of the keyframes that a reader needs")
+    gathering = _Gathering(first, recorded, predict=predict)
+    for each in looks:
+        gathering.see(each)
     return gathering.end()
 
 
 class _Gathering:
     """The pass under way."""
 
-    def __init__(self, first: RecordedTurn, until: float, tally: JournalRead, *, predict: bool) -> None:
-        since = first.snapshot.at
+    def __init__(self, first: RecordedLook, recorded: Recording, *, predict: bool) -> None:
+        since, until = first.look.at, recorded.until
         pieces = bins(max(1, int(until) - int(since)), POINTS)
         fine = Books(pieces.width * MICRO)
         self._into = Gathered(
-            since, until, Books(HOUR), fine, pieces, np.zeros(len(pieces.begins)), first.policy, tally
+            since, until, Books(HOUR), fine, pieces, np.zeros(len(pieces.begins)), first.policy, recorded.tally
         )
+        self._into.sources = recorded.sources
         self._autoscaler: dict[str, int] = {}
         self._predict = predict
-        self._writes = 0  # until the day began
+        self._writes = 0  # in the day
         self._days = Days(self._play)
-        self._before = first.snapshot
+        self._before = first.look
         self.see(first)
 
-    def see(self, turn: RecordedTurn) -> None:
+    def see(self, recorded: RecordedLook) -> None:
         """The next cycle."""
-        into, patience = self._into, patience_seconds(turn.policy)
-        seen = inventory(turn.snapshot, turn.policy)
+        into, patience, seen = self._into, patience_seconds(recorded.policy), recorded.look.inventory
         for books in (into.books, into.fine):
-            if turn.after_loss:
-                books.lost(turn.after_loss)
+            if recorded.after_loss:
+                books.lost(recorded.after_loss)
             books.see(seen, patience)
-        self._days.see(turn, patience)
-        self._count_tokens(turn, patience)
+        self._days.see(recorded)
+        into.cycles += 1
+        self._writes += recorded.look.writes
+        into.writes += recorded.look.writes
+        self._count_tokens(recorded, patience)
         self._note_free(seen)
-        into.policy = turn.policy
-        into.carries.update((load.model, load.carries) for load in turn.snapshot.loads if load.carries is not None)
+        into.policy = recorded.policy
+        into.carries.update(recorded.look.carries)
 
     def end(self) -> Gathered:
         """No cycle follows, so the last day has not ended."""
@@ -130,17 +137,17 @@ class _Gathering:
         self._days.end()
         return self._into
 
-    def _count_tokens(self, turn: RecordedTurn, patience: float) -> None:
+    def _count_tokens(self, recorded: RecordedLook, patience: float) -> None:
         """What each look said lasts until the next one, as who holds which GPUs does."""
-        before, self._before = self._before, turn.snapshot
-        seconds = turn.snapshot.at - before.at
-        if turn.after_loss or not 0.0 < seconds <= patience:
+        before, self._before = self._before, recorded.look
+        seconds = recorded.look.at - before.at
+        if recorded.after_loss or not 0.0 < seconds <= patience:
             return
         self._into.seconds += seconds
-        for load in before.loads:
-            if load.tokens is not None:
-                counted = self._into.tokens.setdefault(load.model, TokensCounted())
-                counted.tokens += seconds * (load.tokens.prompt + load.tokens.generated)
+        for each in before.models.values():
+            if each.tokens is not None:
+                counted = self._into.tokens.setdefault(each.model, TokensCounted())
+                counted.tokens += seconds * each.tokens
                 counted.seconds += seconds
 
     def _note_free(self, seen: Inventory) -> None:
@@ -163,8 +170,8 @@ class _Gathering:
 
         into.hours += played(day, self._autoscaler, told)
         if self._predict:
-            into.predictions += predicted(day, writes=into.tally.writes - self._writes)
-        self._writes = into.tally.writes
+            into.predictions += predicted(day, writes=self._writes)
+        self._writes = 0
         into.autoscaler = autoscaler_of(list(day.models.values()))
 
 

@@ -15,6 +15,7 @@ from rebalancer.report.advice import patch
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.report import Report, headline
 from rebalancer.report.telling import (
+    causes_said,
     free_rows,
     group_rows,
     idle_said,
@@ -60,6 +61,7 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
         yield from _section(
             "predictions", "What was predicted, and what came", prediction_rows(of.predictions), heading
         )
+        yield from (f"<p>{escape(cause)}</p>\n" for cause in causes_said(of.predictions))
     if of.free:
         yield from _section("free", "GPUs that are free when", free_rows(of.free), _FREE)
     yield from _advice(of)

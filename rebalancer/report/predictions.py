@@ -77,6 +77,7 @@ def _prediction(  # noqa: PLR0913  # what a line is made of
         gpu_hours_by_autoscaler=by_autoscaler[model.name][1],
         gpu_hours_by_us=None if us is None else us[1],
         gpu_hours=float(of.ready[: day.seconds].sum()) * model.gpus / 3600,
+        late_by_replicas=float(late_with(model, of.ready[: day.seconds]).sum()) if counted else None,
     )
 
 

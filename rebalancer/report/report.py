@@ -11,10 +11,12 @@ from rebalancer.ledger.inventory import Shelf
 from rebalancer.ledger.states import BORROWED, FREE, OWNED_BUSY, OWNED_IDLE, UNKNOWN
 from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import Advice, IdleModel, advice, idle_models
-from rebalancer.report.bill import Bill, BillRow, bill, prices
+from rebalancer.report.bill import Bill, BillRow, bill
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
+from rebalancer.report.prices import DatedPrice, prices
+from rebalancer.report.recorded import RecordedFrom
 
 GAPS_TOLD = 20
 COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
@@ -97,6 +99,7 @@ class Report(Struct, frozen=True):
     free: GPUs that are free when.
     notes: what this report cannot know, as sentences.
     predictions: what was predicted of each day, and what came, where that was asked for.
+    sources: from when to when each came: from the ledger, from the journal.
     """
 
     since: float
@@ -114,6 +117,7 @@ class Report(Struct, frozen=True):
     free: tuple[FreeHour, ...]
     notes: tuple[str, ...]
     predictions: tuple[DayPrediction, ...] = ()
+    sources: tuple[RecordedFrom, ...] = ()
 
 
 class _Sums(NamedTuple):
@@ -123,18 +127,23 @@ class _Sums(NamedTuple):
     autoscaler: float | None
 
 
-def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Sequence[DayPrediction] = ()) -> Report:
+def report(
+    seen: Gathered,
+    given_prices: Mapping[str, float],
+    predictions: Sequence[DayPrediction] = (),
+    dated: Mapping[str, tuple[DatedPrice, ...]] = {},
+) -> Report:
     """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
-    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves))
+    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves, dated))
     rows = {row.name: row for row in money.models}
     sums = {name: _sums(hours) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
     return Report(
         since=seen.since,
         until=seen.until,
-        cycles=seen.tally.cycles,
-        writes=seen.tally.writes,
+        cycles=seen.cycles,
+        writes=seen.writes,
         unknown_seconds=seen.books.unknown_micro / MICRO,
         gaps=tuple(GapTold(*gap) for gap in seen.books.gaps[:GAPS_TOLD]),
         damaged=tuple(seen.tally.damaged[:GAPS_TOLD]),
@@ -146,6 +155,7 @@ def report(seen: Gathered, given_prices: Mapping[str, float], predictions: Seque
         free=free_hours(seen.least_free),
         notes=tuple(_notes(seen, money, shelves)),
         predictions=tuple(predictions),
+        sources=tuple(seen.sources),
     )
 
 
@@ -206,12 +216,12 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
     bare = sorted({row.pool for row in money.shelves if row.usd is None})
     if bare:
         yield (
-            f"There is no price for {', '.join(bare)}: give pricePerGpuHour in the policy, or --price {bare[0]}=USD;"
-            " the journal keeps neither NodeClaims' prices nor the spot market's."
+            f"There is no price for {', '.join(bare)}: give pricePerGpuHour or instancePrices in the policy,"
+            f" --price {bare[0]}=USD, or --prices FILE for prices with dates, as those of a spot market."
         )
     if not any(shelf.instance_type for shelf in shelves):
         yield "Nodes name no instance type (node.kubernetes.io/instance-type), so pools stand for them."
-    if not seen.tally.writes:
+    if not seen.writes:
         yield "Nothing was written in this time: what came is what your own autoscalers did, and is compared as such."
 
 

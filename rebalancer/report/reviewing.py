@@ -9,9 +9,9 @@ import numpy as np
 from rebalancer import __version__
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.words import counted, listed
-from rebalancer.ledger.books import patience_seconds
 from rebalancer.obs.journal import code_digest
 from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
+from rebalancer.obs.ledger_reading import looked
 from rebalancer.report.courses import Courses, play_both
 from rebalancer.report.days import Days
 from rebalancer.report.decisions import ChangedDecisions, decided
@@ -54,7 +54,7 @@ def review(files: Sequence[Path], proposal: Proposal, heard: Heard = lambda _, _
         for turn in turns(files, tally):
             heard("decisions", min(1.0, tally.size / max(1, size)))
             span[:] = [span[0] if span else turn.snapshot.at, turn.snapshot.at]
-            days.see(turn, patience_seconds(turn.policy))
+            days.see(looked(turn))
             yield turn
 
     changed = decided(passing(), tally, proposal.policy)

@@ -10,6 +10,7 @@ from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
+from rebalancer.report.recorded import LEDGER
 from rebalancer.report.report import ModelService, Report, amount, headline, money, unknown_share, worth
 
 NOBODY = "(nobody)"
@@ -51,8 +52,17 @@ def words(of: Report) -> list[str]:
         lines.append(
             f"{100 * unknown_share(of.bill):.1f} % of the GPU-seconds are unknown: nobody looked, or no work was told."
         )
+    if any(each.name == LEDGER for each in of.sources):
+        lines.append(f"{sources_said(of)}.")
     lines += [f"Damaged: {each}." for each in of.damaged[:3]]
     return [*lines, *of.notes]
+
+
+def sources_said(of: Report) -> str:
+    """From when to when each came, in time."""
+    spans = [f"from the {each.name} {instant(each.since)} to {instant(each.until)}" for each in of.sources]
+    said = "; ".join(spans)
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def model_rows(of: Report) -> list[list[str]]:
@@ -105,7 +115,7 @@ def pool_rows(of: Report) -> list[list[str]]:
     body = [
         [
             row.pool,
-            row.instance_type or DASH,
+            "/".join(filter(None, (row.instance_type, row.capacity_type))) or DASH,
             amount(row.capacity_gpu_seconds / 3600),
             *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in states),
         ]
@@ -162,6 +172,7 @@ def lines(of: Report) -> Iterator[str]:
         yield ""
         yield predictions_said(of.predictions)
         yield from columns(prediction_rows(of.predictions[-MOST_PREDICTIONS:]))
+        yield from causes_said(of.predictions[-MOST_PREDICTIONS:])
     if of.idle:
         yield ""
         yield from (idle_said(of))
@@ -190,6 +201,11 @@ def predictions_said(predictions: Sequence[DayPrediction]) -> str:
         f"Predicted of each day, and what came: late requests within 20 % or 20 for {sum(known)} of"
         f" {counted(len(known), 'day of a model', 'days of models')}."
     )
+
+
+def causes_said(predictions: Sequence[DayPrediction]) -> Iterator[str]:
+    """A sentence for each day of a model whose late requests did not come as predicted."""
+    yield from (f"{each.model}, {each.day}: {each.likely_cause}." for each in predictions if each.likely_cause)
 
 
 def prediction_rows(predictions: Sequence[DayPrediction]) -> list[list[str]]:

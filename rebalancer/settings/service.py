@@ -196,6 +196,13 @@ class ServiceSettings(BaseSettings):
     journal_max_mib: int = Field(
         default=256, ge=1, le=1_048_576, description="MiB of local journal; the oldest file goes first."
     )
+    ledger_max_mib: int = Field(
+        default=256,
+        ge=1,
+        le=1_048_576,
+        description="MiB of ledger beside the journal, which `rebalancer report` reads once the journal had to forget;"
+        " the oldest hour goes first.",
+    )
     keyframe_seconds: Period = Field(
         default=300.0, description="Seconds between full snapshots in the journal: the most a replay reads in vain."
     )

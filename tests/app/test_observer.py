@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.app.backfill import Backfilled, stored_past
 from rebalancer.app.observer import OFF, Observer
 from rebalancer.loop.clock import RealClock
+from rebalancer.report.gathering import gather
+from rebalancer.report.report import Report, report
 from rebalancer.sandbox.api.resources import PODS
 from rebalancer.sandbox.sandbox import Sandbox
 from rebalancer.settings.service import ServiceSettings
@@ -166,3 +170,29 @@ async def test_a_second_start_goes_on_with_the_cycles_of_the_journal(observing: 
         assert plan is not None
         assert again.plan is not None
         assert again.plan.cycle > plan.cycle
+
+
+async def test_over_a_restart_the_ledger_comes_to_the_report_of_the_journal(
+    observing: Observing, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        async with observing() as observer:
+            plans: set[int] = set()
+
+            def has_planned(observer: Observer = observer, plans: set[int] = plans) -> bool:
+                plans |= set() if observer.plan is None else {observer.plan.cycle}
+                return len(plans) > 2
+
+            await until(has_planned, "three cycles")
+
+    def reported(name: str) -> Report:
+        alone = tmp_path / f"{name} alone"
+        alone.mkdir()
+        for path in (tmp_path / "journal").glob(f"{name}-*"):
+            shutil.copy(path, alone)
+        return replace(report(gather(alone, 3600.0), {}), sources=())
+
+    by_journal, by_ledger = await asyncio.to_thread(reported, "journal"), await asyncio.to_thread(reported, "ledger")
+    assert by_ledger == by_journal
+    assert by_ledger.cycles >= 5
+    assert by_ledger.bill.residual_gpu_microseconds == 0

@@ -80,6 +80,8 @@ def test_scripts_get_json_and_csv_and_a_page_goes_to_its_file(journal: Path, tmp
         (["--last", "3x"], "--last 3x: a number and m, h, d or w"),
         (["--price", "h100"], "--price h100: write POOL_OR_TYPE=USD"),
         (["--price", "a1=2"], "no pool or instance type a1; there are h100, p5.48xlarge, p5e.48xlarge"),
+        (["--prices", "/nowhere.csv"], "--prices /nowhere.csv: cannot be read (No such file or directory)"),
+        (["--prices", __file__], "test_report.py: its first line must name since, instance_type, capacity_type, usd"),
         (["--page", "/nowhere/x.html"], "/nowhere/x.html: cannot be written"),
         (["--journal", "/nowhere"], "no journal in /nowhere"),
     ],

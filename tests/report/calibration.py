@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rebalancer.act.gate import Gate
-from rebalancer.ledger.books import patience_seconds
 from rebalancer.obs.journal_reading import JournalRead, turns
+from rebalancer.obs.ledger_reading import looked
 from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.days import DAY, Days, RecordedDay
 from rebalancer.report.predictions import predicted
@@ -50,7 +50,7 @@ def predictions_of(journal: Path) -> tuple[DayPrediction, ...]:
 
     days = Days(closed)
     for turn in turns([journal], tally):
-        days.see(turn, patience_seconds(turn.policy))
+        days.see(looked(turn))
     days.end()
     return tuple(made)
 

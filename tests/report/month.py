@@ -112,7 +112,7 @@ def write_month(folder: Path, steps: int, step_seconds: float = STEP) -> int:
     policy = a_month_policy(step_seconds)
     line = journal.policy_line(policy, BEGIN, journal.code_digest())
     memory, memo, before, recorded = Memory(), Memo(), journal.EMPTY, 0
-    month = _Month(policy, step_seconds)
+    month = Month(policy, step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     handle: BinaryIO | None = None
     for step in range(steps):
@@ -140,7 +140,9 @@ def write_month(folder: Path, steps: int, step_seconds: float = STEP) -> int:
     return recorded
 
 
-class _Month:
+class Month:
+    """The cluster of the month, step by step."""
+
     def __init__(self, policy: Policy, step_seconds: float) -> None:
         self._step_seconds = step_seconds
         rng = random.Random(7)

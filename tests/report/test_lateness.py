@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.obs.journal_reading import RecordedTurn
-from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay, work_of_one
+from rebalancer.ledger.looks import look
+from rebalancer.obs.ledger_reading import RecordedLook
+from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
 from rebalancer.report.lateness import late_with, needed, played
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.scenario import Scenario, ScenarioModel
-from tests.builders import NOW, a_load, a_model, a_policy, a_snapshot
+from tests.builders import NOW, a_model, a_policy, a_snapshot
 
 SECONDS = 1800
 
@@ -82,8 +83,8 @@ def test_work_is_that_of_the_later_look_and_replicas_are_those_of_the_earlier() 
     days: list[RecordedDay] = []
     gathering = Days(days.append)
     for at, replicas, work in ((0.0, 2, 9.0), (10.0, 4, 1.5), (20.0, 1, 2.5)):
-        look = replace(a_snapshot(policy, {"a": replicas}, work={"a": work}), at=NOW + at)
-        gathering.see(RecordedTurn(look, policy, ""), 60.0)
+        seen = replace(a_snapshot(policy, {"a": replicas}, work={"a": work}), at=NOW + at)
+        gathering.see(RecordedLook(look(seen, policy), policy))
     gathering.end()
     (day,) = days
     assert day.seconds == 20
@@ -93,4 +94,5 @@ def test_work_is_that_of_the_later_look_and_replicas_are_those_of_the_earlier() 
 
 
 def test_requests_are_counted_where_somebody_counts_them() -> None:
-    assert work_of_one(a_load("a", work=1.0)) is None
+    policy = a_policy()
+    assert look(a_snapshot(policy, {"a": 1}, work={"a": 1.0}), policy).models["a"].work_of_one is None

@@ -7,12 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.readings import Reading
-from rebalancer.obs.journal_reading import RecordedTurn
+from rebalancer.ledger.looks import look
+from rebalancer.obs.ledger_reading import RecordedLook
 from rebalancer.obs.predictions import AUTOSCALER, US, DayPrediction, store, stored
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
 from rebalancer.report.lateness import served
 from rebalancer.report.predictions import came, predicted
-from rebalancer.report.telling import prediction_rows, predictions_said
+from rebalancer.report.telling import causes_said, prediction_rows, predictions_said
 from tests.builders import NOW, a_model, a_policy, a_snapshot
 from tests.report.calibration import day_number, predictions_of, recorded, truths_of
 from tests.sim.product.scenarios import a_surge
@@ -56,6 +57,22 @@ def test_errors_are_over_what_came_and_a_few_requests_are_close_whatever_their_s
     assert replace(ONE, late=0.0, late_by_autoscaler=5.0).late_error == 5.0
 
 
+def test_a_prediction_that_missed_says_which_half_of_the_way_is_the_longer_one() -> None:
+    off = replace(ONE, late=500.0, late_by_replicas=130.0)
+    assert off.likely_cause.startswith(
+        "not the replicas, with the replicas that were recorded the same physics make 130"
+    )
+    moved = replace(ONE, late=500.0, late_by_replicas=480.0)
+    assert moved.likely_cause.startswith("its autoscaler moved otherwise than predicted; with the replicas that were")
+    assert moved.likely_cause.endswith("the same physics make 480 late")
+    assert replace(moved, in_charge=US).likely_cause.startswith("we moved otherwise")
+    assert replace(ONE, late_by_replicas=0.0).likely_cause == ""
+    assert replace(off, late_by_replicas=None).likely_cause == ""
+    said = list(causes_said([ONE, off]))
+    assert len(said) == 1
+    assert said[0].startswith("a, 2027-01-15: not the replicas")
+
+
 def a_told_day(latency: float, told: int) -> tuple[ModelDay, RecordedDay]:
     """2 requests a second on replicas that carry all of it; users saw `latency` in the first `told` seconds."""
     policy = a_policy(a_model("a", entitlement=3, slo={"latency_seconds": 2.0}))
@@ -95,9 +112,10 @@ def test_a_day_ends_at_midnight_utc_and_an_old_latency_is_none() -> None:
     gathering = Days(days.append)
     midnight = (NOW // DAY + 1) * DAY
     for at, measured in ((midnight - 20.0, 5.0), (midnight - 10.0, 5.0), (midnight, 5.0), (midnight + 10.0, 400.0)):
-        look = a_snapshot(policy, {"a": 2}, work={"a": 1.0})
-        load = replace(look.loads[0], signals={"latency": Reading(3.0, at - measured, 1.0)})
-        gathering.see(RecordedTurn(replace(look, at=at, loads=(load, *look.loads[1:])), policy, ""), 60.0)
+        seen = a_snapshot(policy, {"a": 2}, work={"a": 1.0})
+        load = replace(seen.loads[0], signals={"latency": Reading(3.0, at - measured, 1.0)})
+        seen = replace(seen, at=at, loads=(load, *seen.loads[1:]))
+        gathering.see(RecordedLook(look(seen, policy), policy))
     gathering.end()
     assert [(day.since, day.seconds) for day in days] == [(midnight - 20, 10), (midnight, 10)]
     assert list(days[0].models["a"].latency[:11]) == pytest.approx([3.0] * 10 + [np.nan], nan_ok=True)

@@ -14,11 +14,12 @@ from pyarrow import parquet
 from rebalancer.domain.readings import Carries
 from rebalancer.ledger.books import MICRO
 from rebalancer.report.advice import Advice, advice, patch
-from rebalancer.report.bill import PriceUnknown, bill, prices
+from rebalancer.report.bill import bill
 from rebalancer.report.export import COLUMNS, as_csv, write_parquet
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
+from rebalancer.report.prices import PriceUnknown, prices
 from rebalancer.report.report import Report, headline, report, worth
 from rebalancer.report.telling import lines
 from rebalancer.settings.policy_file import check_bytes

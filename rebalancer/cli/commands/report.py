@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalancer.obs.predictions import DayPrediction
+    from rebalancer.report.prices import DatedPrice
 
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -52,8 +53,17 @@ def command(
     price: Annotated[
         list[str] | None,
         typer.Option(
-            help="USD for a GPU for an hour, in place of the policy's pricePerGpuHour; of a pool or an instance type.",
+            help="USD for a GPU for an hour, in place of the policy's prices; of a pool or an instance type.",
             metavar="POOL_OR_TYPE=USD",
+        ),
+    ] = None,
+    price_table: Annotated[
+        Path | None,
+        typer.Option(
+            "--prices",
+            help="CSV with since, instance_type, capacity_type, usd_per_gpu_hour: prices with dates, as of spot; an"
+            " empty since or capacity type is any.",
+            metavar="FILE",
         ),
     ] = None,
     cluster: Annotated[
@@ -75,23 +85,24 @@ def command(
     from rebalancer.app.backfill import stored_past
     from rebalancer.cli.render.window import window_before
     from rebalancer.obs.journal_lines import NoJournal
-    from rebalancer.report.bill import PriceUnknown, prices
     from rebalancer.report.export import as_csv, write_parquet
     from rebalancer.report.gathering import gather
+    from rebalancer.report.prices import PriceUnknown, prices
     from rebalancer.report.report import report
     from rebalancer.report.telling import folded, lines
 
-    given = _prices(price or [])
+    given, dated = _prices(price or []), _dated(price_table)
     talk = Talk(quiet)
     try:
         with _progress(talk) as heard:
             seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
-        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions))
+        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions), dated)
     except NoJournal as error:
         raise Failed(str(error)) from error
     except PriceUnknown as error:
         raise Failed(f"--price: {error}", USAGE) from error
-    accounts = seen.books, seen.policy, prices(seen.policy, given, {shelf for _, shelf in seen.books.capacity}), cluster
+    of = prices(seen.policy, given, {shelf for _, shelf in seen.books.capacity}, dated)
+    accounts = seen.books, seen.policy, of, cluster
     if page is not None:
         from rebalancer.report.page import page as drawn
 
@@ -130,6 +141,21 @@ def _prices(words: list[str]) -> dict[str, float]:
             raise Failed(f"--price {word}: write POOL_OR_TYPE=USD, as a100=2.50", USAGE)
         given[name] = float(usd)
     return given
+
+
+def _dated(path: Path | None) -> "dict[str, tuple[DatedPrice, ...]]":
+    """Raises Failed."""
+    from rebalancer.report.prices import PriceUnknown, dated_prices
+
+    if path is None:
+        return {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            return dated_prices(lines, path.name)
+    except PriceUnknown as error:
+        raise Failed(f"--prices: {error}", USAGE) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"--prices {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _installed(page: Path | None) -> None:

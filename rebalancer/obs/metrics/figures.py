@@ -10,6 +10,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import HOUR, MICRO, Books
+from rebalancer.ledger.inventory import usd_per_gpu_hour
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
@@ -41,17 +42,23 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
 
 def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
     """GPU-seconds and their price since this process leads; nothing of models and pools that left the policy."""
-    prices = {pool.name: pool.price_per_gpu_hour for pool in policy.pools}
+    pools = {pool.name: pool for pool in policy.pools}
     teams = {model.id: model.team for model in policy.models} | {"": ""}
     sums: Counter[tuple[str, str, str]] = Counter()
+    usd: dict[tuple[str, str, str], float | None] = {}
     for (_, shelf, model, state), amount in books.charged.items():
-        if shelf.pool in prices and model in teams:
-            sums[shelf.pool, model, state] += amount
-    for (pool, model, state), amount in sums.items():
-        held, price = (pool, model, teams[model], state), prices[pool]
-        yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, held)
-        if price:
-            yield Figure("rebalancer_gpu_cost_usd_total", price * amount / HOUR, held)
+        if shelf.pool in pools and model in teams:
+            held, price = (shelf.pool, model, state), usd_per_gpu_hour(pools[shelf.pool], shelf)
+            sums[held] += amount
+            known = usd.get(held, 0.0)
+            usd[held] = None if price is None or known is None else known + price * amount / HOUR
+    for held, amount in sums.items():
+        pool, model, state = held
+        labels = (pool, model, teams[model], state)
+        yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, labels)
+        cost = usd[held]
+        if cost is not None:
+            yield Figure("rebalancer_gpu_cost_usd_total", cost, labels)
 
 
 def latency_figures(snapshot: Snapshot, policy: Policy) -> Iterator[Figure]:

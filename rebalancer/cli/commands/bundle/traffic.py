@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from rebalancer.ledger.books import patience_seconds
 from rebalancer.obs.journal_reading import JournalRead, turns
+from rebalancer.obs.ledger_reading import looked
 from rebalancer.report.days import Days, ModelDay, RecordedDay
 from rebalancer.sim.contest.replica import FULL_SHARE, ReplicaSpeeds
 
@@ -26,7 +26,7 @@ def traffic(journal: Path) -> str:
 
     days = Days(closed)
     for turn in turns([journal], JournalRead()):
-        days.see(turn, patience_seconds(turn.policy))
+        days.see(looked(turn))
     days.end()
     return "\n".join([HEAD, *(f"{at},{row}" for at, row in sorted(rows))]) + "\n"
 

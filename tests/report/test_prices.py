@@ -1,0 +1,81 @@
+"""What a GPU costs: the command's word, then a table with dates, then the policy's; unknown is not zero."""
+
+import pytest
+
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.ledger.books import Books, patience_seconds
+from rebalancer.ledger.inventory import INSTANCE_TYPE, Shelf, capacity_type, inventory
+from rebalancer.report.bill import bill
+from rebalancer.report.prices import Prices, PriceUnknown, dated_prices, prices
+from tests.builders import a_model, a_node, a_policy, a_pool, a_snapshot
+
+SPOT, OWNED = Shelf("a100", "p5", "spot"), Shelf("a100", "p5", "on-demand")
+HOUR = 494_000  # since the epoch: 2026-05-10 08:00 UTC
+TABLE = """since,instance_type,capacity_type,usd_per_gpu_hour
+2026-05-10T08:00:00Z,p5,spot,1.5
+,p5,spot,2.0
+2026-05-10T10:00:00+01:00,p5,spot,1.25
+"""
+
+
+def test_the_policy_may_name_an_instance_type_and_how_it_was_bought() -> None:
+    pool = a_pool("a100", price_per_gpu_hour=3.0, instance_prices={"p5": 4.0, "p5/spot": 1.0})
+    of = prices(a_policy(pools=(pool,)), {}, set())
+    assert [of.of(shelf, HOUR) for shelf in (SPOT, OWNED, Shelf("a100", "p4"))] == [1.0, 4.0, 3.0]
+    assert Prices({}).of(SPOT, HOUR) is None
+
+
+def test_an_hour_costs_what_the_table_says_at_its_begin_and_other_capacity_what_it_did() -> None:
+    pool = a_pool("a100", price_per_gpu_hour=3.0)
+    of = prices(a_policy(pools=(pool,)), {}, set(), dated_prices(TABLE.splitlines(), "spot.csv"))
+    assert [of.of(SPOT, HOUR + n) for n in (-1, 0, 1, 2)] == [2.0, 1.5, 1.25, 1.25]
+    assert of.of(OWNED, HOUR) == 3.0
+    given = prices(a_policy(pools=(pool,)), {"p5/spot": 0.5}, {SPOT}, dated_prices(TABLE.splitlines(), "spot.csv"))
+    assert given.of(SPOT, HOUR) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("when,price\n", "spot.csv: its first line must name since, instance_type"),
+        ("since,instance_type,capacity_type,usd_per_gpu_hour\n,p5,spot,free\n", "spot.csv, line 2: could not convert"),
+        ("since,instance_type,capacity_type,usd_per_gpu_hour\n,p5,spot,nan\n", "line 2: nan USD .* not between 0 and"),
+        ("since,instance_type,capacity_type,usd_per_gpu_hour\nmonday,p5,,1\n", "line 2: Invalid isoformat string"),
+        ("since,instance_type,capacity_type,usd_per_gpu_hour\n,p5\n", "line 2: it has fewer columns than the first"),
+    ],
+)
+def test_a_table_that_is_none_says_in_which_line(table: str, said: str) -> None:
+    with pytest.raises(PriceUnknown, match=said):
+        dated_prices(table.splitlines(), "spot.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "bought"),
+    [
+        ({"karpenter.sh/capacity-type": "spot"}, "spot"),
+        ({"eks.amazonaws.com/capacityType": "ON_DEMAND"}, "on-demand"),
+        ({"kubernetes.azure.com/scalesetpriority": "regular"}, "on-demand"),
+        ({"cloud.google.com/gke-spot": "true"}, "spot"),
+        ({"cloud.google.com/gke-preemptible": "false"}, ""),
+        ({}, ""),
+    ],
+)
+def test_how_a_node_was_bought_is_read_from_its_labels(labels: dict[str, str], bought: str) -> None:
+    assert capacity_type(labels) == bought
+
+
+def test_two_hours_at_two_prices_add_up_in_every_sum() -> None:
+    pool = a_pool("a100", price_per_gpu_hour=3.0)
+    policy = a_policy(a_model("a", entitlement=1), pools=(pool,), plan_every_seconds=600.0)
+    labels = {**pool.node_labels, INSTANCE_TYPE: "p5", "karpenter.sh/capacity-type": "spot"}
+    books = Books()
+    for at in range(HOUR * 3600, (HOUR + 2) * 3600 + 1, 600):
+        nodes = (a_node("a100-1", 8, labels=labels), a_node("a100-2", 8, labels=labels))
+        seen = a_snapshot(policy, {"a": 1}, at=float(at), pools=(PoolView("a100", nodes),))
+        books.see(inventory(seen, policy), patience_seconds(policy))
+    made = bill(books, policy, prices(policy, {}, set(), dated_prices(TABLE.splitlines(), "spot.csv")))
+    assert made.usd == pytest.approx(16 * (1.5 + 1.25))
+    assert sum(row.usd or 0.0 for row in made.models) == pytest.approx(made.usd)
+    (shelf,) = made.shelves
+    assert (shelf.instance_type, shelf.capacity_type) == ("p5", "spot")
+    assert shelf.usd_per_gpu_hour == pytest.approx(1.375)
