@@ -54,10 +54,10 @@ def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
 
 def capacity_type(labels: Mapping[str, str]) -> str:
     """What a node's labels say of how it was bought, in Karpenter's words; "" where they do not."""
-    said = next((labels[label] for label in CAPACITY_TYPES if label in labels), "")
+    bought = next((labels[label] for label in CAPACITY_TYPES if label in labels), "").lower()
     if any(labels.get(label) == "true" for label in SPOT):
         return "spot"
-    return {"regular": "on-demand"}.get(said.lower(), said.lower().replace("_", "-"))
+    return {"regular": "on-demand"}.get(bought, bought.replace("_", "-"))
 
 
 class Hold(NamedTuple):

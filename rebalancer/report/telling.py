@@ -61,8 +61,8 @@ def words(of: Report) -> list[str]:
 def sources_said(of: Report) -> str:
     """From when to when each came, in time."""
     spans = [f"from the {each.name} {instant(each.since)} to {instant(each.until)}" for each in of.sources]
-    said = "; ".join(spans)
-    return f"{said[:1].upper()}{said[1:]}"
+    sentence = "; ".join(spans)
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def model_rows(of: Report) -> list[list[str]]:
