@@ -10,7 +10,7 @@ from tests.machine.disturbed import inputs, nodes, notices, pods, targets
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.killed import EFFECTS
 from tests.machine.scene import Scene
-from tests.schedules.links import ANSWERS
+from tests.schedules.links import ANSWERS, LATENCY_SECONDS, ApiLink
 from tests.schedules.stage import Seat, Stage
 
 Whom = Literal["leader", "standby"]
@@ -91,9 +91,9 @@ def _after(stage: Stage, seconds: float, thing: object, field: str, value: objec
 
 def _api(field: str, value: object, least: float, most: float) -> Deed:
     def deed(stage: Stage, seat: Seat, _x: float, y: float) -> bool:
-        before = getattr(seat.api, field)
+        before, whole = getattr(seat.api, field), getattr(ApiLink(), field)
         setattr(seat.api, field, value)
-        _after(stage, lasting(y, least, most), seat.api, field, before)
+        _after(stage, lasting(y, least, most), seat.api, field, whole)
         return bool(before != value)
 
     return deed
@@ -101,8 +101,8 @@ def _api(field: str, value: object, least: float, most: float) -> Deed:
 
 def api_slow(stage: Stage, seat: Seat, x: float, y: float) -> bool:
     """Each call takes up to 4 s."""
-    before, seat.api.seconds = seat.api.seconds, lasting(x, 0.1, 4.0)
-    _after(stage, lasting(y, 2.0, 60.0), seat.api, "seconds", before)
+    seat.api.seconds = lasting(x, 0.1, 4.0)
+    _after(stage, lasting(y, 2.0, 60.0), seat.api, "seconds", LATENCY_SECONDS)
     return True
 
 
