@@ -11,13 +11,16 @@ from tests.planning.test_scenarios_doomed import a_story
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 
 
-def a_fleet(nodes: int = 8) -> Story:
-    """Models high, mid and low keep their replicas of 4 GPUs busy, two to a node; each has a floor of 2."""
+def a_fleet(nodes: int = 8, spare: int = 0) -> Story:
+    """Models high, mid and low keep their replicas of 4 GPUs busy, two to a node; each has a floor of 2.
+
+    `spare`: nodes beside these, with nobody on them.
+    """
     models = [
         a_model(name, 2, gpus_per_replica=4, priority=priority, entitlement=4, max_replicas=8)
         for name, priority in (("high", 900), ("low", 10), ("mid", 100))
     ]
-    policy: Policy = a_policy(*models, pools=(a_pool(gpus=8 * nodes),))
+    policy: Policy = a_policy(*models, pools=(a_pool(gpus=8 * (nodes + spare)),))
     held = {"high": 6, "low": 5, "mid": 5}
     loads = {name: {"concurrency": 4.0 * count} for name, count in held.items()}
     snapshot = a_snapshot(policy, held, loads, {name: float(count) for name, count in held.items()})
@@ -52,6 +55,45 @@ def test_half_of_all_nodes_are_met_by_one_plan_every_floor_is_served_and_nothing
     replicas = [replica.uid for account in story.memory.accounts for replica in account.replicas]
     assert len(replicas) == len({*replicas}) == 8
     assert all(account.drained_at is not None for account in story.memory.accounts)
+
+
+def serving(story: Story, lost: list[str]) -> dict[str, int]:
+    """Ready replicas of each model on nodes that stay."""
+    return {
+        name: sum(pod.phase == "ready" and pod.node not in lost for pod in story.of(name).pods)
+        for name in ("high", "mid", "low")
+    }
+
+
+def a_storm(story: Story, lost: list[str]) -> None:
+    """These nodes are under notice for two minutes and then gone, and a minute passes."""
+    for name in lost:
+        story.notice(name, 120.0)
+    story.turns(12)
+    for name in lost:
+        story.lose(name)
+    story.snapshot = replace(story.snapshot, notices=())
+    story.turns(6)
+
+
+class TestFloorsThatCompete:
+    """Fewer GPUs are left than all floors together need."""
+
+    def test_free_gpus_go_to_the_floors_of_the_highest_priorities_first(self) -> None:
+        story = a_fleet(spare=2)
+        lost = sorted(pod.node for name in ("high", "mid", "low") for pod in story.of(name).pods if pod.node)
+        a_storm(story, sorted({*lost}))
+        assert serving(story, lost) == {"high": 2, "mid": 2, "low": 0}
+
+    def test_who_is_above_its_floor_gives_to_a_floor_and_who_is_at_it_gives_nothing(self) -> None:
+        story = a_fleet()
+        of_low = {pod.node for pod in story.of("low").pods}
+        lost = sorted({node.name for node in story.view("a100").nodes} - of_low)
+        a_storm(story, lost)
+        after = serving(story, lost)
+        assert after["low"] == 2, after
+        assert after["high"] >= 2, after
+        assert sum(after.values()) == 2 * len(of_low), after
 
 
 class TestLoss:
