@@ -168,6 +168,10 @@ _SAID = {
         "a colon where no key can be",
         "put text with a colon in quotes, or indent",
     ),
+    "expected the node content": (
+        "a bracket is not closed here, or a value is missing",
+        "close it with ] or }, or write the value",
+    ),
     "expected <block end>": ("the indentation does not fit the lines above", "align it with its neighbours"),
     "expected alphabetic or numeric character": ("a character that begins nothing here", "put the text in quotes"),
 }

@@ -18,6 +18,7 @@ ADD = "override add pin chat"
         ("status -o xml", "error: --output / -o: no 'xml'; allowed: table, wide, json, yaml"),
         (f"{ADD} -3 --reason x", "error: -3 is negative: a number of replicas is 0 or more"),
         (f"{ADD} 3.5 --reason x", "error: VALUE 3.5 is not a whole number"),
+        (f"{ADD} three --reason 4", "error: VALUE three is not a whole number"),
         (f"{ADD} 2x --reason 4", "error: VALUE 2x is not a whole number"),
         ("override add pn chat 3 --reason x", f"error: KIND: no 'pn'; did you mean pin?; allowed: {KINDS}"),
         (f"{ADD} 3 --reason x --for 1000h", "error: --for 1000h is too long: allowed up to 7d0h"),

@@ -23,6 +23,7 @@ LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
         ("a: 1\n\tb: 2\n", 2, "a tab in the indentation"),
         ("a: 1\n---\nb: 2\n", 2, "another document"),
         ("a: [1, 2\n", 2, "a bracket is not closed that opens on line 1"),
+        ("a: [\nb:\n- c: 1\n", 3, "a bracket is not closed here"),
         ("a: 1\n  b: 2\n", 2, "a colon where no key can be"),
         ("a: " + "[" * 100_000, 1, "maximum depth"),
         ("".join(" " * depth + "a:\n" for depth in range(200)), 20, "maximum depth"),

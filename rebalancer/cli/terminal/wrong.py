@@ -50,7 +50,8 @@ def in_words(message: str, models: Callable[[], list[str]], typed: Sequence[str]
 def _given(where: str, typed: Sequence[str]) -> str:
     """` abc`: what was typed for it; "" where that is not plain to see."""
     if not where.startswith("-"):
-        numbers = [word for word in _arguments(typed) if _NUMBERLIKE.fullmatch(word)]
+        arguments = _arguments(typed)
+        numbers = [word for word in arguments if _NUMBERLIKE.fullmatch(word)] or arguments[-1:]
         return f" {numbers[0]}" if len(numbers) == 1 else ""
     for name in where.split(" / "):
         for word, value in zip(typed, (*typed[1:], ""), strict=True):

@@ -83,7 +83,7 @@ def _questions(server: Server, among: list[list[str]], maps: Sequence[MetricMap]
             has = look(visit, among, maps)
     except (requests.Timeout, LateError) as error:
         raise PastUnanswered(f"{server.url}: no answer within {DEADLINE_SECONDS:g} s") from error
-    except (OSError, LinkLocalError, PrometheusApiClientException, ValueError) as error:
+    except (OSError, LinkLocalError, PrometheusApiClientException, ValueError, RecursionError) as error:
         raise PastUnanswered(f"{server.url}: {str(error)[:300]}") from error
     return [text for names in among if (text := question(names, has, maps, counted=True))]
 
@@ -115,9 +115,9 @@ class _Reader:
             return read_range(result, self.pod_then, self.maps), None
         except (requests.Timeout, LateError):
             why = f"no answer within {DEADLINE_SECONDS:g} s"
-        except (OSError, LinkLocalError, PrometheusApiClientException, ValueError) as error:
+        except (OSError, LinkLocalError, PrometheusApiClientException, ValueError, RecursionError) as error:
             why = str(error)[:300]
-            if isinstance(error, OSError | LinkLocalError | msgspec.ValidationError) or (
+            if isinstance(error, OSError | LinkLocalError | msgspec.ValidationError | RecursionError) or (
                 isinstance(error, PrometheusApiClientException) and not TOO_MUCH.match(why)
             ):
                 raise PastUnanswered(f"{self.server.url}: {why}") from error

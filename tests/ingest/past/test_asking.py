@@ -52,7 +52,7 @@ class Counted:
 
 
 def _send(handler: BaseHTTPRequestHandler, status: int, body: object) -> None:
-    data = json.dumps(body).encode()
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(status)
     handler.send_header("Content-Length", str(len(data)))
     handler.end_headers()
@@ -144,3 +144,9 @@ async def test_a_door_that_is_shut_is_knocked_at_once_or_twice_and_said(serve: S
     with pytest.raises(PastUnanswered, match=f"{server.url}: HTTP Status Code {status}"):
         await ask(server)
     assert len(counted.asked) <= AT_ONCE + 1
+
+
+async def test_an_answer_nested_beyond_all_measure_is_no_answer_and_ends_no_reader(serve: Serve) -> None:
+    _, server = serve(lambda *_: (200, b"[" * 100_000))
+    with pytest.raises(PastUnanswered, match=f"{server.url}: .*recursion"):
+        await ask(server)

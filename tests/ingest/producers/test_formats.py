@@ -1,6 +1,7 @@
 """Each producer's format: its numbers with their labels and instants, and what is wrong with a part of it alone."""
 
 import json
+import math
 from typing import Any, get_args
 
 import msgspec
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from rebalancer.domain.events import Gauges, Rejection
 from rebalancer.domain.metric_maps import GaugeName
 from rebalancer.ingest.gauges import GAUGES
+from rebalancer.ingest.producers.flat import decode_flat
 from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.mapping import Readings
+from rebalancer.ingest.producers.series import MetricSeries
 from tests.ingest.producers.records import AT, AT_TEXT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
@@ -183,3 +186,9 @@ def test_avro_json_of_prometheus_kafka_adapter_is_plain_json() -> None:
         readings(producer("prometheus"), avro).readings
         == readings(producer("prometheus"), RUNNING["prometheus"]).readings
     )
+
+
+def test_an_integer_of_hundreds_of_digits_is_beyond_all_floats_and_its_neighbours_are_read() -> None:
+    series = list(decode_flat(b'{"pod": "p", "a": 1' + b"0" * 400 + b', "b": 2}'))
+    values = {one.name: one.value for one in series if isinstance(one, MetricSeries)}
+    assert values == {"a": math.inf, "b": 2.0}
