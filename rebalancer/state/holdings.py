@@ -25,6 +25,7 @@ from rebalancer.state.views import (
     autoscaler_view,
     by_others,
     chosen_autoscaler,
+    is_bounded,
     missing_target,
     owner_views,
     pod_phase,
@@ -34,12 +35,18 @@ from rebalancer.state.views import (
 )
 
 METRIC = "metric"  # the actuation in which nothing is written, and a number is answered
-ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
+ASKED_FOR_SECONDS = 10.0  # a write in whose place the watch shows another number by then is taken as lost
+UNHEARD_SECONDS = 90.0  # so is one of which it has said nothing: one that is silent for 75 s lists everything anew
 
 
 class _Asked(Struct, frozen=True):
     replicas: int
     at: float
+    contradicted: bool = False  # the object was shown since, with another number
+
+    def lost(self, now: float) -> bool:
+        """Whether it is no longer to be expected."""
+        return now - self.at >= (ASKED_FOR_SECONDS if self.contradicted else UNHEARD_SECONDS)
 
 
 class _Target(Struct, frozen=True):
@@ -144,7 +151,7 @@ class Holdings:
             if ref in self._targets:
                 self._dirty.add(self._targets[ref].model.id)
             if isinstance(obj, Workload | Hpa | ScaledObject):
-                self._settle(ref)
+                self._settle(ref, obj if obj is change[1] else None)
             if isinstance(obj, Node) and None in change:  # it came, or it is gone
                 self._dirty.update(model.id for model, _ in self.pods_on(obj.name))
         if any(isinstance(obj, DeviceObject) for obj in change):
@@ -164,7 +171,7 @@ class Holdings:
             self._before.pop(target.model.id, None)
 
     def asked(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
-        """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed.
+        """We wrote `replicas` at `at`; they count until a watch shows them, 10 s where it shows others, 90 s at most.
 
         `minimum`: the lower bound beside it, None where it is no autoscaler's maximum. A number that is answered and
         not written counts until the next one.
@@ -184,15 +191,19 @@ class Holdings:
         self.bindings.stepped(seconds)
         self._dirty.update(self._models)
         self._unconfirmed = {
-            ref: _Asked(written.replicas, written.at + seconds) for ref, written in self._unconfirmed.items()
+            ref: replace(written, at=written.at + seconds) for ref, written in self._unconfirmed.items()
         }
 
-    def _settle(self, ref: WorkloadRef | None) -> None:
+    def _settle(self, ref: WorkloadRef | None, seen: Workload | Hpa | ScaledObject | None = None) -> None:
+        """Forget what we wrote once it is shown; note that it is not where `seen` is what we wrote to."""
         written = self._unconfirmed.get(ref) if ref is not None else None
-        if ref is not None and written is not None:
-            autoscaler = self._autoscaler(ref)
-            if shows(written.replicas, self._objects.workload(ref), autoscaler):
-                del self._unconfirmed[ref]
+        if ref is None or written is None:
+            return
+        autoscaler = self._autoscaler(ref)
+        if shows(written.replicas, self._objects.workload(ref), autoscaler):
+            del self._unconfirmed[ref]
+        elif seen is not None and isinstance(seen, Workload) != is_bounded(autoscaler):
+            self._unconfirmed[ref] = replace(written, contradicted=True)
 
     def slow_load_seconds(self, model: Model) -> float:
         """From having a node to Ready: what nine of ten starts took at most, the policy's figure until it is known."""
@@ -214,7 +225,7 @@ class Holdings:
 
     def views(self, now: float) -> tuple[ModelView, ...]:
         """All models, by id; what did not change is the same value as last time."""
-        for ref in [ref for ref, written in self._unconfirmed.items() if now - written.at >= ASKED_FOR_SECONDS]:
+        for ref in [ref for ref, written in self._unconfirmed.items() if written.lost(now)]:
             del self._unconfirmed[ref]
             self._dirty.add(self._targets[ref].model.id)
         self._dirty.update(self.starts.look(now))

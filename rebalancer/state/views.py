@@ -245,9 +245,14 @@ def _other(saved: Originals | SavedNodePool | None, installation: str) -> str:
 
 def shows(replicas: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
     """Whether the watch shows what was asked: the maximum where an autoscaler owns the target, else the replicas."""
-    if autoscaler is not None and not autoscaler.paused and autoscaler.originals is not None:
+    if autoscaler is not None and is_bounded(autoscaler):
         return autoscaler.maximum == replicas
     return workload is not None and workload.replicas == replicas
+
+
+def is_bounded(autoscaler: AutoscalerView | None) -> bool:
+    """Whether a target's numbers are written as the bounds of its autoscaler."""
+    return autoscaler is not None and not autoscaler.paused and autoscaler.originals is not None
 
 
 def node_view(

@@ -203,11 +203,26 @@ def test_a_write_counts_until_the_watch_shows_it() -> None:
     assert target_of(state).unconfirmed_replicas is None
 
 
-def test_a_write_that_is_never_shown_is_forgotten_after_ten_seconds() -> None:
+def test_a_write_in_whose_place_another_number_is_shown_is_forgotten_after_ten_seconds() -> None:
     state = a_state(None, a_workload("b", 2))
     state.asked("b", ref(), 5, NOW)
+    feed(state, changed(a_workload("b", 3, resource_version="2")))
     assert target_of(state, NOW + 9.9).unconfirmed_replicas == 5
     assert target_of(state, NOW + 10).unconfirmed_replicas is None
+
+
+def test_a_write_of_which_a_silent_watch_says_nothing_counts_until_it_has_listed_everything_anew() -> None:
+    state = a_state(None, a_workload("b", 2))
+    state.asked("b", ref(), 5, NOW)
+    assert target_of(state, NOW + 89.9).unconfirmed_replicas == 5
+    assert target_of(state, NOW + 90).unconfirmed_replicas is None
+
+
+def test_what_the_replicas_are_says_nothing_against_a_write_of_bounds() -> None:
+    state = a_state(None, a_workload("b", 9), a_scaled_object(bounds=(1, 9)))
+    state.asked("b", ref(), 5, NOW)
+    feed(state, changed(a_workload("b", 8, resource_version="2")))
+    assert target_of(state, NOW + 10).unconfirmed_replicas == 5
 
 
 def test_a_write_of_bounds_is_shown_by_the_autoscaler_not_by_the_replicas() -> None:
