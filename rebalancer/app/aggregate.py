@@ -13,6 +13,7 @@ from rebalancer.api.ports.status import Unready
 from rebalancer.api.serving.probes import probe_app
 from rebalancer.api.serving.server import Listener
 from rebalancer.app.figures import output_figures, record_figures
+from rebalancer.app.tasks import end
 from rebalancer.ingest.aggregation import Aggregation
 from rebalancer.ingest.intake import SINCE_SECONDS
 from rebalancer.kafka.broker import Broker
@@ -55,8 +56,7 @@ class Aggregate:
         try:
             await self.group.run()
         finally:
-            burying.cancel()
-            sending.cancel()
+            await end(burying, sending)
             await self.outbox.close()
 
     # --- what probes and Prometheus ask

@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import structlog
 
+from rebalancer.app.tasks import end
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Event, MetricSample
 from rebalancer.ingest.prometheus import PrometheusReadings, Server
 from rebalancer.kafka.broker import Broker
@@ -52,7 +53,7 @@ class Bridge:
                 await self.poll()
                 await self._clock.sleep(self._interval_seconds)
         finally:
-            sending.cancel()
+            await end(sending)
             await self.outbox.close()
 
     async def once(self) -> int:
@@ -61,7 +62,7 @@ class Bridge:
         try:
             await self.poll()
         finally:
-            sending.cancel()
+            await end(sending)
             await self.outbox.close()
         return self.written
 

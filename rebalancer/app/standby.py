@@ -4,6 +4,7 @@ import asyncio
 from typing import Self
 
 from rebalancer.app.past import SLACK_SECONDS, reading, recent_seconds
+from rebalancer.app.tasks import end
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.kafka.topic_tail import TopicTail
@@ -40,6 +41,4 @@ class Standby:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)

@@ -116,7 +116,9 @@ async def test_every_cycle_in_the_journal_replays_byte_for_byte(
 
 
 def _journal(folder: Path) -> list[bytes]:
-    return [line for path in sorted(folder.glob("journal-*.jsonl")) for line in path.read_bytes().splitlines(keepends=True)]
+    return [
+        line for path in sorted(folder.glob("journal-*.jsonl")) for line in path.read_bytes().splitlines(keepends=True)
+    ]
 
 
 async def test_metrics_count_what_was_read_and_show_what_was_decided(started: Started) -> None:

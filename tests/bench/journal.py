@@ -8,6 +8,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from rebalancer.obs.journal_files import PATTERN
+
 
 class Told(NamedTuple):
     """An event about a model: when it was sent, and when the API had answered the write it caused (epoch seconds).
@@ -75,6 +77,6 @@ def _answer(
 
 
 def _lines(folder: Path) -> Iterator[_Line]:
-    for file in sorted(folder.iterdir()):
+    for file in sorted(folder.glob(PATTERN)):
         with file.open("rb") as lines:
             yield from (_decode(line) for line in lines)

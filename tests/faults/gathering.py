@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
+from rebalancer.obs.journal_files import PATTERN
 from tests.faults.accounts import unaccounted
 from tests.faults.evidence import Evidence, Json, Rules, Span, watched
 from tests.faults.scene import FLOORS, GPUS, LEASE, OWN, PER_REPLICA, SHARE, WINDOW_SECONDS, Scene
@@ -96,7 +97,7 @@ def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
 
 
 def _records(journals: Iterable[Path]) -> Iterable[Json]:
-    for file in (file for folder in journals for file in sorted(folder.glob("*"))):
+    for file in (file for folder in journals for file in sorted(folder.glob(PATTERN))):
         with file.open("rb") as lines:
             for line in lines:
                 if (b'"line":"intent"' in line or b'"line":"outcome"' in line) and line.endswith(b"\n"):

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from rebalancer.loop.replay import Replay, replay
+from rebalancer.obs.journal_files import PATTERN
 from tests.testbed.audit import AuditLog, Write
 from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
@@ -202,6 +203,6 @@ class Service:
         fresh.replace(target)
 
     def _journal_lines(self) -> Iterator[bytes]:
-        for file in sorted(Path(self.settings["JOURNAL_DIR"]).glob("*")):
+        for file in sorted(Path(self.settings["JOURNAL_DIR"]).glob(PATTERN)):
             with file.open("rb") as lines:
                 yield from lines
