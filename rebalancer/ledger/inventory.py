@@ -48,8 +48,8 @@ class Shelf(NamedTuple):
 
 def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
     """What the policy says that a GPU there costs for an hour; None where it does not."""
-    of = pool.instance_prices
-    return of.get(shelf.kind, of.get(shelf.instance_type)) or pool.price_per_gpu_hour or None
+    price = pool.instance_prices.get(shelf.kind, pool.instance_prices.get(shelf.instance_type))
+    return price if price is not None else pool.price_per_gpu_hour or None
 
 
 def capacity_type(labels: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.fixtures import *  # noqa: F403 - same
+from tests.real.tier import tier  # noqa: F401 - same
 from tests.testbed.fixtures import *  # noqa: F403 - fixtures reach tests by being names in a conftest
 from tests.testbed.fixtures import mark_real
 

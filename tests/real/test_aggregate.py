@@ -6,11 +6,9 @@ both decide from the same memory.
 
 import asyncio
 import random
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -29,12 +27,10 @@ from tests.ingest.rig import Refusing
 from tests.ingest.test_aggregation import as_read
 from tests.ingest.tier import PODS, POLICY, a_sample_event
 from tests.ingest.wire import STRUCTURED
+from tests.real.tier import Tier
 from tests.state.objects import a_cluster_node, a_ready_pod, a_workload, listed
 from tests.testbed.kafka import Kafka
-from tests.testbed.place import answers
-from tests.testbed.process import Process, Reaper, free_port
 
-_PROGRAM = Path(sys.executable).parent / "rebalancer"
 BUSY, CALM = 12.0, 0.4  # requests in flight of a pod
 LATER_SECONDS = 6.0  # by which a decision of one may be younger than the other's samples
 
@@ -109,44 +105,6 @@ def by_samples(one: Listener, memory: Memory, now: float) -> list[tuple[str, str
 
 def _decreases(plan: Plan) -> frozenset[tuple[str, int]]:
     return frozenset((one.model, one.replicas_to) for one in plan.changes if one.replicas_to < one.replicas_from)
-
-
-class Tier:
-    """Processes `rebalancer aggregate` by the name of the member."""
-
-    def __init__(self, kafka: Kafka, prefix: str, folder: Path) -> None:
-        self.processes: dict[str, Process] = {}
-        self.ports: dict[str, int] = {}
-        self.settings = {
-            "REBALANCER_KAFKA_BOOTSTRAP": kafka.bootstrap,
-            "REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
-            "REBALANCER_TOPIC_PREFIX": prefix,
-        }
-        self._folder = folder
-        self._reaper = Reaper()
-
-    def launch(self, member: str) -> None:
-        port = self.ports[member] = free_port()
-        self.processes[member] = Process(
-            [str(_PROGRAM), "aggregate", "--member", member],
-            log=self._folder / f"{member}.log",
-            healthy=lambda: answers(port, "/readyz"),
-            reaper=self._reaper,
-            environment={**self.settings, "REBALANCER_PROBE_PORT": str(port)},
-        )
-        self.processes[member].launch()
-
-    def close(self) -> None:
-        for process in self.processes.values():
-            process.kill()
-        self._reaper.close()
-
-
-@pytest.fixture
-def tier(kafka: Kafka, topic_prefix: str, tmp_path: Path) -> Iterator[Tier]:
-    running = Tier(kafka, topic_prefix, tmp_path)
-    yield running
-    running.close()
 
 
 @asynccontextmanager

@@ -7,9 +7,8 @@ under the pod's name, with the pod's own environment, and stopped when the pod g
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -19,7 +18,7 @@ from rebalancer.settings.service import PREFIX
 from tests.chart.helm import Json, Rendered, render
 from tests.ingest.tier import a_sample_event
 from tests.ingest.wire import STRUCTURED
-from tests.real.test_aggregate import Tier
+from tests.real.tier import Tier
 from tests.testbed.kafka import Kafka
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Kube
@@ -55,13 +54,6 @@ def at_once(scaled: Json) -> Json:
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 600
     behavior["scaleDown"] = {"stabilizationWindowSeconds": 0}
     return scaled
-
-
-@pytest.fixture
-def tier(kafka: Kafka, topic_prefix: str, tmp_path: Path) -> Iterator[Tier]:
-    running = Tier(kafka, topic_prefix, tmp_path)
-    yield running
-    running.close()
 
 
 @asynccontextmanager

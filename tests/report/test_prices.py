@@ -25,6 +25,11 @@ def test_the_policy_may_name_an_instance_type_and_how_it_was_bought() -> None:
     assert Prices({}).of(SPOT, HOUR) is None
 
 
+def test_an_instance_type_that_costs_nothing_costs_nothing() -> None:
+    pool = a_pool("a100", price_per_gpu_hour=3.0, instance_prices={"p5": 0.0})
+    assert prices(a_policy(pools=(pool,)), {}, set()).of(Shelf("a100", "p5"), 0) == 0.0
+
+
 def test_an_hour_costs_what_the_table_says_at_its_begin_and_other_capacity_what_it_did() -> None:
     pool = a_pool("a100", price_per_gpu_hour=3.0)
     of = prices(a_policy(pools=(pool,)), {}, set(), dated_prices(TABLE.splitlines(), "spot.csv"))

@@ -9,7 +9,7 @@ from rebalancer.domain.memory import Loan
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Refusal, Unmet
 from rebalancer.domain.policy import Model
-from rebalancer.domain.readings import ModelLoad, keeps
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, Snapshot
 from rebalancer.domain.words import figure, seconds
 from rebalancer.planning.demand.at_work import work_now
@@ -27,9 +27,9 @@ def summary(  # noqa: PLR0913  # one clause each
     latency = next((vote for vote in ballot.votes if vote.signal == "latency" and vote.value is not None), None)
     slo = model.slo.latency_seconds if model.slo is not None else None
     parts, late = [_has(decision), _works(decision, load)], False
-    if latency is not None and latency.value is not None and slo is not None:
-        parts.append(f"latency {seconds(latency.value, above=latency.above)} of {seconds(slo)}")
-        late = keeps(latency.value, slo, above=latency.above) is False
+    if latency is not None and slo is not None:
+        parts.append(f"latency {latency.in_seconds} of {seconds(slo)}")
+        late = latency.keeps(slo) is False
     return printable(f"{', '.join(parts)}: {_verdict(model, decision, lacks, at, late=late)}")
 
 

@@ -11,7 +11,7 @@ import math
 from msgspec import Struct
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
-from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading
+from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading, keeps
 from rebalancer.domain.words import seconds
 
 QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
@@ -66,6 +66,15 @@ class Vote(Struct, frozen=True):
     def age(self, now: float) -> float:
         """Seconds since it was seen."""
         return max(0.0, now - self.at)
+
+    def keeps(self, slo_seconds: float) -> bool | None:
+        """Whether a latency keeps this SLO; None where nobody measures it, or it may lie on either side."""
+        return None if self.value is None else keeps(self.value, slo_seconds, above=self.above)
+
+    @property
+    def in_seconds(self) -> str:
+        """A latency for people: `0.25 s`, `more than 30 s`; `idle` where nobody measures it."""
+        return "idle" if self.value is None else seconds(self.value, above=self.above)
 
 
 class Ballot(Struct, frozen=True):

@@ -4,7 +4,6 @@ A model that merely lacks room for bursts is not short: it would use more, and i
 """
 
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.readings import keeps
 from rebalancer.domain.words import counted, figure, seconds, sentences, work_of
 from rebalancer.planning.demand.at_work import OVER, work_now
 from rebalancer.planning.demand.votes import Vote
@@ -119,18 +118,18 @@ def _slo(model: ModelShare) -> float:
 
 
 def _vote(model: ModelShare) -> Vote | None:
-    """The vote of the p95 latency; None where it has none, nobody asks the model, or nothing is promised."""
-    voted = (vote for vote in model.ballot.votes if vote.signal == "latency" and vote.value is not None)
+    """The vote of the p95 latency; None where it has none, or nothing is promised."""
+    voted = (vote for vote in model.ballot.votes if vote.signal == "latency")
     return None if model.entry.slo is None else next(voted, None)
 
 
 def _kept(model: ModelShare) -> bool | None:
-    """Whether the latency that votes keeps the SLO; None where none votes, or it does not say."""
+    """Whether the latency that votes keeps the SLO; None where none votes, nobody asks, or it does not say."""
     vote = _vote(model)
-    return None if vote is None or vote.value is None else keeps(vote.value, _slo(model), above=vote.above)
+    return None if vote is None else vote.keeps(_slo(model))
 
 
 def _latency(model: ModelShare) -> str:
     """The latency that votes, in words."""
     vote = _vote(model)
-    return "" if vote is None or vote.value is None else seconds(vote.value, above=vote.above)
+    return "" if vote is None else vote.in_seconds

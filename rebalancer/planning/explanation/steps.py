@@ -8,7 +8,7 @@ from rebalancer.domain.couples import ANY, couples
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
-from rebalancer.domain.words import counted, figure, replicas, seconds, work_of
+from rebalancer.domain.words import counted, figure, replicas, work_of
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
 from rebalancer.planning.demand.votes import Ballot, Vote, abstention
@@ -112,7 +112,7 @@ def _value(vote: Vote) -> str:
     if vote.signal in _RATIOS:
         return f"{vote.value:.0%}"
     if vote.signal == "latency":
-        return seconds(vote.value, above=vote.above)
+        return vote.in_seconds
     return f"{figure(vote.value)}{_UNITS.get(vote.signal, '')}"
 
 
