@@ -13,6 +13,7 @@ from rebalancer.ingest.past.asking import ask_past
 from rebalancer.ingest.past.minutes import ModelMinute, minutes
 from rebalancer.ingest.past.names import pods_then
 from rebalancer.ingest.past.pieces import pieces
+from rebalancer.ingest.past.together import PoolTogether, pools_together
 from rebalancer.ingest.past.use import WindowUse, window_use
 from rebalancer.ingest.prometheus import Server
 from rebalancer.obs.clock import Clock
@@ -30,6 +31,7 @@ class Backfilled(NamedTuple):
     minutes: each model at each step.
     use: each model over the whole window, in the policy's order.
     missing: why parts of it could not be had, one sentence for each part.
+    pools: the models of each pool together.
     """
 
     begin: float
@@ -37,6 +39,7 @@ class Backfilled(NamedTuple):
     minutes: tuple[ModelMinute, ...]
     use: tuple[WindowUse, ...]
     missing: tuple[str, ...]
+    pools: tuple[PoolTogether, ...] = ()
 
 
 def store_past(folder: Path, past: Backfilled) -> None:
@@ -87,4 +90,5 @@ async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears 
         reads(window.index(piece) + 1, len(window))
     for model, past in lessons.pasts().items():
         state.restore_rings(model, past)
-    return Backfilled(begin, end, tuple(minutes_read), window_use(policy.models, minutes_read), tuple(missing))
+    use, pools = window_use(policy.models, minutes_read), pools_together(policy, minutes_read)
+    return Backfilled(begin, end, tuple(minutes_read), use, tuple(missing), pools)
