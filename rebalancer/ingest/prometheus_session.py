@@ -119,6 +119,11 @@ class PrometheusSession(requests.Session):
             samples = _samples(body)
         except ReadTimeoutError as error:  # within an answer; before it began it is one of requests' own
             raise LateError from error
+        except requests.Timeout:
+            raise
+        except requests.ConnectionError as error:
+            # Its own words repeat the question with all its names, 2,500 letters, before they come to the point.
+            raise requests.ConnectionError(f"no connection: {_cause(error)}") from error
         finally:
             self.cost += QueryCost(1, self._clock.monotonic() - began, samples)
         if not response.ok:
@@ -219,6 +224,13 @@ def _identified(session: PrometheusSession, server: Server) -> None:
     if server.certificate_file is not None:
         key = server.key_file or server.certificate_file
         session.cert = (str(server.certificate_file), str(key))
+
+
+def _cause(error: BaseException) -> str:
+    """What the innermost error says: a refused connection, a certificate that nobody knows."""
+    within = (getattr(error, "reason", None), error.__cause__, *error.args)
+    inner = next((one for one in within if isinstance(one, BaseException)), None)
+    return (getattr(error, "strerror", None) or str(error)) if inner is None else _cause(inner)
 
 
 def _samples(body: bytes) -> int:

@@ -1,7 +1,5 @@
 """What a pool's models had at work at one time, beside what each has at its own busiest."""
 
-import pytest
-
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.past.minutes import ModelMinute
 from rebalancer.ingest.past.together import PoolTogether, pools_together
@@ -31,7 +29,7 @@ def test_models_that_are_busy_at_different_hours_need_fewer_gpus_together_than_o
 def test_models_that_are_busy_at_the_same_hour_spare_nothing_and_what_has_no_price_has_no_cost() -> None:
     policy: Policy = a_policy(a_model("day"), a_model("night"), pools=(a_pool(),))
     (pool,) = pools_together(policy, [*hours("day", 4, 0.5, 0.0), *hours("night", 4, 1.0, 0.0)])
-    assert (pool.together, pool.alone, pool.idle_usd) == (pytest.approx(6.0), pytest.approx(6.0), None)
+    assert pool == PoolTogether("a100", together=6.0, alone=6.0)
 
 
 def test_a_model_that_is_alone_in_its_pool_shares_with_nobody() -> None:
