@@ -351,45 +351,6 @@ class TestEnd:
         assert state_of(plan, one.name).phase == "Refused"
 
 
-ELSEWHERE = [
-    an_override("pin", "theirs", 3),
-    an_override("pin", "b", 3, namespace="theirs"),
-    an_override("drain", "their-node"),
-    an_override("exclude", "their-node"),
-    an_override("drain", "their-pool", subject_kind="pool"),
-]
-
-
-class TestAnotherInstallation:
-    """Two installations in one cluster see each other's overrides."""
-
-    @pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: f"{one.kind} {one.namespace}/{one.subject}")
-    def test_what_it_answers_gets_no_answer_of_ours(self, one: Override) -> None:
-        story = a_story(replace(one, phase="InForce", message="b has 3 replicas"))
-        story.turn()
-        assert story.plan().overrides == ()
-
-    @pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: f"{one.kind} {one.namespace}/{one.subject}")
-    def test_what_nobody_answers_is_answered_once(self, one: Override) -> None:
-        story = a_story(one)
-        (state,) = story.plan().overrides
-        story.turn()
-        story.override(replace(one, phase=state.phase, message=state.message))
-        assert story.plan().overrides == ()
-
-    def test_what_was_ours_is_answered_when_its_model_leaves_the_policy(self) -> None:
-        one = an_override("pin", "b", 3)
-        story = a_story(one)
-        story.turn()
-        story.policy = a_policy(a_model("a"), pools=(a_pool(gpus=8),))
-        story.override(replace(one, phase="InForce", message="b has 3 replicas"))
-        assert state_of(story.plan(), "pin-b").message == "no model 'b' in the policy"
-
-    def test_that_one_has_expired_is_the_same_for_all(self) -> None:
-        one = an_override("exclude", "their-node", phase="InForce", message="since then", expires_at=NOW - 1.0)
-        assert state_of(a_story(one).plan(), "exclude-their-node").phase == "Expired"
-
-
 class TestNeverPasses:
     def test_the_budget(self) -> None:
         story = a_story(an_override("pin", value=8))
