@@ -175,7 +175,7 @@ class Visit:
     def query_range(self, text: str, begin: float, end: float, step_seconds: float) -> Any:  # noqa: ANN401  as above
         """`data.result` of a range query: a value each step from `begin` to `end`, whole epoch seconds."""
         since, until = (datetime.fromtimestamp(instant, UTC) for instant in (begin, end))
-        return self._client.custom_query_range(text, since, until, f"{step_seconds:g}")
+        return self._client.custom_query_range(text, since, until, f"{step_seconds:g}", {"stats": "all"})
 
     def label_values(self, label: str, selector: str, last_seconds: float) -> frozenset[str]:
         """The values that a label had lately on the series of a selector. Raises msgspec.ValidationError as well."""

@@ -11,6 +11,7 @@ from rebalancer.cli.render.window import render_window
 from rebalancer.cli.terminal.progress import ProgressLine
 from rebalancer.ingest.past.together import PoolTogether
 from rebalancer.ingest.past.use import WindowUse
+from rebalancer.ingest.prometheus_session import QueryCost
 from rebalancer.settings.service import ServiceSettings
 from tests.cli.running import process
 
@@ -72,6 +73,7 @@ def test_the_table_says_what_is_known_and_marks_what_is_not() -> None:
         (BUSY, BY_REQUESTS, UNSEEN),
         ("no answer within 60 s", "no answer within 60 s"),
         (PoolTogether("a100", 5.0, 8.25, 1234.5, ("image",)), PoolTogether("l40s", 1.0, 1.0)),
+        QueryCost(12, 18.0, 2_500_000),
     )
     assert render_window(past).splitlines() == [
         "The last 1d0h in Prometheus:",
@@ -92,6 +94,7 @@ def test_the_table_says_what_is_known_and_marks_what_is_not() -> None:
         ),
         "  l40s: 1.0 by all models together, 1.0 by each at its own busiest",
         "Nothing of image.",
+        "That took 12 questions to Prometheus of 1.5 s on the average, and it looked at 2.5 million samples.",
         "Not read: no answer within 60 s",
     ]
 

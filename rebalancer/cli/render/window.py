@@ -6,6 +6,7 @@ from rebalancer.api.text.words import UNKNOWN, columns, printable, span
 from rebalancer.app.backfill import Backfilled
 from rebalancer.ingest.past.together import PoolTogether
 from rebalancer.ingest.past.use import WindowUse
+from rebalancer.ingest.prometheus_session import QueryCost
 
 HEADER = ("MODEL", "GPUS", "MOST", "BUSY", "P95", "LATE", "IDLE GPU-HOURS")
 BY_REQUESTS = "~"
@@ -32,6 +33,8 @@ def render_window(past: Backfilled) -> str:
     unknown = [use.model for use in past.use if not use.hours]
     if unknown:
         lines.append(f"Nothing of {', '.join(unknown)}.")
+    if past.cost.queries:
+        lines.append(_cost(past.cost))
     lines += [f"Not read: {why}" for why in dict.fromkeys(past.missing[:MOST_MISSING])]
     return "\n".join(printable(line) for line in lines)
 
@@ -57,6 +60,12 @@ def _together(pool: PoolTogether) -> str:
     if pool.idle_usd is not None:
         text += f"; GPUs without work cost {pool.idle_usd:,.0f} USD"
     return f"{text}; nobody tells of {', '.join(pool.unknown)}" if pool.unknown else text
+
+
+def _cost(cost: QueryCost) -> str:
+    looked = f", and it looked at {cost.samples / 1e6:,.1f} million samples" if cost.samples else ""
+    seconds = cost.seconds / cost.queries
+    return f"That took {cost.queries} questions to Prometheus of {seconds:.1f} s on the average{looked}."
 
 
 def _row(use: WindowUse) -> tuple[str, ...]:
