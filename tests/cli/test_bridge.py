@@ -22,7 +22,9 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture
 async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroker]:
     async def query(request: web.Request) -> web.Response:
-        return web.Response(body=answer(*GOOD, *COUNTED), content_type="application/json")
+        asks = request.query.get("query") or str((await request.post())["query"])
+        counted = COUNTED if "requestsFinished" in asks else ()
+        return web.Response(body=answer(*GOOD, *counted), content_type="application/json")
 
     async def names(request: web.Request) -> web.Response:
         return web.json_response({"status": "success", "data": sorted(VLLM.names)})
