@@ -171,6 +171,12 @@ class Model(Part):
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."
     )
+    takes_idle: bool = Field(
+        default=False,
+        description="Its replicas are workers of training or batch jobs: they take GPUs from which no model gains, and"
+        " give them back to whoever does. Of class batch, without floor, entitlement and signals, on pools to which no"
+        " nodes come.",
+    )
     gpu_memory: GpuMemory | None = Field(
         default=None, description="GPU memory that one replica needs: it is started where that fits, and nowhere else."
     )
