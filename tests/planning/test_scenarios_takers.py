@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, decision_of
 from tests.planning.test_properties import live
@@ -16,23 +16,20 @@ from tests.planning.worlds import fewer, stories
 COOLDOWN = 300.0  # of class batch
 
 
-def a_taker(name: str = "nightly", **overrides: object) -> object:
-    fields: dict[str, object] = {"class": "batch", "takes_idle": True, "signals": {}, "max_replicas": 8}
-    return a_model(name, 0, **(fields | overrides))
+def a_taker() -> Model:
+    return a_model("nightly", 0, workload_class="batch", takes_idle=True, signals={}, max_replicas=8)
 
 
-def a_story(chat: int = 3, nightly: int = 0, most: int = 8, **overrides: object) -> Story:
-    """chat gains nothing from more than 3 replicas, and has a floor of 1."""
-    policy: Policy = a_policy(
-        a_model("chat", 1, entitlement=4, max_replicas=most), a_taker(**overrides), pools=(a_pool(gpus=8),)
-    )
+def a_story(chat: int = 3, nightly: int = 0) -> Story:
+    """Chat gains nothing from more than 3 replicas, and has a floor of 1."""
+    policy: Policy = a_policy(a_model("chat", 1, entitlement=4, max_replicas=8), a_taker(), pools=(a_pool(gpus=8),))
     story = Story(policy, a_snapshot(policy, {"chat": chat, "nightly": nightly}, {"chat": {"concurrency": 8.0}}))
     gains(story, 3)
     return story
 
 
 def gains(story: Story, count: int) -> None:
-    """chat is late without so many replicas, and gains nothing from more."""
+    """Chat is late without so many replicas, and gains nothing from more."""
     story.foresee("chat", {each: 100.0 * max(0, count - each) for each in range(1, 9)}, level=2.0)
 
 
@@ -83,9 +80,9 @@ class TestOffered:
         story = a_story(chat=8)
         gains(story, 8)
         for _ in range(12):
-            plan = story.turn(60.0)
+            story.turn(60.0)
         assert counts(story) == {"chat": 8, "nightly": 0}
-        assert plan.unmet == ()
+        assert story.plan().unmet == ()
 
     def test_a_person_caps_pins_and_freezes_it(self) -> None:
         for kind, value, expected in (("cap", 2, 2), ("pin", 1, 1), ("freeze", None, 0)):
@@ -131,9 +128,7 @@ class TestHomecoming:
 
     def test_a_floor_comes_first_when_nodes_go(self) -> None:
         story = a_story(chat=1, nightly=7)
-        story.policy = a_policy(
-            a_model("chat", 3, entitlement=4, max_replicas=8), a_taker(), pools=(a_pool(gpus=8),)
-        )
+        story.policy = a_policy(a_model("chat", 3, entitlement=4, max_replicas=8), a_taker(), pools=(a_pool(gpus=8),))
         story.turns(2)
         assert counts(story)["chat"] >= 3
 

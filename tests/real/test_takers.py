@@ -13,7 +13,7 @@ GPUS = 6
 async def test_workers_of_batch_jobs_take_what_is_idle_and_give_it_back_before_a_model_is_raised(
     service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
 ) -> None:
-    """chat holds four GPUs of six, and its requests keep one busy: nightly's workers get what is left of its need."""
+    """The model chat holds four GPUs of six and its requests keep one busy: nightly's workers get the others."""
     await kube.create(gpu_node(f"{namespace}-own", gpus=GPUS, labels=ours))
     await kube.apply(
         deployment("chat", namespace, 4, node_labels=ours, load_seconds=1, end_seconds=1),

@@ -15,7 +15,9 @@ from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.demand.owed import waits
 from rebalancer.planning.facts.scene import ModelFacts, Scene
 
-NOTHING_NEEDED = demand.Demand(0, unknown=False, surge=False, why="it takes what no model gains from, and needs nothing")
+NOTHING_NEEDED = demand.Demand(
+    0, unknown=False, surge=False, why="it takes what no model gains from, and needs nothing"
+)
 
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:

@@ -44,7 +44,13 @@ def steps_of(
     stages = memo.of(
         name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
     )
-    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene), *_idle(model, scene))
+    apart = (
+        *_schedule(model),
+        *deferral_steps(model),
+        *_outage(model, scene),
+        *_ratio(model, scene),
+        *_idle(model, scene),
+    )
     if not apart and not results.waiting and not refusals:
         return (readings, *stages)
     waits = [_waits(why, many) for why, many in Counter(results.waiting).items()]
