@@ -126,11 +126,19 @@ class TestHomecoming:
         story.turns(3)
         assert {name: story.of(name).replicas for name in held} == {"chat": 4, "code": 4, "nightly": 0}
 
-    def test_a_floor_comes_first_when_nodes_go(self) -> None:
+    def test_when_the_pool_shrinks_its_replicas_go_first_though_nobody_sees_them(self) -> None:
+        story = a_story(chat=3, nightly=5)
+        story.policy = a_policy(*story.policy.models, pools=(a_pool(gpus=5),))
+        plan = story.turn()
+        assert counts(story) == {"chat": 3, "nightly": 2}
+        assert plan.refusals == ()
+
+    def test_a_floor_that_rises_is_met_at_once(self) -> None:
         story = a_story(chat=1, nightly=7)
-        story.policy = a_policy(a_model("chat", 3, entitlement=4, max_replicas=8), a_taker(), pools=(a_pool(gpus=8),))
+        models = a_model("chat", 6, entitlement=6, max_replicas=8), a_taker()
+        story.policy = a_policy(*models, pools=(a_pool(gpus=8),))
         story.turns(2)
-        assert counts(story)["chat"] >= 3
+        assert counts(story) == {"chat": 6, "nightly": 2}
 
     @pytest.mark.parametrize("intervals", [0, 5])
     def test_a_start_without_a_sample_of_it_waits_for_nothing(self, intervals: int) -> None:
