@@ -96,6 +96,7 @@ class TestOffered:
         steps = {one.stage: one.said for one in decision_of(story.turn(), "nightly").steps}
         assert steps["demand"] == "it takes what no model gains from, and needs nothing"
         assert steps["idle"] == "more is idle since 08:00:00 and is offered at 08:05:00"
+        assert "deferral" not in steps
         story.wait(COOLDOWN)
         steps = {one.stage: one.said for one in decision_of(story.turn(), "nightly").steps}
         assert steps["idle"] == "more is idle since 08:00:00 and was offered then"
