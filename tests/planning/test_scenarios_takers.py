@@ -71,10 +71,10 @@ class TestOffered:
     def test_what_another_model_is_still_to_have_is_not_idle(self) -> None:
         story = a_story()
         story.turn()
-        gains(story, 5)
+        gains(story, 7)
         story.wait(COOLDOWN)
         story.turn()
-        assert counts(story) == {"chat": 5, "nightly": 3}
+        assert counts(story) == {"chat": 7, "nightly": 1}
 
     def test_nobody_is_short_for_it_and_it_is_never_short(self) -> None:
         story = a_story(chat=8)

@@ -40,9 +40,7 @@ def _idle(scene: Scene[ModelShare]) -> Iterator[tuple[str, int]]:
 
 
 def _offered(model: ModelShare, scene: Scene[ModelShare], idle: Counter[str]) -> ModelShare:
-    """The taker with its share, which is taken off `idle`; a person's number stands."""
-    if model.ruling.settled is not None:
-        return model
+    """The taker with its share, which is taken off `idle`."""
     has, more, now = model.committed_replicas, 0, scene.now
     for target in model.targets:
         fits = min(_fitting(target, scene.pools, idle), model.most_replicas - has - more)
