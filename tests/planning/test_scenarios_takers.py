@@ -117,18 +117,28 @@ class TestHomecoming:
         story.turns(2)
         assert counts(story) == {"chat": 7, "nightly": 1}
 
-    def test_its_gpus_go_before_another_model_s(self) -> None:
-        models = [a_model("chat", 1, entitlement=1), a_model("code", 1, entitlement=1), a_taker()]
+    def test_a_replica_of_several_gpus_gets_the_node_of_several_workers(self) -> None:
+        models = a_model("chat", 1, entitlement=1, gpus_per_replica=4), a_taker()
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"chat": 1, "nightly": 4}, {"chat": {"concurrency": 8.0}}))
+        gains(story, 2)
+        story.turns(2)
+        assert counts(story) == {"chat": 2, "nightly": 0}
+
+    def test_its_gpus_go_before_those_that_a_model_of_lower_priority_needs(self) -> None:
+        models = [a_model("chat", 4, entitlement=4), a_model("code", 1, entitlement=1, priority=90), a_taker()]
         policy = a_policy(*models, pools=(a_pool(gpus=8),))
         held = {"chat": 2, "code": 4, "nightly": 2}
         story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 8.0} for name in ("chat", "code")}))
-        story.foresee("chat", {each: 100.0 * max(0, 4 - each) for each in range(1, 9)}, level=2.0)
+        story.foresee("chat", {each: 100.0 * max(0, 4 - each) for each in range(4, 9)}, level=2.0)
         story.foresee("code", {each: 50.0 * max(0, 4 - each) for each in range(1, 9)}, level=2.0)
-        story.turns(3)
+        assert {change.model for change in story.turn().changes} == {"nightly"}
+        story.turn()
         assert {name: story.of(name).replicas for name in held} == {"chat": 4, "code": 4, "nightly": 0}
 
     def test_when_the_pool_shrinks_its_replicas_go_first_though_nobody_sees_them(self) -> None:
         story = a_story(chat=3, nightly=5)
+        story.snapshot = replace(story.snapshot, loads=story.snapshot.loads[:1])  # chat's
         story.policy = a_policy(*story.policy.models, pools=(a_pool(gpus=5),))
         plan = story.turn()
         assert counts(story) == {"chat": 3, "nightly": 2}

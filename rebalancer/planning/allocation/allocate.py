@@ -282,7 +282,7 @@ def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
             if nodes:
                 ledger.seat(target, nodes)
                 return Unit(target, tier, source, nodes)
-    for target in () if model.entry.takes_idle else targets:
+    for target in targets:
         unit = displace(model, target, tier, ledger)
         if unit is not None:
             return unit
