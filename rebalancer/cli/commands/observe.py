@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rebalancer.app.backfill import Backfilled
     from rebalancer.settings.service import ServiceSettings
 
+FOLDER = Path("rebalancer-observe")
+OBSERVED = FOLDER / "journal"  # where `rebalancer report` finds it, typed in the same folder
 MOST_DAYS = 90
 HOUR_SECONDS = 3600.0
 NOTHING = "0"
@@ -36,7 +38,7 @@ def command(
     context: ContextOption = None,
     backfill: Annotated[
         str, typer.Option(help="How much of Prometheus' past is read first; 0: none.", metavar="DURATION")
-    ] = "24h",
+    ] = "7d",
     interval: Annotated[str, typer.Option(help="Its scrape interval of the engines.", metavar="DURATION")] = "15s",
     token_file: TokenFileOption = None,
     ca_file: CaFileOption = None,
@@ -45,7 +47,7 @@ def command(
     certificate_file: CertificateFileOption = None,
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
-    folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = Path("rebalancer-observe"),
+    folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = FOLDER,
     port: Annotated[int, typer.Option(help="Port of console and API on loopback; 0: a free one.")] = 8080,
 ) -> int:
     """Watch a cluster and its Prometheus, decide as the service would, and show it. No Kafka, and nothing is written.
@@ -102,6 +104,7 @@ class TerminalOnlooker:
         typer.echo(f"Console: {address}/console/")
         typer.echo(f"In another terminal: export REBALANCER_SERVER={address}")
         typer.echo("                     rebalancer status        (and plan, explain MODEL)")
+        typer.echo("                     rebalancer report --last 7d")
         typer.echo(f"Journal: {self._settings.journal_dir}")
         typer.echo("Nothing is written to the cluster: this process has no way to. Ctrl-C ends it.\n")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalancer.cli.commands.observe import OBSERVED
 from rebalancer.cli.failure import USAGE, Failed, extra_installed
 from rebalancer.cli.terminal.talk import QuietOption, Talk
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rebalancer.obs.predictions import DayPrediction
     from rebalancer.report.prices import DatedPrice
 
+SERVICE_JOURNAL = "/var/lib/rebalancer/journal"
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -33,9 +35,13 @@ class ReportOutput(StrEnum):
 def command(
     last: Annotated[str, typer.Option(help="So much up to the last recorded cycle: 90m, 12h, 30d, 4w.")] = "30d",
     journal: Annotated[
-        Path,
-        typer.Option(help="The service's journal: its folder, or one file.", envvar="REBALANCER_JOURNAL_DIR"),
-    ] = Path("/var/lib/rebalancer/journal"),
+        Path | None,
+        typer.Option(
+            help="The service's journal: its folder, or one file. Else that of `rebalancer observe` in this folder, or "
+            f"{SERVICE_JOURNAL}.",
+            envvar="REBALANCER_JOURNAL_DIR",
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write an HTML page there; it needs no other file.", metavar="FILE")
     ] = None,
@@ -80,6 +86,7 @@ def command(
     work on the recorded replicas, on each model's entitlement alone, and on what its autoscaler would have made of it.
     """
     _installed(page)
+    journal = journal or _journal_here()
     import msgspec
 
     from rebalancer.app.backfill import stored_past
@@ -115,7 +122,13 @@ def command(
     elif output is ReportOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        typer.echo("\n".join([*folded(lines(result)), *window_before(stored_past(journal), result.since)]))
+        before = window_before(stored_past(journal), result.since, result.until)
+        typer.echo("\n".join([*before, *folded(lines(result))]))
+
+
+def _journal_here() -> Path:
+    """That of an observer which was started in this folder, else where the chart has the service's."""
+    return OBSERVED if OBSERVED.is_dir() else Path(SERVICE_JOURNAL)
 
 
 def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":

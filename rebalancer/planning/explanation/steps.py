@@ -12,7 +12,7 @@ from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.domain.words import counted, figure, replicas, work_of
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
-from rebalancer.planning.demand.votes import Ballot, Vote, abstention
+from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
@@ -20,6 +20,10 @@ from rebalancer.planning.shares.share import ModelShare
 
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
+LEARNS = (
+    "; full replicas teach it, or ten minutes at work where the policy has an slo; "
+    "signals.concurrency.perReplica says it at once"
+)
 NEAR = 2  # counts about the share whose cost is told
 
 
@@ -129,6 +133,8 @@ def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Ste
     The mean over the short window stands first where all other sentences speak of it: in a surge, and after one.
     """
     text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
+    if work.why_not_better == NOT_LEARNT:
+        text += LEARNS
     if work.source:
         known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
         now = work_now(work, surge=surge)

@@ -25,6 +25,7 @@ from rebalancer.survey.parts import items, text
 
 _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
+_CARRIES: Final = "what a replica carries is learnt once it is full, or with an slo; or say perReplica"
 _NAMESPACE: Final = TypeAdapter[str](Dns1123)
 _ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
 
@@ -199,7 +200,7 @@ def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Reas
     signals = dict(scaler.votes.signals) if scaler else {}
     counts = any(map(_ENGINES.search, workload.engine))
     known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
-    default: Reasoned[object] = Reasoned({}, f"{known}; what a replica carries is learnt")
+    default: Reasoned[object] = Reasoned({}, f"{known}; {_CARRIES}")
     return {"concurrency": signals.pop("concurrency", default), **signals}
 
 
