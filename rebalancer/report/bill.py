@@ -110,8 +110,8 @@ def bill(books: Books, policy: Policy, of: Prices) -> Bill:
 
 
 def cost_center(entry: Model | None) -> str:
-    """Whom a model is charged to: its cost center, else its team; "" where it has neither."""
-    return NOBODY if entry is None else entry.cost_center or entry.team
+    """Whom a model is charged to, nobody where there is none."""
+    return NOBODY if entry is None else entry.charged_to
 
 
 def _rows(

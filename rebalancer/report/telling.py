@@ -44,10 +44,9 @@ def title(of: Report) -> str:
 def words(of: Report) -> list[str]:
     """The headline, what lending was worth, what is not known."""
     lines = [f"{headline(of)}.", *worth(of)]
-    if of.unknown_seconds:
-        lines.append(
-            f"Nobody looked for {lasted(of.unknown_seconds)} in {counted(len(of.gaps), 'stretch', 'stretches')}."
-        )
+    if of.unknown_seconds >= 1.0:
+        first = of.gaps[0]
+        lines.append(f"Nobody looked for {lasted(of.unknown_seconds)}, first from {instant(first.since)}: {first.why}.")
     if unknown_share(of.bill):
         lines.append(
             f"{100 * unknown_share(of.bill):.1f} % of the GPU-seconds are unknown: nobody looked, or no work was told."

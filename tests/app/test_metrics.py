@@ -69,6 +69,7 @@ async def test_it_shows_exactly_the_catalogue_and_labels_are_bounded_whatever_co
         "model": {model.id for model in cluster.policy.models},
         "pool": {pool.name for pool in cluster.policy.pools},
         "team": {model.team for model in cluster.policy.models},
+        "cost_center": {model.charged_to for model in cluster.policy.models},
     }
     for metric in METRICS:
         for sample in shown[metric.name.removesuffix("_total")].samples:
