@@ -27,24 +27,6 @@ Play = Callable[[Path, float], Awaitable[str]]
 log = structlog.get_logger()
 
 
-async def predict_days(stored: StoredPredictions, journal_dir: Path, clock: Clock, play: Play | None = None) -> NoReturn:
-    """Look each minute whether yesterday is to be predicted; a day that fails is tried again by the next process."""
-    tried = ""
-    await stored.look()
-    while True:
-        now = clock.now()
-        since_midnight = now % DAY_SECONDS
-        day = f"{datetime.fromtimestamp(now - since_midnight - DAY_SECONDS, UTC):%Y-%m-%d}"
-        is_known = any(each.day == day for each in stored.known)
-        if day != tried and not is_known and since_midnight >= SETTLED_SECONDS:
-            tried = day
-            why = await (play or played_apart)(journal_dir, DAY_SECONDS + since_midnight - SKIPPED_SECONDS)
-            if why:
-                log.warning("yesterday was not predicted", day=day, why=why)
-            await stored.look()
-        await clock.sleep(LOOK_SECONDS)
-
-
 async def played_apart(journal_dir: Path, seconds: float) -> str:
     """A `Play` that takes minutes of a core: nobody waits for it, and at a stop it ends with this process."""
     words = ("--quiet", "--output", "json", "--last", f"{seconds / 60:.1f}m", "--journal", str(journal_dir))
@@ -56,11 +38,31 @@ async def played_apart(journal_dir: Path, seconds: float) -> str:
     )
     try:
         os.setpriority(os.PRIO_PROCESS, process.pid, LEAST_PRIORITY)
-        _, said = await process.communicate()
+        _, stderr = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if not process.returncode:
         return ""
-    return said.decode(errors="replace").strip() or f"it ended with {process.returncode}"
+    return stderr.decode(errors="replace").strip() or f"it ended with {process.returncode}"
+
+
+async def predict_days(
+    stored: StoredPredictions, journal_dir: Path, clock: Clock, play: Play = played_apart
+) -> NoReturn:
+    """Look each minute whether yesterday is to be predicted; a day that fails is tried again by the next process."""
+    tried = ""
+    await stored.look()
+    while True:
+        now = clock.now()
+        since_midnight = now % DAY_SECONDS
+        day = f"{datetime.fromtimestamp(now - since_midnight - DAY_SECONDS, UTC):%Y-%m-%d}"
+        is_known = any(each.day == day for each in stored.known)
+        if day != tried and not is_known and since_midnight >= SETTLED_SECONDS:
+            tried = day
+            why = await play(journal_dir, DAY_SECONDS + since_midnight - SKIPPED_SECONDS)
+            if why:
+                log.warning("yesterday was not predicted", day=day, why=why)
+            await stored.look()
+        await clock.sleep(LOOK_SECONDS)

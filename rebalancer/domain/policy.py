@@ -184,11 +184,6 @@ class Model(Part):
     )
 
     @property
-    def charged_to(self) -> str:
-        """Whom its GPUs are charged to: its cost center, else its team; "" where it has neither."""
-        return self.cost_center or self.team
-
-    @property
     def gpus_per_pod(self) -> int:
         """GPUs of each pod of a replica."""
         return self.gpus_per_replica // self.pods_per_replica

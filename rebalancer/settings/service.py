@@ -205,8 +205,8 @@ class ServiceSettings(BaseSettings):
     )
     predict_days: bool = Field(
         default=False,
-        description="Each UTC day that has ended is predicted, for `rebalancer report` and its metric; wants the packages"
-        " of `rebalancer[sim]`, 600 MiB and minutes of a core.",
+        description="Each UTC day that has ended is predicted, for `rebalancer report` and its metric; wants the"
+        " packages of `rebalancer[sim]`, 600 MiB and minutes of a core.",
     )
     keyframe_seconds: Period = Field(
         default=300.0, description="Seconds between full snapshots in the journal: the most a replay reads in vain."

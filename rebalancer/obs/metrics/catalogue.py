@@ -200,8 +200,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_gpu_seconds_total",
         COUNTER,
-        "GPU-seconds of a pool by who held them and how, each counted once; model, team and cost center are empty where "
-        "no model held them. They add up to the pool's capacity times the time.",
+        "GPU-seconds of a pool by who held them and how, each counted once; model, team and cost center are empty "
+        "where no model held them. They add up to the pool's capacity times the time.",
         "seconds",
         (POOL, MODEL, TEAM, COST_CENTER, Label("state", LEDGER_STATES)),
     ),

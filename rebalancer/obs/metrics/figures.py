@@ -10,7 +10,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import HOUR, MICRO, Books
-from rebalancer.ledger.inventory import usd_per_gpu_hour
+from rebalancer.ledger.inventory import charged_to, usd_per_gpu_hour
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
@@ -43,7 +43,7 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
 def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
     """GPU-seconds and their price since this process leads; nothing of models and pools that left the policy."""
     pools = {pool.name: pool for pool in policy.pools}
-    charged = {model.id: (model.team, model.charged_to) for model in policy.models} | {"": ("", "")}
+    charged = {model.id: (model.team, charged_to(model)) for model in policy.models} | {"": ("", "")}
     sums: Counter[tuple[str, str, str]] = Counter()
     usd: dict[tuple[str, str, str], float | None] = {}
     for (_, shelf, model, state), amount in books.charged.items():
