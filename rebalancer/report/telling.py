@@ -42,7 +42,7 @@ def title(of: Report) -> str:
 
 def words(of: Report) -> list[str]:
     """The headline, what lending was worth, what is not known."""
-    lines = [f"{headline(of)}.", *worth(of), *courses_said(of.predictions)]
+    lines = [f"{headline(of)}.", *courses_said(of.predictions), *worth(of)]
     if of.unknown_seconds >= 1.0:
         first = of.gaps[0]
         lines.append(f"Nobody looked for {lasted(of.unknown_seconds)}, first from {instant(first.since)}: {first.why}.")

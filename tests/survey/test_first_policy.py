@@ -121,7 +121,11 @@ class TestModels:
         chat["spec"]["template"]["metadata"]["labels"] |= {"team": "search"}
         code["spec"]["template"]["metadata"]["labels"] |= {"cost_center": "cc-7"}
         found = policy([*self.NODES, chat, code, engine("image")])
-        assert [(model.team, model.cost_center) for model in found.models] == [("search", "cc-1"), ("", "cc-7"), ("", "")]
+        assert [(model.team, model.cost_center) for model in found.models] == [
+            ("search", "cc-1"),
+            ("", "cc-7"),
+            ("", ""),
+        ]
         assert "# its label team" in text([*self.NODES, chat])
 
     def test_keda_s_defaults_count_where_a_scaled_object_says_nothing(self) -> None:
