@@ -121,6 +121,8 @@ def test_a_day_that_has_ended_is_predicted_stored_and_told(over_midnight: Path, 
     assert "Predicted of each day, and what came: " in said
     assert [each.model for each in stored(path)] == ["a", "b"]
     assert {each.seconds for each in stored(path)} == {590}
+    assert run(words[:3]) == 0
+    assert "Predicted of each day, and what came: " in capsys.readouterr().out
     assert run([*words, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["predictions"]
     assert [(each["model"], each["gpu_hours"]) for each in found] == [("a", pytest.approx(2 * 590 / 3600)), ("b", pytest.approx(590 / 3600))]  # noqa: E501  # fmt: skip

@@ -1,5 +1,6 @@
 """`rebalancer observe`: the service on a laptop, without Kafka and with no way to write."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,6 +74,7 @@ def command(
         "kubeconfig": kubeconfig,
         "kube_context": context or "",
         "journal_dir": folder / "journal",
+        "predict_days": find_spec("numba") is not None,
         "api_port": port,
     }
     settings = _settings(fields, ServiceSettings)

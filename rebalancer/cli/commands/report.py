@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalancer.obs.predictions import DayPrediction
+    from rebalancer.report.gathering import Gathered
     from rebalancer.report.prices import DatedPrice
 
 SERVICE_JOURNAL = "/var/lib/rebalancer/journal"
@@ -51,8 +52,8 @@ def command(
     predictions: Annotated[
         Path | None,
         typer.Option(
-            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there;"
-            " the service shows the errors of predictions.jsonl beside its journal as a metric.",
+            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there."
+            " Without it: what predictions.jsonl beside the journal has of that time, which is its metric, too.",
             metavar="FILE",
         ),
     ] = None,
@@ -103,7 +104,7 @@ def command(
     try:
         with _progress(talk) as heard:
             seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
-        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions), dated)
+        result = report(seen, given, _predictions(predictions, journal, seen), dated)
     except NoJournal as error:
         raise Failed(str(error)) from error
     except PriceUnknown as error:
@@ -131,11 +132,19 @@ def _journal_here() -> Path:
     return OBSERVED if OBSERVED.is_dir() else Path(SERVICE_JOURNAL)
 
 
-def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":
-    """All that are there, those just made too. Raises Failed."""
-    from rebalancer.obs.predictions import store, stored
+def _predictions(path: Path | None, journal: Path, seen: "Gathered") -> "tuple[DayPrediction, ...]":
+    """All that `path` has, those just made too; without one what the service stored of the time. Raises Failed."""
+    from datetime import UTC, datetime
 
-    _written(path, lambda: store(path, made))
+    from rebalancer.obs.predictions import NAME, store, stored
+
+    if path is None:
+        try:
+            first = f"{datetime.fromtimestamp(seen.since, UTC):%Y-%m-%d}"
+            return tuple(each for each in stored(journal / NAME) if each.day >= first)
+        except OSError:  # the journal is a file; or nobody may read the predictions
+            return ()
+    _written(path, lambda: store(path, seen.predictions))
     return stored(path)
 
 

@@ -16,6 +16,7 @@ from rebalancer.domain.words import counted
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.instants import epoch
 from rebalancer.survey.first_policy.autoscalers import Autoscaler
+from rebalancer.survey.first_policy.charged import COST_CENTER, TEAM, charged
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Reasoned
 from rebalancer.survey.first_policy.homes import Home
 from rebalancer.survey.first_policy.recent import DAYS, Use
@@ -89,9 +90,11 @@ def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
         max_replicas=most,
         entitlement=_own(targets, around, floor.value, most.value),
         workload_class=_class(scaler),
+        team=charged(targets, TEAM),
         slo=slo,
         load_seconds=_load(targets),
         signals=_signals(first, scaler),
+        cost_center=charged(targets, COST_CENTER),
         notes=tuple(_notes(targets, [each for each in scalers if each])),
     )
 
