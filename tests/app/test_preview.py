@@ -148,7 +148,10 @@ def test_a_drain_of_a_node_that_goes_in_a_fortnight_moves_now() -> None:
 
 
 def test_a_node_that_nobody_sees_and_a_model_that_is_none_are_refused() -> None:
-    assert preview(a_scene(), "drain", "gone-1").refused == "no node 'gone-1' is seen in any pool"
+    refused = preview(a_scene(), "drain", "a100-9").refused
+    assert refused is not None
+    assert refused.startswith("no node 'a100-9' is seen in any pool; did you mean a100-")
+    assert "; nodes: a100-1" in refused
     assert preview(a_scene(), "pin", "gpt-9", 3).refused == "no model 'gpt-9' in the policy"
     too_long = preview(a_scene(), "pin", "qwen-32b", 2, expires_at=NOW + 90_000.0)
     assert (too_long.refused or "").startswith("expires after more than 86400 s (policy overrides.maxSeconds)")
@@ -269,5 +272,5 @@ def test_where_no_start_with_a_new_node_was_timed_nobody_says_when_it_serves() -
 
 def test_a_drain_of_the_only_node_of_a_pool_at_its_limit_says_what_it_costs() -> None:
     seen = preview(a_spot_scene(gpu_limit=8), "drain", "spot-1")
-    assert seen.costs == ("image does not get 2 replicas: 1.5 replicas of work on 0",)
+    assert seen.costs == ("image loses 2 replicas: 1.5 replicas of work on 0",)
     assert seen.unmet_after == 2

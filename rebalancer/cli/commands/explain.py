@@ -20,7 +20,7 @@ from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption,
 
 def command(
     model: Annotated[
-        str | None, typer.Argument(help="Id of the model.", metavar="[MODEL]", autocompletion=models)
+        str | None, typer.Argument(help="Id of the model.", metavar="MODEL", autocompletion=models)
     ] = None,
     node: Annotated[
         str | None, typer.Option("--node", help="Instead of MODEL: a node under notice, or lately so.", metavar="NODE")
@@ -49,7 +49,7 @@ def command(
     from rebalancer.cli.terminal.spans import spelled
 
     if (model is None) is (node is None):
-        raise Failed("give a MODEL, or --node and its name; `rebalancer status` lists the models", USAGE)
+        raise Failed("give either a MODEL or --node and its name; `rebalancer status` lists the models", USAGE)
     where = Where(server, kubeconfig, context, service_namespace)
     if node is not None:
         (body,) = read(where, f"/v1/nodes/{quote(node, safe='')}")

@@ -1,5 +1,6 @@
 """How a command reaches Kafka, by the service's own settings, and which topics the policy reads there."""
 
+import logging
 from pathlib import Path
 
 from rebalancer.cli.failure import USAGE, Failed
@@ -9,7 +10,11 @@ from rebalancer.settings.service import BadSettings, ServiceSettings, read_setti
 
 
 def kafka_settings(bootstrap: str | None) -> ServiceSettings:
-    """The REBALANCER_ settings, with these brokers where some are given. Raises Failed saying which is missing."""
+    """The REBALANCER_ settings, with these brokers where some are given. Raises Failed saying which is missing.
+
+    What the client would log of a broker that does not answer is said once, by the command.
+    """
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     try:
         return read_settings() if bootstrap is None else ServiceSettings(kafka_bootstrap=bootstrap)
     except BadSettings as wrong:

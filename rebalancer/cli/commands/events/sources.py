@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rebalancer.app.topics import broker_of
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, why_silent
 from rebalancer.cli.remote.kafka import kafka_settings, policy_in
 from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.instants import epoch
@@ -126,7 +126,7 @@ async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[S
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap} cannot be read ({type(error).__name__}: {error})"
+        what = f"Kafka at {settings.kafka_bootstrap} cannot be read ({why_silent(error)})"
         raise Failed(what, UNREACHABLE) from error
     if records is None:
         raise Failed(f"{topic} is no file here and no topic of {settings.kafka_bootstrap}", USAGE)

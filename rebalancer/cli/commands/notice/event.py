@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.app.topics import broker_of
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, why_silent
 from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.outbox import send_once
@@ -54,7 +54,7 @@ async def send(settings: ServiceSettings, event: Event) -> str:
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap} did not take it ({type(error).__name__}: {error})"
+        what = f"Kafka at {settings.kafka_bootstrap} did not take it ({why_silent(error)})"
         raise Failed(f"{what}; nothing was written to {topic}", UNREACHABLE) from error
     return topic
 

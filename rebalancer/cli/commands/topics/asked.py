@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rebalancer.app.topics import broker_of
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, why_silent
 from rebalancer.cli.remote.kafka import kafka_settings, policy_in
 from rebalancer.cli.render.topics import TopicsCompared, principal_of, render_commands, render_strimzi
 from rebalancer.kafka.acls import give
@@ -60,7 +60,7 @@ def compared(needs: TopicNeeds, bootstrap: str | None, *, create: bool) -> Topic
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap}: {type(error).__name__}: {error}"
+        what = f"Kafka at {settings.kafka_bootstrap}: {why_silent(error)}"
         raise Failed(what, UNREACHABLE) from error
 
 
