@@ -97,7 +97,7 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
 
 def test_without_an_expected_change_it_says_so() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 9)
-    assert seen.lines == ("now  nothing changes: qwen-32b has 3 replicas; in force since 08:00:00; unmet 1 replica",)
+    assert seen.lines == ("now  nothing changes: qwen-32b has 3 replicas; unmet 1 replica",)
 
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:

@@ -14,7 +14,8 @@ from tests.sandbox.hand_clock import HandClock
 from tests.sandbox.refusals import refusal
 from tests.sandbox.shapes import deployment, override, pod
 
-OVERRIDES_CRD = Path(__file__).parents[2] / "charts/rebalancer/crds/overrides.yaml"
+_CRD = YAML(typ="safe").load(Path(__file__).parents[2] / "charts/rebalancer/crds/overrides.yaml")
+COLUMNS = [each["name"] for each in _CRD["spec"]["versions"][0]["additionalPrinterColumns"]]  # of an override
 
 
 def _names(listed: Any) -> list[str]:  # noqa: ANN401 - the generated client has no types
@@ -130,8 +131,7 @@ async def test_kubectl_gets_a_table_whose_ages_are_by_the_servers_clock(
     assert [(each["cells"][0], each["cells"][-1]) for each in pods["rows"]] == [("p", "2m")]
     assert pods["rows"][0]["object"]["metadata"]["namespace"] == "chat"
     heads = [each["name"] for each in decided["columnDefinitions"]]
-    crd = YAML(typ="safe").load(OVERRIDES_CRD.read_text(encoding="utf-8"))
-    assert heads[1:] == [each["name"] for each in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
+    assert heads[1:] == COLUMNS
     assert dict(zip(heads, decided["rows"][0]["cells"], strict=True))["Value"] == "3"
 
 
