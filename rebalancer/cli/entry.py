@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> int:
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(_told(wrong, arguments), wrong.exit_code)
+        return _error(_worded(wrong, arguments), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted
@@ -93,7 +93,7 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _told(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it
+def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it
     """The parser's finding, with the commands there are and the path of the one that was understood."""
     context = getattr(wrong, "ctx", None)
     about = getattr(getattr(wrong, "param", None), "help", None)

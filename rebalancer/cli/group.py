@@ -21,7 +21,7 @@ TYPES = {
 """What stands in a person's help for the name of a type."""
 
 
-class Command(TyperCommand):
+class PlainCommand(TyperCommand):
     """A command whose help names no type of Python's."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  the parser's own types are private to it
@@ -34,7 +34,7 @@ class Command(TyperCommand):
                     formatter.write_dl(rows)
 
 
-class Group(TyperGroup):
+class PlainGroup(TyperGroup):
     """A group that lists its commands with the whole first sentence of each."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  same
@@ -44,18 +44,18 @@ class Group(TyperGroup):
             formatter.write_dl([(name, each.get_short_help_str(WHOLE)) for name, each in commands if each is not None])
 
 
-class Commands(typer.Typer):
-    """What commands are registered with: each becomes a `Command`."""
+class PlainCommands(typer.Typer):
+    """What commands are registered with: each becomes a `PlainCommand`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401  same
         """As typer's own."""
-        return super().command(name, cls=Command, **settings)
+        return super().command(name, cls=PlainCommand, **settings)
 
 
-def group(about: str) -> Commands:
+def group(about: str) -> PlainCommands:
     """An empty group. No markup: plain help loads in a third of the time and looks the same in a pipe."""
-    made = Commands(
-        cls=Group,
+    made = PlainCommands(
+        cls=PlainGroup,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
