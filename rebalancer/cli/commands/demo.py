@@ -18,7 +18,7 @@ def command(
         Literal["surge"] | None,
         typer.Argument(help="surge: in the demo that runs with --keep, MODEL gets more users.", metavar="surge"),
     ] = None,
-    model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="[MODEL]")] = None,
+    model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="MODEL")] = None,
     lasts: Annotated[
         str, typer.Option("--for", help="With surge: how long, by the demo's clock.", metavar="DURATION")
     ] = "10m",
