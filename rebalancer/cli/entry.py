@@ -95,12 +95,13 @@ def run(arguments: list[str]) -> int:
 
 def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it
     """The parser's finding, with the commands there are and the path of the one that was understood."""
-    context = getattr(wrong, "ctx", None)
+    context: Any = getattr(wrong, "ctx", None)
     about = getattr(getattr(wrong, "param", None), "help", None)
     if wrong.format_message().startswith("Missing option") and about:
         return f"{wrong.param.opts[0]} is missing: {about}"
     path = "rebalancer" if context is None else context.command_path
-    commands = context.command.list_commands(context) if hasattr(getattr(context, "command", None), "commands") else ()
+    group_of: Any = getattr(context, "command", None)
+    commands = group_of.list_commands(context) if hasattr(group_of, "list_commands") else ()
     return in_words(wrong.format_message(), lambda: models(""), arguments, commands, path)
 
 
