@@ -15,7 +15,7 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
     """
-    before = _counts(seen.course, 0)
+    before = _counts(seen.without, 0)  # what serves today, on nodes that would be drained too
     for model, left, otherwise in _differing(known, seen):
         most = max(otherwise, left)
         if left < most:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 import msgspec
 
@@ -17,6 +18,7 @@ from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 WHEN = ("now", "then")
 TAKES = frozenset({"cap", "pin"})  # kinds that may take replicas from their model for somebody
 NOBODY_GAINS = "nobody gets a replica more by it within two plans"
+MOST_NODES = 8  # named where one is not there
 WITH_NODE = frozenset({"node", "node-image"})  # kinds of starts that waited for a node to come
 
 
@@ -80,7 +82,11 @@ def refusal_of(known: Known, override: Override, seen: Foresight | None = None) 
     if override.subject_kind == "node" and not any(
         node.name == override.subject for view in known.snapshot.pools for node in view.nodes
     ):
-        return f"no node {override.subject!r} is seen in any pool"
+        names = sorted(node.name for view in known.snapshot.pools for node in view.nodes)
+        near = get_close_matches(override.subject, names, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        seen_nodes = some(names, MOST_NODES) or "none"
+        return f"no node {override.subject!r} is seen in any pool{meant}; nodes: {seen_nodes}"
     return None
 
 
@@ -212,10 +218,15 @@ def _lines(
     lines += [f"!    {refusal}" for refusal in seen.refusals]
     state = seen.state
     if not lines:
-        lines = ["now  nothing changes" + (f": {state.message}" if state is not None else "")]
+        lines = ["now  nothing changes" + (f": {_answer(state.message)}" if state is not None else "")]
     unmet = seen.course.unmet
     yield from lines[:-1]
     yield f"{lines[-1]}; unmet {counted(unmet, 'replica') if unmet else '0'}"
+
+
+def _answer(message: str) -> str:
+    """What planning would answer, without an instant since when: nothing is in force yet."""
+    return "; ".join(part for part in message.split("; ") if not part.startswith("in force since"))
 
 
 def _prices(costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:

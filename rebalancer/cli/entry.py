@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -33,12 +34,15 @@ from rebalancer.cli.commands import (
     writes,
 )
 from rebalancer.cli.commands import run as run_service
-from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
+from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, USAGE, Failed
 from rebalancer.cli.group import group
 from rebalancer.cli.terminal.complete import models
-from rebalancer.cli.terminal.wrong import in_words
+from rebalancer.cli.terminal.wrong import blank, in_words
 
-app = group("Moves GPU capacity between served models in Kubernetes, and explains every move.")
+app = group(
+    "Moves GPU capacity between served models in Kubernetes, and explains every move. `rebalancer COMMAND --help` says"
+    " more, `rebalancer --version` which version this is."
+)
 app.command("status")(status.command)
 app.command("plan")(plan.command)
 app.command("explain")(explain.command)
@@ -72,18 +76,33 @@ def run(arguments: list[str]) -> int:
     """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
     if arguments == ["--version"]:
         arguments = ["version"]
+    nothing = blank(arguments)
+    if nothing:
+        return _error(nothing, USAGE)
     try:
         code = app(args=arguments, prog_name="rebalancer", standalone_mode=False)
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(in_words(wrong.format_message(), lambda: models(""), arguments), wrong.exit_code)
+        return _error(_worded(wrong, arguments), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it
+    """The parser's finding, with the commands there are and the path of the one that was understood."""
+    context: Any = getattr(wrong, "ctx", None)
+    about = getattr(getattr(wrong, "param", None), "help", None)
+    if wrong.format_message().startswith("Missing option") and about:
+        return f"{wrong.param.opts[0]} is missing: {about}"
+    path = "rebalancer" if context is None else context.command_path
+    group_of: Any = getattr(context, "command", None)
+    commands = group_of.list_commands(context) if hasattr(group_of, "list_commands") else ()
+    return in_words(wrong.format_message(), lambda: models(""), arguments, commands, path)
 
 
 def _error(message: str, code: int) -> int:

@@ -35,3 +35,13 @@ def extra_installed() -> Iterator[None]:
         if (missing.name or "").partition(".")[0] not in EXTRA:
             raise
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
+
+
+def why_silent(error: BaseException) -> str:
+    """Why a server gave no answer: the system's own word where there is one, without a client's wrapping."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return f"no answer ({inner.strerror})"
+        inner = inner.__cause__ or inner.__context__
+    return str(error) or type(error).__name__

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from rebalancer.cli.group import TYPES
+
 HEAD = """\
 # Command line
 
@@ -79,7 +81,8 @@ def _flags(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
 
 def _value(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
     """What follows the flag: as the command names it, else the words it allows, else its type."""
-    return str(parameter.metavar or parameter.display_type(context)).strip("<>").replace("|", "\\|")
+    named = parameter.display_type(context)
+    return str(parameter.metavar or TYPES.get(named, named)).strip("<>").replace("|", "\\|")
 
 
 def _said(parameter: Any, context: Any) -> str:  # noqa: ANN401  same

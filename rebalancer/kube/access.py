@@ -6,6 +6,7 @@ its code reads files and waits for processes, so it runs in a thread with a loop
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ RENEW_SECONDS: Final = 60.0
 """Bound service account tokens are replaced on disk well before they expire; the file is read this often."""
 
 _LEAST_RENEW_SECONDS: Final = 5.0
+_ABSENT: Final = re.compile(
+    r"Expected object with name (?P<name>\S+) in \S+/(?P<what>\w+)s list"
+)  # the library's words
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ async def find_access(kubeconfig: Path | None = None, context: str | None = None
 
 def _why(error: Exception) -> str:
     """In words that help: what the library says of what it knows; of anything else that it is no kubeconfig."""
+    if isinstance(error, ConfigException) and (absent := _ABSENT.search(str(error))):
+        return f"it has no {absent['what']} {absent['name']}"
     if isinstance(error, (ConfigException, OSError, ssl.SSLError)):
         return " ".join(str(error).split()) or "it cannot be read"
     return "it is not the YAML of a kubeconfig (`kubectl config view` shows one)"

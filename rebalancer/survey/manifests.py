@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from rebalancer.survey.objects import Object, Survey, taken_apart
 
@@ -27,7 +27,7 @@ def survey_of(path: Path) -> Survey:
         try:
             in_file = list(taken_apart(_documents(file)))
         except (OSError, ValueError, YAMLError) as error:
-            unread.append(f"{file}: {str(error).strip() or type(error).__name__}")
+            unread.append(f"{file}: {_why(error)}")
             continue
         if not in_file:
             unread.append(f"{file}: holds no Kubernetes object: nothing in it has a kind")
@@ -41,6 +41,20 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
         return
     yield from sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+
+
+def _why(error: Exception) -> str:
+    """Why a file is not read, and where in it."""
+    match error:
+        case UnicodeDecodeError():
+            return f"no UTF-8 at byte {error.start}"
+        case json.JSONDecodeError():
+            return f"not JSON on line {error.lineno}"
+        case MarkedYAMLError(problem_mark=mark) if mark is not None:
+            return f"not YAML on line {mark.line + 1}: {error.problem}"
+        case OSError(strerror=str(reason)):
+            return f"cannot be read ({reason})"
+    return str(error).strip() or "cannot be read"
 
 
 def _documents(file: Path) -> list[Any]:

@@ -98,4 +98,4 @@ async def test_it_is_a_node_or_an_instance(
     names: tuple[str, ...],
 ) -> None:
     assert await rebalancer("notice", "add", *names, "--yes") == 2
-    assert "give a NODE, or --instance" in capsys.readouterr().err
+    assert "give either a NODE or --instance" in capsys.readouterr().err

@@ -50,6 +50,15 @@ class TestPause:
         story.turns(3)
         assert (story.replicas("a"), story.replicas("b")) == (4, 4)
 
+    def test_a_cap_is_no_number_to_be_reached(self) -> None:
+        story = a_story(an_override("cap", value=8), wanted=9)
+        story.load("a", {"concurrency": 8.0}, work=2.0)
+        story.turn()
+        plan = story.plan()
+        row = decision_of(plan, "b")
+        assert (row.demand or 0) > row.granted
+        assert "is not reached" not in state_of(plan, "cap-b").message
+
     def test_others_get_nothing_of_it(self) -> None:
         story = a_story(an_override("pause", "a"), held=6, wanted=8)
         story.policy = a_policy(a_model("a"), a_model("b", 2, entitlement=7), pools=(a_pool(gpus=8),))

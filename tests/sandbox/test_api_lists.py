@@ -1,15 +1,21 @@
 """Lists of the embedded API: scope, selectors, pages."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from ruamel.yaml import YAML
 
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from tests.sandbox.generated import Generated
+from tests.sandbox.hand_clock import HandClock
 from tests.sandbox.refusals import refusal
 from tests.sandbox.shapes import deployment, override, pod
+
+_CRD = YAML(typ="safe").load(Path(__file__).parents[2] / "charts/rebalancer/crds/overrides.yaml")
+COLUMNS = [each["name"] for each in _CRD["spec"]["versions"][0]["additionalPrinterColumns"]]  # of an override
 
 
 def _names(listed: Any) -> list[str]:  # noqa: ANN401 - the generated client has no types
@@ -106,6 +112,27 @@ async def test_only_what_is_served_has_an_address(kubernetes: EmbeddedKubernetes
     known = {"/api/v1", "/apis/apps", "/apis/apps/v1"}
     async with aiohttp.ClientSession() as session, session.get(f"{kubernetes.url}{path}") as response:
         assert response.status == (200 if path in known else 404)
+
+
+async def test_kubectl_gets_a_table_whose_ages_are_by_the_servers_clock(
+    kubernetes: EmbeddedKubernetes, store: Store, clock: HandClock
+) -> None:
+    store.put(pod("p", "chat"))
+    store.put(override("keep", "chat"))
+    clock.advance(150.0)
+    asking = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+    async with aiohttp.ClientSession(headers=asking) as session:
+        async with session.get(f"{kubernetes.url}/api/v1/pods") as response:
+            pods = await response.json()
+        path = f"{kubernetes.url}/apis/rebalancer.io/v1alpha1/namespaces/chat/overrides/keep"
+        async with session.get(path) as response:
+            decided = await response.json()
+    assert pods["kind"] == "Table"
+    assert [(each["cells"][0], each["cells"][-1]) for each in pods["rows"]] == [("p", "2m")]
+    assert pods["rows"][0]["object"]["metadata"]["namespace"] == "chat"
+    heads = [each["name"] for each in decided["columnDefinitions"]]
+    assert heads[1:] == COLUMNS
+    assert dict(zip(heads, decided["rows"][0]["cells"], strict=True))["Value"] == "3"
 
 
 async def test_a_thousand_pods_are_listed_within_50_ms(kubernetes: EmbeddedKubernetes, store: Store) -> None:

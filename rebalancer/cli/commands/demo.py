@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def command(
     deed: Annotated[
         Literal["surge"] | None,
-        typer.Argument(help="surge: in the demo that runs with --keep, MODEL gets more users.", metavar="[surge]"),
+        typer.Argument(help="surge: in the demo that runs with --keep, MODEL gets more users.", metavar="surge"),
     ] = None,
-    model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="[MODEL]")] = None,
+    model: Annotated[str | None, typer.Argument(help="With surge: chat, code or image.", metavar="MODEL")] = None,
     lasts: Annotated[
         str, typer.Option("--for", help="With surge: how long, by the demo's clock.", metavar="DURATION")
     ] = "10m",
@@ -72,10 +72,9 @@ def _surge(model: str | None, lasts: str) -> int:
     """Ask the demo that runs in this folder for a surge. Raises Failed when there is none, or no such model."""
     import asyncio
 
-    from rebalancer.api.text.words import span
     from rebalancer.cli.remote.cluster import open_cluster
     from rebalancer.cli.remote.where import Where
-    from rebalancer.cli.terminal.spans import seconds_of
+    from rebalancer.cli.terminal.spans import as_typed, seconds_of
     from rebalancer.cli.terminal.wrong import nearest
     from rebalancer.kube.errors import Invalid
     from rebalancer.kube.resources import DEPLOYMENTS, Ref
@@ -103,7 +102,9 @@ def _surge(model: str | None, lasts: str) -> int:
         asyncio.run(ask())
     except NoAnswer as silent:
         raise Failed("the demo of this folder has ended: start one here with rebalancer demo --keep") from silent
-    typer.echo(f"{model} gets more users for {span(seconds)} of the demo's clock. See it: rebalancer status --watch")
+    typer.echo(
+        f"{model} gets more users for {as_typed(seconds)} of the demo's clock. See it: rebalancer status --watch"
+    )
     return DONE
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def command(
     model: Annotated[
-        str | None, typer.Argument(help="Id of the model.", metavar="[MODEL]", autocompletion=models)
+        str | None, typer.Argument(help="Id of the model.", metavar="MODEL", autocompletion=models)
     ] = None,
     node: Annotated[
         str | None, typer.Option("--node", help="Instead of MODEL: a node under notice, or lately so.", metavar="NODE")
@@ -62,7 +62,7 @@ def command(
     from rebalancer.cli.terminal.spans import spelled
 
     if (model is None) is (node is None):
-        raise Failed("give a MODEL, or --node and its name; `rebalancer status` lists the models", USAGE)
+        raise Failed("give either a MODEL or --node and its name; `rebalancer status` lists the models", USAGE)
     if journal is not None:
         if model is None:
             raise Failed("--journal tells of models: what became of a node is known to the running service", USAGE)

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
-from rebalancer.cli.remote.where import INSTALLATION
+from rebalancer.cli.remote.where import INSTALLATION, SERVICE_NAMESPACE, ContextOption, KubeconfigOption, Where
 
 STOP_SECONDS = 90.0  # a stop takes up to 45 s, and the kubelet a while to tell
 ROLLOUT_SECONDS = 180.0  # the same, and a start
@@ -24,8 +24,8 @@ class _Ask(NamedTuple):
 
 
 def command(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig; default: in-cluster, else your own.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig.")] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be restored, write nothing.")] = False,
     installation: Annotated[
         str,
@@ -64,6 +64,7 @@ def command(
         stop=_deployment("--stop", stop),
         after=_deployment("--after", after),
     )
+    Where(None, kubeconfig, context, SERVICE_NAMESPACE).need_kubeconfig()
     lines = asyncio.run(_hand_back(kubeconfig, context, ask))
     for line in lines:
         typer.echo(line)

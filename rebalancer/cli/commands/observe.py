@@ -49,7 +49,9 @@ def command(
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
     folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = FOLDER,
-    port: Annotated[int, typer.Option(help="Port of console and API on loopback; 0: a free one.")] = 8080,
+    port: Annotated[
+        int, typer.Option(help="Port of console and API on loopback; 0: a free one.", min=0, max=65535)
+    ] = 8080,
 ) -> int:
     """Watch a cluster and its Prometheus, decide as the service would, and show it. No Kafka, and nothing is written.
 

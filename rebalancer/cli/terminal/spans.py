@@ -10,6 +10,7 @@ from rebalancer.cli.failure import USAGE, Failed
 _END_OF_SECOND = 0.999
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"(?:\d+[smhd])+")
+_NONE = re.compile(r"(?<=[dhm])0[hms]$")
 _AGO = re.compile(r"-?((?:\d+[smhd])+)( ago)?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
@@ -22,8 +23,13 @@ def seconds_of(text: str, option: str, most: float = math.inf) -> float:
     if seconds == 0:
         raise Failed(f"{option} {text}: say more than 0 s", USAGE)
     if seconds > most:
-        raise Failed(f"{option} {text} is too long: allowed up to {span(most)}", USAGE)
+        raise Failed(f"{option} {text} is too long: allowed up to {as_typed(most)}", USAGE)
     return float(seconds)
+
+
+def as_typed(seconds: float) -> str:
+    """`7d`, `10m`, `1h30m`: as a person would type it, without a unit of which there is none."""
+    return _NONE.sub("", span(seconds))
 
 
 def spelled(at: float) -> str:

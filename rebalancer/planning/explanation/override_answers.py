@@ -112,8 +112,8 @@ def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], 
         return ""
     if model.demand.replicas <= granted[one.subject] or standing(model, scene):
         return ""
-    if one.kind == "floor" and granted[one.subject] >= (one.value or 0):
-        return ""  # it has what was said, and is refused more than that
+    if one.kind == "cap" or (one.kind == "floor" and granted[one.subject] >= (one.value or 0)):
+        return ""  # a cap is no number to be reached; and it has its floor, and is refused more than that
     lack = lacks.get(one.subject)
     return f"{one.kind} {one.value} is not reached" + (f": {lack.why}" if lack else "")
 

@@ -18,6 +18,7 @@ from rebalancer.sandbox.api.resources import Obj, ServedResource, Target
 from rebalancer.sandbox.api.reviews import Allow, reviewed
 from rebalancer.sandbox.api.status import StatusError
 from rebalancer.sandbox.api.store import Revision, Store
+from rebalancer.sandbox.api.tables import table, wanted
 from rebalancer.sandbox.api.verbs import JSON_PATCH, ApiRequest, Verbs
 from rebalancer.sandbox.api.watch import Watch
 
@@ -159,8 +160,10 @@ class EmbeddedKubernetes:
         call = ApiRequest(request.method, target, request.query, _decoded(request, body), request.content_type, agent)
         if request.method == "GET" and not target.name:
             watching = request.query.get("watch", "").lower() in {"true", "1"}
-            return await self._watch(request, call) if watching else self._list(call)
+            return await self._watch(request, call) if watching else self._list(call, request.headers.get("Accept", ""))
         code, obj = self.verbs.answer(call)
+        if request.method == "GET" and not target.subresource and wanted(request.headers.get("Accept", "")):
+            obj = table(target.resource, (obj,), {}, self._clock.now())
         return _json(code, _encode(obj))
 
     def _review(self, request: web.Request, body: bytes, user: str) -> web.StreamResponse | None:
@@ -182,9 +185,12 @@ class EmbeddedKubernetes:
             return web.Response(text="ok")
         raise StatusError(404, "the server could not find the requested resource")
 
-    def _list(self, call: ApiRequest) -> web.StreamResponse:
+    def _list(self, call: ApiRequest, accept: str) -> web.StreamResponse:
         resource = call.target.resource
         items, metadata = self.verbs.page(call)
+        if wanted(accept):
+            objects = (item.obj for item in items)
+            return _json(200, _encode(table(resource, objects, metadata, self._clock.now())))
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
         raws = b",".join(_item(resource, item) for item in items)
         return _json(200, b'%b,"items":[%b]}' % (_encode(head)[:-1], raws))

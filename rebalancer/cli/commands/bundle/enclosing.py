@@ -19,7 +19,7 @@ from rebalancer.cli.commands.bundle.redaction import Redacted, Rewrite, redacted
 from rebalancer.cli.commands.bundle.secrets import without_secrets
 from rebalancer.cli.commands.doctor.examination import examine
 from rebalancer.cli.commands.doctor.traps import known_before
-from rebalancer.cli.failure import Failed
+from rebalancer.cli.failure import Failed, why_silent
 from rebalancer.cli.remote.client import open_api
 from rebalancer.cli.remote.where import Where
 from rebalancer.domain.codec import to_bytes
@@ -102,7 +102,7 @@ async def _asked(sources: BundleSources, into: Enclosed) -> None:
             reply.raise_for_status()
             into.texts["metrics.txt"] = await reply.text()
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        into.missing.append(f"metrics: {sources.probes}/metrics does not answer ({error}); give --probes")
+        into.missing.append(f"metrics: {sources.probes}/metrics does not answer ({why_silent(error)}); give --probes")
 
 
 def _policy(lines: list[bytes]) -> Any:  # noqa: ANN401  any JSON

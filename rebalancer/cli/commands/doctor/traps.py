@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, why_silent
 from rebalancer.domain.metric_maps import MetricMap
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.engines import UNREAD
@@ -90,4 +90,6 @@ def _with_series(case: Case, server: Server, own: Sequence[MetricMap]) -> Case:
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it
-        raise Failed(f"--prometheus {url}: {error}; leave it out to look at objects alone", UNREACHABLE) from error
+        raise Failed(
+            f"--prometheus {url}: {why_silent(error)}; leave it out to look at objects alone", UNREACHABLE
+        ) from error

@@ -27,7 +27,7 @@ app = group("Capacity notices, as a cloud would send them.")
 
 @app.command()
 def add(
-    node: Annotated[str | None, typer.Argument(help="Name of the node that goes.", metavar="[NODE]")] = None,
+    node: Annotated[str | None, typer.Argument(help="Name of the node that goes.", metavar="NODE")] = None,
     instance: Annotated[
         str | None,
         typer.Option("--instance", help="Instead of NODE: its instance at the cloud, or its providerID.", metavar="ID"),
@@ -63,7 +63,7 @@ def add(
     from rebalancer.loop.clock import RealClock
 
     if (node is None) is (instance is None):
-        raise Failed("give a NODE, or --instance and its ID", USAGE)
+        raise Failed("give either a NODE or --instance and its ID", USAGE)
     name = node or instance
     now, talk = RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in")

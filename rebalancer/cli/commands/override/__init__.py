@@ -28,6 +28,8 @@ from rebalancer.cli.terminal.talk import (
     YesOption,
 )
 
+MOST_REPLICAS = 100_000  # as the API takes; the policy allows less
+
 app = group("Decide for a while in the rebalancer's place: pause, freeze, pin, cap, floor, drain, exclude, stand up.")
 
 
@@ -50,7 +52,7 @@ def add(
         ),
     ],
     value: Annotated[
-        int | None, typer.Argument(help="Replicas, for pin, cap and floor.", metavar="VALUE", min=0)
+        int | None, typer.Argument(help="Replicas, for pin, cap and floor.", metavar="VALUE", min=0, max=MOST_REPLICAS)
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why, for whoever reads it at night.")] = ...,  # type: ignore[assignment]  # typer's way to say required
     lasts: Annotated[

@@ -74,6 +74,8 @@ class OverrideArguments:
             if what not in {"", "model"}:
                 raise Failed(f"{self.kind} is about a model, not a {what}", USAGE)
             return Subject(model=name)
+        if not name:
+            raise Failed(f"{self.subject}: which {what}? say {what}/NAME", USAGE)
         if what not in {"", "node", "pool"}:
             raise Failed(f"{self.kind} is about a node or a pool: say node/NAME or pool/NAME", USAGE)
         return Subject(model=self.model, node=None if what == "pool" else name, pool=name if what == "pool" else None)
