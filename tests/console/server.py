@@ -16,8 +16,9 @@ from rebalancer.api.http.route import Handler
 from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
-from rebalancer.api.ports.operator import Accepted, Writes
+from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.domain.people import Override
 from rebalancer.api.serving.middleware import add_headers
 from tests.console.scene import (
     CHECKS,
@@ -49,7 +50,8 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
-    `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history.
+    `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history, `ended`
+    overrides that have expired, `gone` those that are no more.
     `may`: the rights that the session tells, `sessions` how often it was asked for.
     `blind`: it has no picture to give. `asked` are the changes asked for; the next `lost` get no reply, the next
     `stale` hear that the plan has changed.
@@ -60,6 +62,8 @@ class SceneServer:
         self.model = model
         self.history = HISTORY
         self.hours: list[str] = []
+        self.gone: tuple[Override, ...] = ()
+        self.ended: tuple[Override, ...] = ()
         self.rows: list[DecisionRow] = []
         self.logged_in = True
         self.silent = False
@@ -112,6 +116,7 @@ class SceneServer:
                 web.post("/v1/session", self._login),
                 web.delete("/v1/session", self._logout),
                 web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
+                web.get("/v1/overrides", self._json(lambda _: Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone))),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
                 web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
                 web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
