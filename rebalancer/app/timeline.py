@@ -94,7 +94,9 @@ class Timeline:
         shift was told with the whole of a release that gave more than that: it is the release of this one, too.
         """
         ended: list[Outcome] = []
-        meant = [one for one in self._shifts if grant.subject in one.intent.recipients and one.intent.pool == grant.pool]
+        meant = [
+            one for one in self._shifts if grant.subject in one.intent.recipients and one.intent.pool == grant.pool
+        ]
         for one in sorted(meant, key=lambda each: each.intent.shift != grant.shift):
             given = sum(each.intent.replicas_from - each.intent.replicas_to for each in ended)
             if given >= grant.replicas_to - grant.replicas_from:

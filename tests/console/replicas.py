@@ -32,6 +32,8 @@ class Replicas:
 @contextmanager
 def two_replicas(folder: Path, speed: float) -> Iterator[Replicas]:
     """Both have decided, and rb-0 leads; `leader_ends` ends that one in order."""
+    for name in NAMES:
+        (folder / name).mkdir()
     replicas, began = Replicas(), queue.Queue[BaseException | None]()
     thread = threading.Thread(target=lambda: asyncio.run(_live(folder, speed, replicas, began)), name="replicas")
     thread.start()
@@ -67,7 +69,6 @@ async def _live(folder: Path, speed: float, replicas: Replicas, began: "queue.Qu
 
 
 async def _started(stack: AsyncExitStack, folder: Path, sandbox: Sandbox, clock: ScaledClock) -> Service:
-    folder.mkdir()
     common = {"write_mode": "act", "lease_name": "rebalancer", "api_auth": "none", "cluster_name": "prod-eu"}
     service = Service(settings(folder, sandbox, {**common, "instance": folder.name}), clock)
     stack.push_async_callback(service.stop)

@@ -18,8 +18,8 @@ from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
 from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
-from rebalancer.domain.people import Override
 from rebalancer.api.serving.middleware import add_headers
+from rebalancer.domain.people import Override
 from tests.console.scene import (
     CHECKS,
     DECISION,
@@ -116,7 +116,7 @@ class SceneServer:
                 web.post("/v1/session", self._login),
                 web.delete("/v1/session", self._logout),
                 web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
-                web.get("/v1/overrides", self._json(lambda _: Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone))),
+                web.get("/v1/overrides", self._json(lambda _: self._overrides())),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
                 web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
                 web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
@@ -172,6 +172,9 @@ class SceneServer:
         """As the service pages them: the rows of this overview's timeline, a row for each entry."""
         rows = self.rows or [DecisionRow(each.cycle, each.at, (each,)) for each in self.overview.timeline]
         return decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+
+    def _overrides(self) -> Overrides:
+        return Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone)
 
     async def _login(self, request: web.Request) -> web.Response:
         self.logged_in = (await request.json())["token"] == TOKEN
