@@ -54,6 +54,7 @@ def test_the_scene_is_as_drawn() -> None:
             at("03:14:40"),
         ),
     ]
+    assert page.attention[0].impact == "without it: llama-70b 5 Ready, 1 loading of 7 needed; sdxl 2 Ready of 2 needed"
     assert {pool.name: (pool.kind, pool.gpus, pool.counts) for pool in page.pools} == {
         "a100": ("primary", 32, {"owned": 26, "loading": 4, "free": 2}),
         "spot": ("elastic", 16, {"lent": 6, "doomed": 8, "free": 2}),
