@@ -107,7 +107,8 @@ def _staying(decisions: Iterable[ModelDecision]) -> str:
         for each in decisions
         if each.demand is not None
     ]
-    return f"without it: {'; '.join(told[:MOST_NAMED])}{'; and others' if len(told) > MOST_NAMED else ''}" if told else ""
+    others = "; and others" if len(told) > MOST_NAMED else ""
+    return f"without it: {'; '.join(told[:MOST_NAMED])}{others}" if told else ""
 
 
 def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:
