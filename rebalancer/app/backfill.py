@@ -13,8 +13,10 @@ from rebalancer.ingest.past.asking import ask_past
 from rebalancer.ingest.past.minutes import ModelMinute, minutes
 from rebalancer.ingest.past.names import pods_then
 from rebalancer.ingest.past.pieces import pieces
+from rebalancer.ingest.past.together import PoolTogether, pools_together
 from rebalancer.ingest.past.use import WindowUse, window_use
 from rebalancer.ingest.prometheus import Server
+from rebalancer.ingest.prometheus_session import QueryCost
 from rebalancer.obs.clock import Clock
 from rebalancer.state import ClusterState
 
@@ -30,6 +32,8 @@ class Backfilled(NamedTuple):
     minutes: each model at each step.
     use: each model over the whole window, in the policy's order.
     missing: why parts of it could not be had, one sentence for each part.
+    pools: the models of each pool together.
+    cost: of all questions, as the Prometheus tells it.
     """
 
     begin: float
@@ -37,6 +41,8 @@ class Backfilled(NamedTuple):
     minutes: tuple[ModelMinute, ...]
     use: tuple[WindowUse, ...]
     missing: tuple[str, ...]
+    pools: tuple[PoolTogether, ...] = ()
+    cost: QueryCost = QueryCost()
 
 
 def store_past(folder: Path, past: Backfilled) -> None:
@@ -76,15 +82,18 @@ async def backfill(  # noqa: PLR0913  # whom is asked about what, and who hears 
     slo_seconds = {model.id: model.slo.latency_seconds for model in policy.models if model.slo is not None}
     lessons, minutes_read, missing = Lessons(policy, begin), list[ModelMinute](), list[str]()
     namespaces = {model.namespace for model in policy.models}
+    cost = QueryCost()
     reads(0, len(window))
     answers = ask_past(
         server, namespaces, window, pods_then(policy.models, state.pod_named), clock, policy.metrics.maps
     )
-    async for piece, looks, why in answers:
+    async for piece, looks, why, asked_for in answers:
+        cost += asked_for
         await asyncio.to_thread(lessons.hear, looks, piece.step_seconds)
         minutes_read += minutes(looks, piece.step_seconds, slo_seconds)
         missing += [] if why is None else [why]
         reads(window.index(piece) + 1, len(window))
     for model, past in lessons.pasts().items():
         state.restore_rings(model, past)
-    return Backfilled(begin, end, tuple(minutes_read), window_use(policy.models, minutes_read), tuple(missing))
+    use, pools = window_use(policy.models, minutes_read), pools_together(policy, minutes_read)
+    return Backfilled(begin, end, tuple(minutes_read), use, tuple(missing), pools, cost)

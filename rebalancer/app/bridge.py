@@ -40,7 +40,9 @@ class Bridge:
     ) -> None:
         self.written = 0
         self.outbox = Outbox(broker, clock, rng)
-        self.prometheus = PrometheusReadings(server, interval_seconds, clock, self._take, lambda: namespaces, _by_name)
+        self.prometheus = PrometheusReadings(
+            server, interval_seconds, clock, self._take, lambda: namespaces, _by_name, counted=True
+        )
         self._clock = clock
         self._interval_seconds = interval_seconds
         self._taken: list[Event] = []
@@ -85,21 +87,29 @@ class Bridge:
 def record_of(sample: MetricSample) -> bytes:
     """The CloudEvent of a sample whose `pod` is `namespace/name`."""
     namespace, _, pod = (sample.pod or "").partition("/")
+    counters = {}
+    if sample.counters is not None:
+        counters = msgspec.to_builtins(sample.counters) | {"startTime": _spelled(sample.counters.start_time)}
     event = {
         "specversion": "1.0",
         "type": METRIC_SAMPLE_TYPE,
         "source": SOURCE,
         "id": sample.id,
-        "time": datetime.fromtimestamp(sample.at, UTC).isoformat(),
+        "time": _spelled(sample.at),
         "datacontenttype": "application/json",
         "data": {
             "namespace": namespace,
             "pod": pod,
             "intervalSeconds": sample.interval_seconds,
             "gauges": sample.gauges,
+            **({"counters": counters} if counters else {}),
         },
     }
     return msgspec.json.encode(event)
+
+
+def _spelled(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
 
 
 def _by_name(namespace: str, name: str) -> tuple[str, str, float]:

@@ -24,6 +24,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.observed_operator import ObserverOperatorPort
 from rebalancer.app.onlooker import LoggedOnlooker, Onlooker
 from rebalancer.app.page_data import ServicePageData
+from rebalancer.app.predicting import predict_days
 from rebalancer.app.recording import journal_of, ledger_of
 from rebalancer.app.served import servers_of
 from rebalancer.app.sources import await_pods, prometheus_of, server_of, sink_of
@@ -155,6 +156,8 @@ class Observer:
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("predictions", self.reporter.predictions.run())
+        if settings.predict_days:
+            self._tasks.spawn("predicting", predict_days(self.reporter.predictions, settings.journal_dir, clock))
         self._tasks.spawn("runner", runner.run())
 
     async def _look_back(self, policy: Policy, state: ClusterState) -> None:

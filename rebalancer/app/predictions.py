@@ -1,4 +1,4 @@
-"""The stored predictions beside the journal, read again each minute for metrics: `rebalancer report` writes them."""
+"""The stored predictions beside the journal, read again each minute for metrics; `rebalancer report` writes them."""
 
 import asyncio
 from pathlib import Path

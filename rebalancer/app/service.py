@@ -24,6 +24,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
 from rebalancer.app.past import Start, await_start, read_start, read_succession, reading
+from rebalancer.app.predicting import predict_days
 from rebalancer.app.recording import journal_of, ledger_of
 from rebalancer.app.refilled import DAY_SECONDS, refilled
 from rebalancer.app.served import servers_of
@@ -226,6 +227,8 @@ class Service:
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("predictions", self.reporter.predictions.run())
+        if settings.predict_days:
+            self._tasks.spawn("predicting", predict_days(self.reporter.predictions, settings.journal_dir, clock))
         self._tasks.spawn("runner", runner.run())
         self._tasks.spawn("leading", self._lead(kube, state, gate, restoring, checkpoints))
 

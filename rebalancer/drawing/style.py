@@ -42,6 +42,7 @@ footer { margin-top: 40px; font-size: 14px; line-height: 20px; }
   .part th { padding-left: 8px; } }
 @media print { :root { color-scheme: light; } body { max-width: none; padding: 0; font-size: 11pt; line-height: 15pt; }
   figure, tr, ul.keys { break-inside: avoid; } h2 { break-after: avoid; } thead { display: table-header-group; }
-  .scroll { overflow: visible; } svg { min-width: 0; } table { font-size: 8.5pt; line-height: 12pt; }
-  th, td { padding: 2px 8px 2px 0; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+  details::details-content { content-visibility: visible; } .scroll { overflow: visible; } svg { min-width: 0; }
+  table { font-size: 8.5pt; line-height: 12pt; } th, td { padding: 2px 8px 2px 0; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

@@ -119,6 +119,11 @@ class PrometheusSession(requests.Session):
             samples = _samples(body)
         except ReadTimeoutError as error:  # within an answer; before it began it is one of requests' own
             raise LateError from error
+        except requests.Timeout:
+            raise
+        except requests.ConnectionError as error:
+            # Its own words repeat the question with all its names, 2,500 letters, before they come to the point.
+            raise requests.ConnectionError(f"no connection: {_cause(error)}") from error
         finally:
             self.cost += QueryCost(1, self._clock.monotonic() - began, samples)
         if not response.ok:
@@ -170,7 +175,7 @@ class Visit:
     def query_range(self, text: str, begin: float, end: float, step_seconds: float) -> Any:  # noqa: ANN401  as above
         """`data.result` of a range query: a value each step from `begin` to `end`, whole epoch seconds."""
         since, until = (datetime.fromtimestamp(instant, UTC) for instant in (begin, end))
-        return self._client.custom_query_range(text, since, until, f"{step_seconds:g}")
+        return self._client.custom_query_range(text, since, until, f"{step_seconds:g}", {"stats": "all"})
 
     def label_values(self, label: str, selector: str, last_seconds: float) -> frozenset[str]:
         """The values that a label had lately on the series of a selector. Raises msgspec.ValidationError as well."""
@@ -219,6 +224,13 @@ def _identified(session: PrometheusSession, server: Server) -> None:
     if server.certificate_file is not None:
         key = server.key_file or server.certificate_file
         session.cert = (str(server.certificate_file), str(key))
+
+
+def _cause(error: BaseException) -> str:
+    """What the innermost error says: a refused connection, a certificate that nobody knows."""
+    within = (getattr(error, "reason", None), error.__cause__, *error.args)
+    inner = next((one for one in within if isinstance(one, BaseException)), None)
+    return (getattr(error, "strerror", None) or str(error)) if inner is None else _cause(inner)
 
 
 def _samples(body: bytes) -> int:

@@ -9,7 +9,7 @@ from ssl import SSLContext
 from typing import Any, NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.helpers import create_ssl_context
 
 from rebalancer.obs.effects import effect
@@ -18,6 +18,7 @@ REQUEST_SECONDS = 10
 MOST_REPLICAS = 3
 # What an absent or unwilling broker makes a client raise.
 BROKER_ERRORS = (KafkaError, OSError)  # a TimeoutError is an OSError
+NoConnection = KafkaConnectionError  # that of them which says that no broker was reached
 
 
 class Topic(NamedTuple):
@@ -139,6 +140,11 @@ class Broker:
 async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
     described = await admin.describe_topics(topics)
     return {topic["topic"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
+
+
+def why(error: Exception) -> str:
+    """What one of BROKER_ERRORS says to people: the client puts the name of its class before it."""
+    return str(error).removeprefix(f"{type(error).__name__}: ") or type(error).__name__
 
 
 def _mark(file: Path) -> object:

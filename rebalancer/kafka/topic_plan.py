@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import InvalidReplicationFactorError, KafkaError, for_code
 
 from rebalancer.kafka.broker import TOPICS, Broker, Topic
 
@@ -127,5 +127,7 @@ async def create(broker: Broker, names: Sequence[str], replication: int) -> None
     async with broker.admin() as admin:
         answer = await admin.create_topics([of[name].new(name, replication) for name in names])
     for name, code, *_ in answer.topic_errors:
+        if for_code(code) is InvalidReplicationFactorError:
+            raise KafkaError(f"{name} was not made: there are fewer brokers than {replication}, the --replication")
         if code:
             raise KafkaError(f"{name} was not made: {for_code(code).__name__}")

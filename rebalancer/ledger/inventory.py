@@ -52,6 +52,11 @@ def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
     return price if price is not None else pool.price_per_gpu_hour or None
 
 
+def charged_to(entry: Model) -> str:
+    """Whom a model's GPUs are charged to: its cost center, else its team; "" where it has neither."""
+    return entry.cost_center or entry.team
+
+
 def capacity_type(labels: Mapping[str, str]) -> str:
     """What a node's labels say of how it was bought, in Karpenter's words; "" where they do not."""
     bought = next((labels[label] for label in CAPACITY_TYPES if label in labels), "").lower()

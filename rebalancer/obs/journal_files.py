@@ -17,6 +17,7 @@ from rebalancer.obs.effects import effect
 
 SHARE_PER_FILE = 8  # a file is an eighth of the budget: rotation forgets at most an eighth at once
 PATTERN = "journal-*.jsonl"
+SINGLE = "journal.jsonl"  # of who does not rotate: the demo
 LEDGER_PATTERN = "ledger-*.jsonl"
 PACKED = ".gz"
 

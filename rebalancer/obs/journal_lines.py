@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from rebalancer.obs import journal
-from rebalancer.obs.journal_files import PATTERN
+from rebalancer.obs.journal_files import PATTERN, SINGLE
 
 STANDARD_INPUT = Path("-")
 GZIPPED, BY_ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes
@@ -32,7 +32,8 @@ def journal_files(place: Path) -> tuple[Path, ...]:
     """The files of a journal, oldest first: a folder's, or the one file. Raises NoJournal."""
     if place == STANDARD_INPUT or place.is_file():
         return (place,)
-    files = sorted((path for end in PACKED for path in place.glob(f"{PATTERN}{end}")), key=lambda path: path.name)
+    names = (f"{name}{end}" for name in (PATTERN, SINGLE) for end in PACKED)
+    files = sorted((path for name in names for path in place.glob(name)), key=lambda path: path.name)
     if not files:
         raise NoJournal(f"no journal in {place}: give the service's folder (REBALANCER_JOURNAL_DIR) or a file of it")
     return tuple(files)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.ledger.books import Books
-from rebalancer.ledger.inventory import Shelf
+from rebalancer.ledger.inventory import Shelf, charged_to
 from rebalancer.ledger.states import BORROWED, OWNED_BUSY, OWNED_IDLE, STATES
 from rebalancer.report.prices import Prices
 
@@ -110,8 +110,8 @@ def bill(books: Books, policy: Policy, of: Prices) -> Bill:
 
 
 def cost_center(entry: Model | None) -> str:
-    """Whom a model is charged to: its cost center, else its team; "" where it has neither."""
-    return NOBODY if entry is None else entry.cost_center or entry.team
+    """Whom a model is charged to, nobody where there is none."""
+    return NOBODY if entry is None else charged_to(entry)
 
 
 def _rows(

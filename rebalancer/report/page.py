@@ -13,17 +13,15 @@ from rebalancer.ledger.books import MICRO
 from rebalancer.ledger.states import FREE, UNKNOWN
 from rebalancer.report.advice import patch
 from rebalancer.report.gathering import Gathered
+from rebalancer.report.predictions_telling import causes_said, prediction_rows, predictions_said
 from rebalancer.report.report import Report, headline
 from rebalancer.report.telling import (
-    causes_said,
     free_rows,
     group_rows,
     idle_said,
     lasted,
     model_rows,
     pool_rows,
-    prediction_rows,
-    predictions_said,
     request_rows,
     title,
     words,

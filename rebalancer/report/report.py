@@ -18,6 +18,7 @@ from rebalancer.report.lateness import ModelHour
 from rebalancer.report.prices import DatedPrice, prices
 from rebalancer.report.recorded import RecordedFrom
 
+DASH = "-"  # what is unknown
 GAPS_TOLD = 20
 COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
 
@@ -232,7 +233,7 @@ def amount(hours: float) -> str:
 
 def money(usd: float | None) -> str:
     """USD for people, `-` where it is unknown."""
-    return "-" if usd is None else f"{usd:,.0f}" if usd >= 100 else f"{usd:.2f}"  # noqa: PLR2004  # digits
+    return DASH if usd is None else f"{usd:,.0f}" if usd >= 100 else f"{usd:.2f}"  # noqa: PLR2004  # digits
 
 
 def headline(of: Report) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from rebalancer.domain.words import counted
 from rebalancer.report.measures import CHANGED, GPU_HOURS, LATE, LATE_PERCENT, MOVES, USD, number
+from rebalancer.report.report import DASH
 from rebalancer.report.review import ModelReview, PolicyReview
-from rebalancer.report.telling import DASH, columns, instant
+from rebalancer.report.telling import columns, instant
 
 WORDS = {
     CHANGED: "decisions that change",

@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 
 from rebalancer.domain.words import counted
 from rebalancer.ledger.states import BORROWED, DOOMED, LOADING, OWNED_BUSY, OWNED_IDLE, TERMINATING, UNKNOWN
-from rebalancer.obs.predictions import DayPrediction
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
+from rebalancer.report.predictions_telling import causes_said, courses_said, prediction_rows, predictions_said
 from rebalancer.report.recorded import LEDGER
-from rebalancer.report.report import ModelService, Report, amount, headline, money, unknown_share, worth
+from rebalancer.report.report import DASH, ModelService, Report, amount, headline, money, unknown_share, worth
 
 NOBODY = "(nobody)"
 NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
-DASH = "-"
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
 MOST_PREDICTIONS = 40  # lines of it, the last; the page and JSON have all
@@ -43,11 +42,10 @@ def title(of: Report) -> str:
 
 def words(of: Report) -> list[str]:
     """The headline, what lending was worth, what is not known."""
-    lines = [f"{headline(of)}.", *worth(of)]
-    if of.unknown_seconds:
-        lines.append(
-            f"Nobody looked for {lasted(of.unknown_seconds)} in {counted(len(of.gaps), 'stretch', 'stretches')}."
-        )
+    lines = [f"{headline(of)}.", *courses_said(of.predictions), *worth(of)]
+    if of.unknown_seconds >= 1.0:
+        first = of.gaps[0]
+        lines.append(f"Nobody looked for {lasted(of.unknown_seconds)}, first from {instant(first.since)}: {first.why}.")
     if unknown_share(of.bill):
         lines.append(
             f"{100 * unknown_share(of.bill):.1f} % of the GPU-seconds are unknown: nobody looked, or no work was told."
@@ -190,34 +188,6 @@ def lines(of: Report) -> Iterator[str]:
             yield f"  and {len(of.advice) - MOST_ADVICE} more: -o json and --page have all"
         yield ""
         yield patch(of.advice)
-
-
-def predictions_said(predictions: Sequence[DayPrediction]) -> str:
-    """How often what came was what had been predicted."""
-    known = [each.is_close for each in predictions if each.is_close is not None]
-    if not known:
-        return "Predicted of each day, and what came: nobody counts requests, so of late ones nothing is known."
-    return (
-        f"Predicted of each day, and what came: late requests within 20 % or 20 for {sum(known)} of"
-        f" {counted(len(known), 'day of a model', 'days of models')}."
-    )
-
-
-def causes_said(predictions: Sequence[DayPrediction]) -> Iterator[str]:
-    """A sentence for each day of a model whose late requests did not come as predicted."""
-    yield from (f"{each.model}, {each.day}: {each.likely_cause}." for each in predictions if each.likely_cause)
-
-
-def prediction_rows(predictions: Sequence[DayPrediction]) -> list[list[str]]:
-    """A line for each day and model, heads first."""
-    rows = [["model", "day", "in charge", "late", "came", "GPU-h", "came", "close"]]
-    for each in predictions:
-        late, hours = (each.late_predicted, each.late), (each.gpu_hours_predicted, each.gpu_hours)
-        close = {None: DASH, True: "yes", False: "no"}[each.is_close]
-        figures = [DASH if value is None else f"{value:,.0f}" for value in late]
-        figures += [DASH if value is None else amount(value) for value in hours]
-        rows.append([each.model, each.day, each.in_charge, *figures, close])
-    return rows
 
 
 def idle_said(of: Report) -> Iterator[str]:

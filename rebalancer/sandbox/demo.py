@@ -19,6 +19,7 @@ from rebalancer.domain.people import LOCAL
 from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
+from rebalancer.obs.journal_files import SINGLE
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
 from rebalancer.sandbox.demo_loop import Loop, refuse
 from rebalancer.sandbox.demo_peers import OURS, SideTally, peers
@@ -97,7 +98,7 @@ class Options:
     @property
     def journal(self) -> Path:
         """What the service journals, for `rebalancer replay`."""
-        return self.folder / "journal.jsonl"
+        return self.folder / SINGLE
 
 
 def run_demo(options: Options, serve: Serve) -> bool:
@@ -280,6 +281,7 @@ In another terminal:
   rebalancer override add cap code 4 --for 5m --reason "to see what happens" --yes
   rebalancer writes stop --reason "to see it stop"
   rebalancer writes resume --yes
+  rebalancer report --journal {quote(str(options.folder))}
   kubectl get pods,overrides --namespace serving
 The Kubernetes API is at {sandbox.kubernetes.url}, Kafka at {sandbox.bootstrap}, topics rebalancer.*"""
 

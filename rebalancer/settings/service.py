@@ -203,6 +203,11 @@ class ServiceSettings(BaseSettings):
         description="MiB of ledger beside the journal, which `rebalancer report` reads once the journal had to forget;"
         " the oldest hour goes first.",
     )
+    predict_days: bool = Field(
+        default=False,
+        description="Each UTC day that has ended is predicted, for `rebalancer report` and its metric; wants the"
+        " packages of `rebalancer[sim]`, 600 MiB and minutes of a core.",
+    )
     keyframe_seconds: Period = Field(
         default=300.0, description="Seconds between full snapshots in the journal: the most a replay reads in vain."
     )

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalancer.app import Service
+from rebalancer.ledger.inventory import charged_to
 from rebalancer.obs.metrics.alerts import ALERTS
 from rebalancer.obs.metrics.catalogue import BY_NAME, METRICS
 from rebalancer.obs.metrics.metric import Label
@@ -69,6 +70,7 @@ async def test_it_shows_exactly_the_catalogue_and_labels_are_bounded_whatever_co
         "model": {model.id for model in cluster.policy.models},
         "pool": {pool.name for pool in cluster.policy.pools},
         "team": {model.team for model in cluster.policy.models},
+        "cost_center": {charged_to(model) for model in cluster.policy.models},
     }
     for metric in METRICS:
         for sample in shown[metric.name.removesuffix("_total")].samples:

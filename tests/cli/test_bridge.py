@@ -8,20 +8,23 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from rebalancer.domain.events import Gauges, MetricSample, Position
+from rebalancer.domain.events import Counters, Gauges, MetricSample, Position
 from rebalancer.ingest.decode import decode_metric
 from rebalancer.ingest.engines import VLLM
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
-from tests.ingest.test_prometheus import GOOD, NOW, answer
+from tests.ingest.test_prometheus import GOOD, NOW, answer, series
 
+COUNTED = (series("requestsFinished", "40"), series("generatedTokens", "9000"), series("startTime", str(NOW - 60)))
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
 async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroker]:
     async def query(request: web.Request) -> web.Response:
-        return web.Response(body=answer(*GOOD), content_type="application/json")
+        asks = request.query.get("query") or str((await request.post())["query"])
+        counted = COUNTED if "requestsFinished" in asks else ()
+        return web.Response(body=answer(*GOOD, *counted), content_type="application/json")
 
     async def names(request: web.Request) -> web.Response:
         return web.json_response({"status": "success", "data": sorted(VLLM.names)})
@@ -52,6 +55,9 @@ async def test_each_pod_that_prometheus_knows_is_a_record_that_names_it(
     assert isinstance(sample, MetricSample), sample
     assert (sample.namespace, sample.pod, sample.model, sample.at) == ("serving", "llama-0", "", NOW - 2)
     assert sample.gauges == Gauges(running=12.0, waiting=3.0, kv_cache_use=0.61)
+    assert sample.counters == Counters(NOW - 60, requests_finished=40.0, generated_tokens=9000.0), (
+        "arrivals are known by"
+    )
     assert json.loads(record.value)["source"] == "rebalancer-bridge"
 
 

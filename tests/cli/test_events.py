@@ -129,10 +129,19 @@ async def test_what_is_neither_file_nor_topic_is_exit_code_2(broker: EmbeddedBro
     assert f"nowhere is no file here and no topic of {broker.bootstrap}" in capsys.readouterr().err
 
 
+async def test_where_no_kafka_is_named_what_is_no_file_is_told_to_be_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
+    assert await check("nowhere.json") == 2
+    said = capsys.readouterr().err
+    assert "nowhere.json is no file here, and no topic can be read: REBALANCER_KAFKA_BOOTSTRAP is not set" in said
+
+
 async def test_a_broker_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
     assert await check("t-metrics", "--kafka-bootstrap", "127.0.0.1:1") == 4
-    assert "Kafka at 127.0.0.1:1 cannot be read" in capsys.readouterr().err
+    assert "t-metrics cannot be read. Kafka at 127.0.0.1:1: no connection by PLAINTEXT" in capsys.readouterr().err
 
 
 def test_every_decoder_can_be_chosen() -> None:

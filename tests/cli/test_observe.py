@@ -9,7 +9,9 @@ from rebalancer.cli.commands.observe import TerminalOnlooker
 from rebalancer.cli.entry import run
 from rebalancer.cli.render.window import render_window
 from rebalancer.cli.terminal.progress import ProgressLine
+from rebalancer.ingest.past.together import PoolTogether
 from rebalancer.ingest.past.use import WindowUse
+from rebalancer.ingest.prometheus_session import QueryCost
 from rebalancer.settings.service import ServiceSettings
 from tests.cli.running import process
 
@@ -65,7 +67,13 @@ def test_a_policy_that_is_none_ends_it_with_its_problems(kubeconfig: str, home: 
 
 def test_the_table_says_what_is_known_and_marks_what_is_not() -> None:
     past = Backfilled(
-        0.0, DAY_SECONDS, (), (BUSY, BY_REQUESTS, UNSEEN), ("no answer within 60 s", "no answer within 60 s")
+        0.0,
+        DAY_SECONDS,
+        (),
+        (BUSY, BY_REQUESTS, UNSEEN),
+        ("no answer within 60 s", "no answer within 60 s"),
+        (PoolTogether("a100", 5.0, 8.25, 1234.5, ("image",)), PoolTogether("l40s", 1.0, 1.0)),
+        QueryCost(12, 18.0, 2_500_000),
     )
     assert render_window(past).splitlines() == [
         "The last 1d0h in Prometheus:",
@@ -79,7 +87,14 @@ def test_the_table_says_what_is_known_and_marks_what_is_not() -> None:
         "GPUS: held on the average. BUSY: of their time, on the average and in 95 of 100 steps at most.",
         "LATE: steps in which the latency was above the SLO.",
         "~: nobody tells how busy its GPUs were; a replica with a request in work counts.",
+        "What sharing spares: GPUs with work at one time, in 95 of 100 steps at most.",
+        (
+            "  a100: 5.0 by all models together, 8.2 by each at its own busiest; GPUs without work cost 1,234 USD; "
+            "nobody tells of image"
+        ),
+        "  l40s: 1.0 by all models together, 1.0 by each at its own busiest",
         "Nothing of image.",
+        "That took 12 questions to Prometheus of 1.5 s on the average, and it looked at 2.5 million samples.",
         "Not read: no answer within 60 s",
     ]
 

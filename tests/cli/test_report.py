@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.backfill import Backfilled, store_past
+from rebalancer.cli.commands.observe import OBSERVED
 from rebalancer.cli.entry import run
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, Plan
@@ -46,20 +47,25 @@ def test_people_get_the_headline_first_and_the_table_after(journal: Path, capsys
     assert max(map(len, said)) <= 80
 
 
-def test_what_prometheus_had_before_a_young_journal_stands_below_and_long_before_it_does_not(
-    journal: Path, tmp_path: Path, capsys: Captured
+def test_what_prometheus_had_before_a_young_journal_stands_first_and_before_an_older_one_or_long_before_it_does_not(
+    journal: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Typed in the folder in which `rebalancer observe` was: it needs no other word."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REBALANCER_JOURNAL_DIR", raising=False)
+    OBSERVED.mkdir(parents=True)
     for file in journal.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+        (OBSERVED / file.name).write_bytes(file.read_bytes())
     day, begins = 86_400.0, 1_798_761_600.0  # the journal's first cycle: 2027-01-01T00:00:00Z
     use = WindowUse(
         "m00", hours=168.0, gpus=4.0, gpus_most=8, busy=0.5, busy_p95=0.75, by_gpus=True, idle_gpu_hours=336
     )
-    for end, there in ((begins - 60.0, True), (begins - day, False)):
-        store_past(tmp_path, Backfilled(end - 7 * day, end, (), (use,), ()))
-        assert run(["report", "--journal", str(tmp_path), "--last", "7d"]) == 0
+    for end, seconds, there in ((begins - 60.0, 7 * day, True), (begins - day, 7 * day, False), (begins, 60.0, False)):
+        store_past(OBSERVED, Backfilled(end - seconds, end, (), (use,), ()))
+        assert run(["report", "--last", "7d"]) == 0
         printed = capsys.readouterr().out
-        assert ("The last 7d0h in Prometheus:" in printed) is there
+        assert printed.startswith("The last 7d0h in Prometheus:") is there
+        assert ("That was before `rebalancer observe` began." in printed) is there
         assert ("m00     4.0     8  50 %  75 %     ?           336.0" in printed) is there
 
 
@@ -115,6 +121,8 @@ def test_a_day_that_has_ended_is_predicted_stored_and_told(over_midnight: Path, 
     assert "Predicted of each day, and what came: " in said
     assert [each.model for each in stored(path)] == ["a", "b"]
     assert {each.seconds for each in stored(path)} == {590}
+    assert run(words[:3]) == 0
+    assert "Predicted of each day, and what came: " in capsys.readouterr().out
     assert run([*words, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["predictions"]
     assert [(each["model"], each["gpu_hours"]) for each in found] == [("a", pytest.approx(2 * 590 / 3600)), ("b", pytest.approx(590 / 3600))]  # noqa: E501  # fmt: skip

@@ -63,7 +63,12 @@ async def test_without_a_broker_to_ask_it_says_which_setting_is_missing(
 async def test_a_broker_that_is_away_is_exit_code_4(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
     assert await rebalancer("topics", "--create", "--kafka-bootstrap", "127.0.0.1:1") == 4
-    assert "Kafka at 127.0.0.1:1" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines() == [
+        (
+            "error: Kafka at 127.0.0.1:1: no connection by PLAINTEXT. Is that the address, and is PLAINTEXT what its "
+            "listener speaks? REBALANCER_KAFKA_SECURITY_PROTOCOL says what is spoken"
+        )
+    ]
 
 
 def as_wanted(topic: Topic) -> ThereTopic:

@@ -357,12 +357,14 @@ async def test_while_a_question_is_open_no_other_is_asked(serve: Serve) -> None:
     assert len(server.asked) == 1
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_nobody_there_is_told_in_a_few_words() -> None:
     heard: list[Event] = []
-    source = readings(f"http://127.0.0.1:{free_port()}", heard)
+    url = f"http://127.0.0.1:{free_port()}"
+    source = readings(url, heard)
     await source.poll()
     assert heard == []
     assert source.counts == {"failed": 1}
+    assert source.trouble == f"{url}: no connection: Connection refused"
 
 
 async def test_proxies_of_the_environment_are_not_asked_and_a_token_is_sent(

@@ -232,6 +232,8 @@ async def test_a_certificate_proves_us_to_who_asks_for_one(
     assert found == [series("running", "1")]
     with pytest.raises(OSError, match=r"(?i)certificate|reset|closed|eof|aborted"):
         await asyncio.to_thread(answers, Server(url, ca_file=certificate[0]), ["up"], RealClock(), 5.0)
+    with pytest.raises(OSError, match=r"^no connection: .*certificate verify failed"):
+        await asyncio.to_thread(answers, Server(url), ["up"], RealClock(), 5.0)
 
 
 def test_costs_add_up() -> None:

@@ -39,22 +39,22 @@ def of_plan(decided: Plan, name: str) -> dict[tuple[str, ...], float]:
 
 
 def test_gpu_seconds_are_told_by_who_held_them_and_never_of_who_left_the_policy() -> None:
-    policy = a_policy(a_model("a", team="red", entitlement=1), a_model("b"))
+    policy = a_policy(a_model("a", team="red", cost_center="cc-7", entitlement=1), a_model("b"))
     books = Books(ALL_TIME)
     for at in (NOW, NOW + 10.0):
         seen = replace(a_snapshot(policy, {"a": 2, "b": 1}, work={"a": 1.0, "b": 0.5}), at=at)
         books.see(inventory(seen, policy), 60.0)
     told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_seconds_total")
     assert told == {
-        ("a", "a100", "owned-busy", "red"): 5.0,
-        ("a", "a100", "owned-idle", "red"): 5.0,
-        ("a", "a100", "borrowed", "red"): 10.0,
-        ("b", "a100", "owned-busy", ""): 5.0,
-        ("b", "a100", "owned-idle", ""): 5.0,
-        ("", "a100", "free", ""): 50.0,
+        ("cc-7", "a", "a100", "owned-busy", "red"): 5.0,
+        ("cc-7", "a", "a100", "owned-idle", "red"): 5.0,
+        ("cc-7", "a", "a100", "borrowed", "red"): 10.0,
+        ("", "b", "a100", "owned-busy", ""): 5.0,
+        ("", "b", "a100", "owned-idle", ""): 5.0,
+        ("", "", "a100", "free", ""): 50.0,
     }
     left = shown(Metrics().text(ledger_figures(books, a_policy(a_model("b")))), "rebalancer_gpu_seconds_total")
-    assert {model for model, *_ in left} == {"b", ""}
+    assert {model for _, model, *_ in left} == {"b", ""}
 
 
 def test_what_gpus_cost_is_told_where_their_pool_has_a_price() -> None:
@@ -64,8 +64,9 @@ def test_what_gpus_cost_is_told_where_their_pool_has_a_price() -> None:
     for at in (NOW, NOW + 10.0):
         books.see(inventory(replace(a_snapshot(policy, {"a": 2}, work={"a": 2.0}), at=at), policy), 60.0)
     told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_cost_usd_total")
-    cents = {("a", "a100", state, "red"): usd for state, usd in (("owned-busy", 1), ("owned-idle", 0), ("borrowed", 1))}
-    assert {held: 100 * usd for held, usd in told.items()} == pytest.approx(cents | {("", "a100", "free", ""): 6})
+    of_a = (("owned-busy", 1), ("owned-idle", 0), ("borrowed", 1))
+    cents = {("red", "a", "a100", state, "red"): usd for state, usd in of_a}  # charged to its team: no cost center
+    assert {held: 100 * usd for held, usd in told.items()} == pytest.approx(cents | {("", "", "a100", "free", ""): 6})
 
 
 def test_latency_is_told_while_it_may_vote_and_the_slo_by_every_name_that_engines_use() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.obs import journal
+from rebalancer.obs.journal_files import SINGLE
 from rebalancer.obs.journal_lines import NoJournal, journal_files, last_instant, within
 from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
 from tests.builders import NOW, a_policy, a_snapshot
@@ -87,6 +88,11 @@ def test_files_that_end_before_the_time_asked_for_are_not_read(tmp_path: Path) -
     files = journal_files(tmp_path)
     assert last_instant(files) == NOW + 300.0
     assert within(files, NOW + 150.0) == files[1:]
+
+
+def test_the_folder_of_who_does_not_rotate_is_a_journal_too(tmp_path: Path) -> None:
+    (tmp_path / SINGLE).write_bytes(b"")
+    assert journal_files(tmp_path) == (tmp_path / SINGLE,)
 
 
 def test_where_there_is_no_journal_it_says_where_one_would_be(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rebalancer.obs.predictions import AUTOSCALER, US, DayPrediction, store, sto
 from rebalancer.report.days import DAY, Days, ModelDay, RecordedDay
 from rebalancer.report.lateness import served
 from rebalancer.report.predictions import came, predicted
-from rebalancer.report.telling import causes_said, prediction_rows, predictions_said
+from rebalancer.report.predictions_telling import causes_said, courses_said, prediction_rows, predictions_said
 from tests.builders import NOW, a_model, a_policy, a_snapshot
 from tests.report.calibration import day_number, predictions_of, recorded, truths_of
 from tests.sim.product.scenarios import a_surge
@@ -130,6 +130,16 @@ def test_the_store_keeps_what_was_made_of_more_of_a_day_and_skips_what_is_no_pre
         file.write(b'{"day":\n')
     store(path, [replace(ONE, seconds=60, late=7.0)])
     assert stored(path) == (ONE, replace(ONE, day="2027-01-16"))
+
+
+def test_what_the_shadow_would_have_come_to_stands_beside_what_was_in_charge() -> None:
+    ours, unplayed = replace(ONE, in_charge=US, late_by_us=1.0), replace(ONE, late_by_us=None)
+    (said,) = courses_said([ONE, replace(ONE, model="b", late_by_us=20.0), ours, unplayed])
+    assert said == (
+        "Predicted of 1 day in shadow: with us in charge 60 late requests and 18.0 GPU-hours of Ready replicas, with"
+        " your autoscalers 240 and 22.0."
+    )
+    assert list(courses_said([ours, unplayed])) == []
 
 
 def test_the_report_says_how_often_it_was_close_and_shows_each_day() -> None:

@@ -1,5 +1,11 @@
 """What a GPU costs: the command's word, then a table with dates, then the policy's; unknown is not zero."""
 
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from rebalancer.domain.pool_view import PoolView
@@ -8,6 +14,7 @@ from rebalancer.ledger.inventory import INSTANCE_TYPE, Shelf, capacity_type, inv
 from rebalancer.report.bill import bill
 from rebalancer.report.prices import Prices, PriceUnknown, dated_prices, prices
 from tests.builders import a_model, a_node, a_policy, a_pool, a_snapshot
+from tests.house.repository import ROOT
 
 SPOT, OWNED = Shelf("a100", "p5", "spot"), Shelf("a100", "p5", "on-demand")
 HOUR = 494_000  # since the epoch: 2026-05-10 08:00 UTC
@@ -84,3 +91,24 @@ def test_two_hours_at_two_prices_add_up_in_every_sum() -> None:
     (shelf,) = made.shelves
     assert (shelf.instance_type, shelf.capacity_type) == ("p5", "spot")
     assert shelf.usd_per_gpu_hour == pytest.approx(1.375)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq: install your system's package for it")
+def test_the_recipe_of_the_docs_makes_a_table_of_aws_own_history(tmp_path: Path) -> None:
+    history = [
+        {"AvailabilityZone": "us-east-1a", "InstanceType": name, "SpotPrice": price, "Timestamp": at}
+        for name, price, at in (
+            ("p5.48xlarge", "12.160000", "2027-01-15T08:30:00+00:00"),
+            ("g6.12xlarge", "1.200000", "2027-01-15T07:00:00.000Z"),
+            ("p5.48xlarge", "11.200000", "2027-01-15T07:00:00+00:00"),
+        )
+    ]
+    (tmp_path / "history.json").write_text(json.dumps({"SpotPriceHistory": history}))
+    recipe = re.search(r"^jq -r .*?> prices.csv$", (ROOT / "docs/report.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert recipe is not None
+    subprocess.run(["sh", "-ec", recipe[0]], cwd=tmp_path, check=True, timeout=30)  # noqa: S603, S607  # as users do
+    table = dated_prices((tmp_path / "prices.csv").read_text().splitlines(), "prices.csv")
+    assert {kind: [price.usd for price in each] for kind, each in table.items()} == {
+        "p5.48xlarge/spot": [1.4, 1.52],
+        "g6.12xlarge/spot": [0.3],
+    }

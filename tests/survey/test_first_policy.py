@@ -115,6 +115,19 @@ class TestModels:
             model = the_model(found, name)
             assert ((model.min_replicas, model.max_replicas), model.entitlement) == (bounds, 3)
 
+    def test_whom_a_model_is_charged_to_is_read_from_labels_those_of_its_pods_first(self) -> None:
+        chat, code = engine("chat"), engine("code")
+        chat["metadata"].setdefault("labels", {}).update({"example.com/Cost-Centre": "cc-1", "team": "old"})
+        chat["spec"]["template"]["metadata"]["labels"] |= {"team": "search"}
+        code["spec"]["template"]["metadata"]["labels"] |= {"cost_center": "cc-7"}
+        found = policy([*self.NODES, chat, code, engine("image")])
+        assert [(model.team, model.cost_center) for model in found.models] == [
+            ("search", "cc-1"),
+            ("", "cc-7"),
+            ("", ""),
+        ]
+        assert "# its label team" in text([*self.NODES, chat])
+
     def test_keda_s_defaults_count_where_a_scaled_object_says_nothing(self) -> None:
         silent = scaled_object("chat", "ml", 0, 0, [])
         del silent["spec"]["minReplicaCount"], silent["spec"]["maxReplicaCount"]

@@ -43,6 +43,7 @@
   "JOURNAL_DIR" "/var/lib/rebalancer/journal"
   "JOURNAL_MAX_MIB" (int .Values.journal.maxMiB)
   "LEDGER_MAX_MIB" (int .Values.journal.ledgerMaxMiB)
+  "PREDICT_DAYS" .Values.journal.predictDays
   "API_HOST" (ternary "0.0.0.0" "127.0.0.1" $answers)
   "API_AUTH" (ternary "kubernetes" "none" $answers)
   "API_HOSTS" (join "," .Values.api.hosts)

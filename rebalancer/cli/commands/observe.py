@@ -1,5 +1,6 @@
 """`rebalancer observe`: the service on a laptop, without Kafka and with no way to write."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rebalancer.app.backfill import Backfilled
     from rebalancer.settings.service import ServiceSettings
 
+FOLDER = Path("rebalancer-observe")
+OBSERVED = FOLDER / "journal"  # where `rebalancer report` finds it, typed in the same folder
 MOST_DAYS = 90
 HOUR_SECONDS = 3600.0
 NOTHING = "0"
@@ -36,7 +39,7 @@ def command(
     context: ContextOption = None,
     backfill: Annotated[
         str, typer.Option(help="How much of Prometheus' past is read first; 0: none.", metavar="DURATION")
-    ] = "24h",
+    ] = "7d",
     interval: Annotated[str, typer.Option(help="Its scrape interval of the engines.", metavar="DURATION")] = "15s",
     token_file: TokenFileOption = None,
     ca_file: CaFileOption = None,
@@ -45,7 +48,7 @@ def command(
     certificate_file: CertificateFileOption = None,
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
-    folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = Path("rebalancer-observe"),
+    folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = FOLDER,
     port: Annotated[int, typer.Option(help="Port of console and API on loopback; 0: a free one.")] = 8080,
 ) -> int:
     """Watch a cluster and its Prometheus, decide as the service would, and show it. No Kafka, and nothing is written.
@@ -71,6 +74,7 @@ def command(
         "kubeconfig": kubeconfig,
         "kube_context": context or "",
         "journal_dir": folder / "journal",
+        "predict_days": find_spec("numba") is not None,
         "api_port": port,
     }
     settings = _settings(fields, ServiceSettings)
@@ -102,6 +106,7 @@ class TerminalOnlooker:
         typer.echo(f"Console: {address}/console/")
         typer.echo(f"In another terminal: export REBALANCER_SERVER={address}")
         typer.echo("                     rebalancer status        (and plan, explain MODEL)")
+        typer.echo("                     rebalancer report --last 7d")
         typer.echo(f"Journal: {self._settings.journal_dir}")
         typer.echo("Nothing is written to the cluster: this process has no way to. Ctrl-C ends it.\n")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalancer.cli.commands.observe import OBSERVED
 from rebalancer.cli.failure import USAGE, Failed, extra_installed
 from rebalancer.cli.terminal.talk import QuietOption, Talk
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalancer.obs.predictions import DayPrediction
+    from rebalancer.report.gathering import Gathered
     from rebalancer.report.prices import DatedPrice
 
+SERVICE_JOURNAL = "/var/lib/rebalancer/journal"
 UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -33,9 +36,13 @@ class ReportOutput(StrEnum):
 def command(
     last: Annotated[str, typer.Option(help="So much up to the last recorded cycle: 90m, 12h, 30d, 4w.")] = "30d",
     journal: Annotated[
-        Path,
-        typer.Option(help="The service's journal: its folder, or one file.", envvar="REBALANCER_JOURNAL_DIR"),
-    ] = Path("/var/lib/rebalancer/journal"),
+        Path | None,
+        typer.Option(
+            help="The service's journal: its folder, or one file. Else that of `rebalancer observe` in this folder, or "
+            f"{SERVICE_JOURNAL}.",
+            envvar="REBALANCER_JOURNAL_DIR",
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write an HTML page there; it needs no other file.", metavar="FILE")
     ] = None,
@@ -45,8 +52,8 @@ def command(
     predictions: Annotated[
         Path | None,
         typer.Option(
-            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there;"
-            " the service shows the errors of predictions.jsonl beside its journal as a metric.",
+            help="Play each UTC day that has ended as it was predicted, add that there, and tell of all that is there."
+            " Without it: what predictions.jsonl beside the journal has of that time, which is its metric, too.",
             metavar="FILE",
         ),
     ] = None,
@@ -80,6 +87,7 @@ def command(
     work on the recorded replicas, on each model's entitlement alone, and on what its autoscaler would have made of it.
     """
     _installed(page)
+    journal = journal or _journal_here()
     import msgspec
 
     from rebalancer.app.backfill import stored_past
@@ -96,7 +104,7 @@ def command(
     try:
         with _progress(talk) as heard:
             seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
-        result = report(seen, given, () if predictions is None else _stored(predictions, seen.predictions), dated)
+        result = report(seen, given, _predictions(predictions, journal, seen), dated)
     except NoJournal as error:
         raise Failed(str(error)) from error
     except PriceUnknown as error:
@@ -115,14 +123,28 @@ def command(
     elif output is ReportOutput.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        typer.echo("\n".join([*folded(lines(result)), *window_before(stored_past(journal), result.since)]))
+        before = window_before(stored_past(journal), result.since, result.until)
+        typer.echo("\n".join([*before, *folded(lines(result))]))
 
 
-def _stored(path: Path, made: "list[DayPrediction]") -> "tuple[DayPrediction, ...]":
-    """All that are there, those just made too. Raises Failed."""
-    from rebalancer.obs.predictions import store, stored
+def _journal_here() -> Path:
+    """That of an observer which was started in this folder, else where the chart has the service's."""
+    return OBSERVED if OBSERVED.is_dir() else Path(SERVICE_JOURNAL)
 
-    _written(path, lambda: store(path, made))
+
+def _predictions(path: Path | None, journal: Path, seen: "Gathered") -> "tuple[DayPrediction, ...]":
+    """All that `path` has, those just made too; without one what the service stored of the time. Raises Failed."""
+    from datetime import UTC, datetime
+
+    from rebalancer.obs.predictions import NAME, store, stored
+
+    if path is None:
+        try:
+            first = f"{datetime.fromtimestamp(seen.since, UTC):%Y-%m-%d}"
+            return tuple(each for each in stored(journal / NAME) if each.day >= first)
+        except OSError:  # the journal is a file; or nobody may read the predictions
+            return ()
+    _written(path, lambda: store(path, seen.predictions))
     return stored(path)
 
 

@@ -1,11 +1,16 @@
 """How a command reaches Kafka, by the service's own settings, and which topics the policy reads there."""
 
+import logging
 from pathlib import Path
 
 from rebalancer.cli.failure import USAGE, Failed
 from rebalancer.domain.policy import Policy
+from rebalancer.kafka.broker import NoConnection, why
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
+
+# The client logs each address that it cannot reach; a command says it once, in `trouble_of`.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 
 def kafka_settings(bootstrap: str | None) -> ServiceSettings:
@@ -16,6 +21,18 @@ def kafka_settings(bootstrap: str | None) -> ServiceSettings:
         raise Failed(str(wrong), USAGE) from wrong
     except ValueError as wrong:
         raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
+
+
+def trouble_of(settings: ServiceSettings, error: Exception) -> str:
+    """Where Kafka is and what is wrong with it, for people; `error` is one of BROKER_ERRORS."""
+    where = f"Kafka at {settings.kafka_bootstrap}"
+    if not isinstance(error, NoConnection):
+        return f"{where}: {why(error)}"
+    protocol = settings.kafka_security_protocol
+    return (
+        f"{where}: no connection by {protocol}. Is that the address, and is {protocol} what its listener speaks? "
+        "REBALANCER_KAFKA_SECURITY_PROTOCOL says what is spoken"
+    )
 
 
 def policy_in(path: Path | None) -> Policy | None:

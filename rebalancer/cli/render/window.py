@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from rebalancer.api.text.words import UNKNOWN, columns, printable, span
 from rebalancer.app.backfill import Backfilled
+from rebalancer.ingest.past.together import PoolTogether
 from rebalancer.ingest.past.use import WindowUse
+from rebalancer.ingest.prometheus_session import QueryCost
 
 HEADER = ("MODEL", "GPUS", "MOST", "BUSY", "P95", "LATE", "IDLE GPU-HOURS")
 BY_REQUESTS = "~"
@@ -23,27 +25,47 @@ def render_window(past: Backfilled) -> str:
     lines.append("LATE: steps in which the latency was above the SLO.")
     if any(use.busy is not None and not use.by_gpus for use in past.use):
         lines.append(f"{BY_REQUESTS}: nobody tells how busy its GPUs were; a replica with a request in work counts.")
+    if past.pools:
+        lines.append("What sharing spares: GPUs with work at one time, in 95 of 100 steps at most.")
+        lines += map(_together, past.pools)
     if seen * 3600 < 0.9 * (past.end - past.begin):
         lines.append(f"Prometheus has {span(seen * 3600)} of it.")
     unknown = [use.model for use in past.use if not use.hours]
     if unknown:
         lines.append(f"Nothing of {', '.join(unknown)}.")
+    if past.cost.queries:
+        lines.append(_cost(past.cost))
     lines += [f"Not read: {why}" for why in dict.fromkeys(past.missing[:MOST_MISSING])]
     return "\n".join(printable(line) for line in lines)
 
 
-def window_before(past: Backfilled | None, since: float) -> list[str]:
-    """Lines below a report that begins at `since`: what Prometheus had when the service last began to observe.
+def window_before(past: Backfilled | None, since: float, until: float) -> list[str]:
+    """Lines above a report of a young journal: what Prometheus had when the service last began to observe.
 
-    No line where nobody observed, or only long before: that window is not the report's.
+    `since`, `until`: of the report. No line where nobody observed, or only long before, or where the journal itself
+    tells of a longer time.
     """
-    if past is None or past.end < since - START_SECONDS:
+    if past is None or past.end < since - START_SECONDS or until - since >= past.end - past.begin:
         return []
     return [
-        "",
-        "What was before, as Prometheus had it when `rebalancer observe` began.",
         *render_window(past).splitlines(),
+        "",
+        "That was before `rebalancer observe` began. Since then, by its journal:",
+        "",
     ]
+
+
+def _together(pool: PoolTogether) -> str:
+    text = f"  {pool.pool}: {pool.together:.1f} by all models together, {pool.alone:.1f} by each at its own busiest"
+    if pool.idle_usd is not None:
+        text += f"; GPUs without work cost {pool.idle_usd:,.0f} USD"
+    return f"{text}; nobody tells of {', '.join(pool.unknown)}" if pool.unknown else text
+
+
+def _cost(cost: QueryCost) -> str:
+    looked = f", and it looked at {cost.samples / 1e6:,.1f} million samples" if cost.samples else ""
+    seconds = cost.seconds / cost.queries
+    return f"That took {cost.queries} questions to Prometheus of {seconds:.1f} s on the average{looked}."
 
 
 def _row(use: WindowUse) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from rebalancer.domain.metric_maps import MetricMap
 from rebalancer.ingest.past.looks import PodLook, PodThen, read_range
 from rebalancer.ingest.past.pieces import PastPiece
 from rebalancer.ingest.prometheus import LateError, LinkLocalError, Server, look, looked_at
-from rebalancer.ingest.prometheus_session import Visit
+from rebalancer.ingest.prometheus_session import QueryCost, Visit
 from rebalancer.ingest.promql import batches, question, with_own
 from rebalancer.obs.clock import Clock
 
@@ -32,11 +32,12 @@ class PastUnanswered(Exception):
 
 
 class Answered(NamedTuple):
-    """What came of one piece. `missing`: why some of it is not there, None when all is."""
+    """What came of one piece. `missing`: why some of it is not there, None when all is; `cost`: of its questions."""
 
     piece: PastPiece
     looks: list[PodLook]
     missing: str | None = None
+    cost: QueryCost = QueryCost()
 
 
 async def ask_past(  # noqa: PLR0913  # who is asked about what
@@ -101,17 +102,22 @@ class _Reader:
     def answered(self, piece: PastPiece) -> Answered:
         looks: list[PodLook] = []
         missing: str | None = None
+        costs: list[QueryCost] = []
         for text in self.questions:
-            read, why = self._looks(text, piece)
+            read, why = self._looks(text, piece, costs)
             looks += read
             missing = missing or why
-        return Answered(piece, sorted(looks, key=lambda each: each.step_at), missing)
+        cost = sum(costs, QueryCost())
+        return Answered(piece, sorted(looks, key=lambda each: each.step_at), missing, cost)
 
-    def _looks(self, text: str, piece: PastPiece) -> tuple[list[PodLook], str | None]:
+    def _looks(self, text: str, piece: PastPiece, costs: list[QueryCost]) -> tuple[list[PodLook], str | None]:
         """The looks of a piece, halved while it is too much to ask; what is not to be had has a reason."""
         try:
             with Visit(self.server, self.clock, DEADLINE_SECONDS) as visit:
-                result = visit.query_range(text, piece.begin, piece.end, piece.step_seconds)
+                try:
+                    result = visit.query_range(text, piece.begin, piece.end, piece.step_seconds)
+                finally:
+                    costs.append(visit.cost)
             return read_range(result, self.pod_then, self.maps), None
         except (requests.Timeout, LateError):
             why = f"no answer within {DEADLINE_SECONDS:g} s"
@@ -123,5 +129,5 @@ class _Reader:
                 raise PastUnanswered(f"{self.server.url}: {why}") from error
         if (piece.end - piece.begin) // piece.step_seconds < SMALLEST_STEPS:
             return [], why
-        both = [self._looks(text, half) for half in piece.halves()]
+        both = [self._looks(text, half, costs) for half in piece.halves()]
         return [each for looks, _ in both for each in looks], next((each for _, each in both if each is not None), None)

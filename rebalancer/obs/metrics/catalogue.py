@@ -21,6 +21,7 @@ from rebalancer.settings.entries import FORMS
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
 TEAM = Label("team", of="the policy's teams")
+COST_CENTER = Label("cost_center", of="the policy's cost centers, of models without one their teams")
 START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
 SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
@@ -196,17 +197,17 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_gpu_seconds_total",
         COUNTER,
-        "GPU-seconds of a pool by who held them and how, each counted once; model and team are empty where no model "
-        "held them. They add up to the pool's capacity times the time.",
+        "GPU-seconds of a pool by who held them and how, each counted once; model, team and cost center are empty "
+        "where no model held them. They add up to the pool's capacity times the time.",
         "seconds",
-        (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
+        (POOL, MODEL, TEAM, COST_CENTER, Label("state", LEDGER_STATES)),
     ),
     Metric(
         "rebalancer_gpu_cost_usd_total",
         COUNTER,
         "The same at the pool's pricePerGpuHour; pools without a price are absent.",
         "USD",
-        (POOL, MODEL, TEAM, Label("state", LEDGER_STATES)),
+        (POOL, MODEL, TEAM, COST_CENTER, Label("state", LEDGER_STATES)),
     ),
     Metric(
         "rebalancer_prediction_error_ratio",

@@ -10,7 +10,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import HOUR, MICRO, Books
-from rebalancer.ledger.inventory import usd_per_gpu_hour
+from rebalancer.ledger.inventory import charged_to, usd_per_gpu_hour
 from rebalancer.obs.metrics.catalogue import MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
@@ -44,18 +44,18 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
 def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
     """GPU-seconds and their price since this process leads; nothing of models and pools that left the policy."""
     pools = {pool.name: pool for pool in policy.pools}
-    teams = {model.id: model.team for model in policy.models} | {"": ""}
+    charged = {model.id: (model.team, charged_to(model)) for model in policy.models} | {"": ("", "")}
     sums: Counter[tuple[str, str, str]] = Counter()
     usd: dict[tuple[str, str, str], float | None] = {}
     for (_, shelf, model, state), amount in books.charged.items():
-        if shelf.pool in pools and model in teams:
+        if shelf.pool in pools and model in charged:
             held, price = (shelf.pool, model, state), usd_per_gpu_hour(pools[shelf.pool], shelf)
             sums[held] += amount
             known = usd.get(held, 0.0)
             usd[held] = None if price is None or known is None else known + price * amount / HOUR
     for held, amount in sums.items():
         pool, model, state = held
-        labels = (pool, model, teams[model], state)
+        labels = (pool, model, *charged[model], state)
         yield Figure("rebalancer_gpu_seconds_total", amount / MICRO, labels)
         cost = usd[held]
         if cost is not None:

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.couples import ANY, couples
+from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.domain.words import counted, figure, replicas, work_of
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
-from rebalancer.planning.demand.votes import Ballot, Vote, abstention
+from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
@@ -19,6 +20,10 @@ from rebalancer.planning.shares.share import ModelShare
 
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
+LEARNS = (
+    "; full replicas teach it, or ten minutes at work where the policy has an slo; "
+    "signals.concurrency.perReplica says it at once"
+)
 NEAR = 2  # counts about the share whose cost is told
 
 
@@ -43,7 +48,13 @@ def steps_of(
     stages = memo.of(
         name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
     )
-    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene))
+    apart = (
+        *_schedule(model),
+        *deferral_steps(model),
+        *_outage(model, scene),
+        *_ratio(model, scene),
+        *_idle(model, scene),
+    )
     if not apart and not results.waiting and not refusals:
         return (readings, *stages)
     waits = [_waits(why, many) for why, many in Counter(results.waiting).items()]
@@ -122,6 +133,8 @@ def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Ste
     The mean over the short window stands first where all other sentences speak of it: in a surge, and after one.
     """
     text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
+    if work.why_not_better == NOT_LEARNT:
+        text += LEARNS
     if work.source:
         known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
         now = work_now(work, surge=surge)
@@ -221,6 +234,16 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
         "roseFrom": rose.usual,
     }
     return (Step("outage", outages.told(outage, model.entry.id, rule), numbers),)
+
+
+def _idle(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
+    """Since when more is idle than a model has that takes it, and when that is offered."""
+    since = model.remembered.higher_since
+    if not model.entry.takes_idle or since is None:
+        return ()
+    at = since + scene.policy.classes.batch.cooldown_seconds
+    offers = "was offered then" if at <= scene.now else f"is offered at {clock(at)}"
+    return (Step("idle", f"more is idle since {clock(since)} and {offers}", {"since": since, "offeredAt": at}),)
 
 
 def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:

@@ -63,9 +63,11 @@ class ModelDraft:
     max_replicas: the most.
     entitlement: what is its own.
     workload_class: realtime, interactive or batch; the key is `class`.
+    team: whose it is.
     slo: what was promised.
     load_seconds: from a pod's creation to Ready.
     signals: what votes, by the policy's names of signals.
+    cost_center: whom it is charged to.
     notes: sentences above it.
     """
 
@@ -79,9 +81,11 @@ class ModelDraft:
     max_replicas: Reasoned[int]
     entitlement: Reasoned[int]
     workload_class: Reasoned[str]
+    team: Reasoned[str] | None
     slo: Reasoned[dict[str, float]]
     load_seconds: Reasoned[float]
     signals: dict[str, Reasoned[object]]
+    cost_center: Reasoned[str] | None
     notes: tuple[str, ...] = ()
 
 

@@ -16,6 +16,7 @@ from rebalancer.domain.words import counted
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.instants import epoch
 from rebalancer.survey.first_policy.autoscalers import Autoscaler
+from rebalancer.survey.first_policy.charged import COST_CENTER, TEAM, charged
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Reasoned
 from rebalancer.survey.first_policy.homes import Home
 from rebalancer.survey.first_policy.recent import DAYS, Use
@@ -25,6 +26,7 @@ from rebalancer.survey.parts import items, text
 
 _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
+_CARRIES: Final = "what a replica carries is learnt once it is full, or with an slo; or say perReplica"
 _NAMESPACE: Final = TypeAdapter[str](Dns1123)
 _ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
 
@@ -88,9 +90,11 @@ def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
         max_replicas=most,
         entitlement=_own(targets, around, floor.value, most.value),
         workload_class=_class(scaler),
+        team=charged(targets, TEAM),
         slo=slo,
         load_seconds=_load(targets),
         signals=_signals(first, scaler),
+        cost_center=charged(targets, COST_CENTER),
         notes=tuple(_notes(targets, [each for each in scalers if each])),
     )
 
@@ -199,7 +203,7 @@ def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Reas
     signals = dict(scaler.votes.signals) if scaler else {}
     counts = any(map(_ENGINES.search, workload.engine))
     known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
-    default: Reasoned[object] = Reasoned({}, f"{known}; what a replica carries is learnt")
+    default: Reasoned[object] = Reasoned({}, f"{known}; {_CARRIES}")
     return {"concurrency": signals.pop("concurrency", default), **signals}
 
 

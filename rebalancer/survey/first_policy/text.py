@@ -22,7 +22,7 @@ _HEAD: Final = """\
 #
 # Each value says what it rests on. `guess:` may well be wrong, `choose:` is yours to decide. Nothing is written to the
 # cluster while the service runs in shadow, which is the default: wrong numbers cost a wrong plan on paper.
-# What no cluster tells, and docs/policy.md explains: priority, team, slo, class, schedules, deferral.
+# What no cluster tells, and docs/policy.md explains: priority, slo, class, schedules, deferral.
 # After an edit: rebalancer config check FILE
 apiVersion: rebalancer.io/v1alpha1
 kind: Policy

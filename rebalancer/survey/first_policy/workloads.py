@@ -39,6 +39,7 @@ class GpuWorkload:
     engine: image, command and arguments of its containers, by which twins are known.
     served: the model's names among the arguments, what its engine reports first.
     role: prefill, decode or whatever a role label says; "" without one.
+    labels: its own, and those of its pods, which go before.
     owner: the object that controls it, "" where nobody does.
     seen: its pods with their JSON.
     """
@@ -53,6 +54,7 @@ class GpuWorkload:
     engine: tuple[str, ...]
     served: tuple[str, ...]
     role: str
+    labels: Mapping[str, str]
     owner: str
     seen: tuple[tuple[Pod, Object], ...]
 
@@ -124,7 +126,7 @@ def _workload(
 ) -> GpuWorkload | None:
     """None where it asks for no GPU. Raises ValueError, saying why it can be no model."""
     template = part(raw, "spec", "template")
-    engine = engine_of(template)
+    engine, of_pods = engine_of(template), mapped(template, "metadata", "labels")
     by_resource = gpus(value.gpus)
     if not by_resource:
         if items(template, "spec", "resourceClaims"):
@@ -148,7 +150,8 @@ def _workload(
         placement=_placement(value, resource),
         engine=engine.words,
         served=engine.served,
-        role=_role(mapped(template, "metadata", "labels")),
+        role=_role(of_pods),
+        labels={**mapped(obj, "metadata", "labels"), **of_pods},
         owner=_owner(raw),
         seen=tuple(_pods_of(things, ref)),
     )

@@ -50,8 +50,10 @@ async def test_two_hours_teach_what_a_service_would_have_learnt_in_them(tmp_path
     running = await asyncio.to_thread(started.__enter__)
     try:
         then = pods_then(policy.models, pod_now)
-        async for piece, found, missing in ask_past(Server(running.url), {"serving"}, window, then, clock):
+        async for piece, found, missing, cost in ask_past(Server(running.url), {"serving"}, window, then, clock):
             assert missing is None
+            assert cost.queries == 1
+            assert cost.samples > 0, "as this Prometheus tells it"
             lessons.hear(found, piece.step_seconds)
             told += minutes(found, piece.step_seconds, {"chat": 0.4})
             looks += found

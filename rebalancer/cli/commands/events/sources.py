@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
-from rebalancer.cli.remote.kafka import kafka_settings, policy_in
+from rebalancer.cli.remote.kafka import kafka_settings, policy_in, trouble_of
 from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, understanding_of
@@ -49,7 +49,11 @@ def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> So
             return SourceRecords(list(in_text(path.read_bytes(), source, now)), in_file=True)
         except OSError as error:
             raise Failed(f"{source} cannot be read: {error.strerror}", USAGE) from error
-    return SourceRecords(asyncio.run(_in_topic(source, limit, kafka_settings(bootstrap))), in_file=False)
+    try:
+        settings = kafka_settings(bootstrap)
+    except Failed as wrong:
+        raise Failed(f"{source} is no file here, and no topic can be read: {wrong}", USAGE) from wrong
+    return SourceRecords(asyncio.run(_in_topic(source, limit, settings)), in_file=False)
 
 
 def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_file: bool) -> Understanding:
@@ -126,8 +130,7 @@ async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[S
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap} cannot be read ({type(error).__name__}: {error})"
-        raise Failed(what, UNREACHABLE) from error
+        raise Failed(f"{topic} cannot be read. {trouble_of(settings, error)}", UNREACHABLE) from error
     if records is None:
         raise Failed(f"{topic} is no file here and no topic of {settings.kafka_bootstrap}", USAGE)
     return [

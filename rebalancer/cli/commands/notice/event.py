@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.remote.kafka import trouble_of
 from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.outbox import send_once
@@ -54,8 +55,7 @@ async def send(settings: ServiceSettings, event: Event) -> str:
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap} did not take it ({type(error).__name__}: {error})"
-        raise Failed(f"{what}; nothing was written to {topic}", UNREACHABLE) from error
+        raise Failed(f"nothing was written to {topic}. {trouble_of(settings, error)}", UNREACHABLE) from error
     return topic
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
-from rebalancer.cli.remote.kafka import kafka_settings, policy_in
+from rebalancer.cli.remote.kafka import kafka_settings, policy_in, trouble_of
 from rebalancer.cli.render.topics import TopicsCompared, principal_of, render_commands, render_strimzi
 from rebalancer.kafka.acls import give
-from rebalancer.kafka.broker import BROKER_ERRORS, Broker
+from rebalancer.kafka.broker import BROKER_ERRORS, Broker, why
 from rebalancer.kafka.topic_plan import TopicRight, create, differences, rights, there_now, wanted
 from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
 
@@ -60,8 +60,7 @@ def compared(needs: TopicNeeds, bootstrap: str | None, *, create: bool) -> Topic
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        what = f"Kafka at {settings.kafka_bootstrap}: {type(error).__name__}: {error}"
-        raise Failed(what, UNREACHABLE) from error
+        raise Failed(trouble_of(settings, error), UNREACHABLE) from error
 
 
 async def _compared(
@@ -87,5 +86,5 @@ async def _not_given(broker: Broker, granted: Sequence[TopicRight], user: str) -
     try:
         await give(broker, granted, principal_of(user))
     except BROKER_ERRORS as error:
-        return str(error) or type(error).__name__
+        return why(error)
     return None
