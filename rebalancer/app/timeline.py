@@ -34,6 +34,7 @@ class Timeline:
         self._idle: dict[str, str] = {}  # UID of an override that changes nothing -> why
         self._noticed: dict[tuple[object, ...], float] = {}
         self._shifts: list[Outcome] = []  # releases for somebody who has not been granted yet, oldest first
+        self._ended: list[Outcome] = []  # releases that a grant was told with
 
     def of_cycle(self, snapshot: Snapshot, plan: Plan) -> list[TimelineEvent]:
         """New notices and those whose node is empty, overrides, write stops and refusals."""
@@ -58,7 +59,9 @@ class Timeline:
     def _as_shift(self, outcome: Outcome) -> TimelineEvent:
         """A grant with the releases that it was waiting for, as one shift; any other outcome as it is."""
         intent, event = outcome.intent, _outcome(outcome)
-        self._shifts = [one for one in self._shifts if outcome.at - one.at < SHIFT_LASTS_SECONDS]
+        self._shifts, self._ended = (
+            [one for one in some if outcome.at - one.at < SHIFT_LASTS_SECONDS] for some in (self._shifts, self._ended)
+        )
         if outcome.status == WRITTEN and KINDS.get(intent.kind) == "grant":
             self._take_back(intent)
         if outcome.status != WRITTEN or intent.shift is None:
@@ -87,16 +90,22 @@ class Timeline:
     def _ended_by(self, grant: Intent) -> list[Outcome]:
         """Releases for the model in that pool that together gave as many replicas as it gets, taken off.
 
-        Those of the grant's own shift come first, then the oldest.
+        Those of the grant's own shift come first, then the oldest. Where none is left, an earlier grant of the same
+        shift was told with the whole of a release that gave more than that: it is the release of this one, too.
         """
         ended: list[Outcome] = []
-        for one in sorted(self._shifts, key=lambda each: each.intent.shift != grant.shift):
+        meant = [
+            one for one in self._shifts if grant.subject in one.intent.recipients and one.intent.pool == grant.pool
+        ]
+        for one in sorted(meant, key=lambda each: each.intent.shift != grant.shift):
             given = sum(each.intent.replicas_from - each.intent.replicas_to for each in ended)
             if given >= grant.replicas_to - grant.replicas_from:
                 break
-            if grant.subject in one.intent.recipients and one.intent.pool == grant.pool:
-                ended.append(one)
+            ended.append(one)
+        if not ended:
+            return [one for one in self._ended if one.intent.shift == grant.shift]
         self._shifts = [one for one in self._shifts if one not in ended]
+        self._ended += ended
         return ended
 
     def _refusals(self, plan: Plan) -> Iterator[TimelineEvent]:

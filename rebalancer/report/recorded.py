@@ -79,7 +79,7 @@ class Recording:
 
     def _noted(self, name: str, looks: Iterator[RecordedLook]) -> Iterator[RecordedLook]:
         since = until = None
-        for each in looks:
+        for each in takewhile(lambda each: each.look.at <= self.until, looks):  # a service that runs goes on writing
             since, until = since if since is not None else each.look.at, each.look.at
             yield each
         if since is not None and until is not None:

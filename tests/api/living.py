@@ -45,7 +45,7 @@ async def _live(
     clock = ScaledClock(speed)
     try:
         async with Sandbox(clock, build(demo_policy(), clock.now()).world) as sandbox:
-            service = Service(_settings(folder, sandbox, changed), clock)
+            service = Service(settings(folder, sandbox, changed), clock)
             try:
                 await service.start()
                 while service.plan is None or service.reporter.unready():
@@ -60,7 +60,7 @@ async def _live(
         raise
 
 
-def _settings(folder: Path, sandbox: Sandbox, changed: dict[str, Any]) -> ServiceSettings:
+def settings(folder: Path, sandbox: Sandbox, changed: dict[str, Any]) -> ServiceSettings:
     kubeconfig = folder / "kubeconfig"
     sandbox.kubernetes.write_kubeconfig(kubeconfig, "rebalancer")
     policy = folder / "policy.yaml"

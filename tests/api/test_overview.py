@@ -6,9 +6,10 @@ from msgspec.structs import replace
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.pages.gpu_tiles import GpuTiles, on_loan, seat
 from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
-from rebalancer.api.pages.overview import overview
+from rebalancer.api.pages.overview import newest, overview
 from rebalancer.api.pages.values import Overview, WayOut
 from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.timeline import ShiftStep, TimelineEvent
 from rebalancer.api.text.words import clock
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.pinned import Pinned
@@ -53,6 +54,7 @@ def test_the_scene_is_as_drawn() -> None:
             at("03:14:40"),
         ),
     ]
+    assert page.attention[0].impact == "without it: llama-70b 5 Ready, 1 loading of 7 needed; sdxl 2 Ready of 2 needed"
     assert {pool.name: (pool.kind, pool.gpus, pool.counts) for pool in page.pools} == {
         "a100": ("primary", 32, {"owned": 26, "loading": 4, "free": 2}),
         "spot": ("elastic", 16, {"lent": 6, "doomed": 8, "free": 2}),
@@ -356,3 +358,9 @@ def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
     assert on_loan(snapshot, loans).unowned["b"] == 0
     nobodys = tuple(replace(loan, owner=None) for loan in loans)
     assert on_loan(snapshot, nobodys).unowned["b"] == 1
+
+
+def test_a_shift_stands_on_the_page_of_who_gave_as_on_that_of_who_got() -> None:
+    steps = (ShiftStep(NOW - 30.0, "code", "gives 1"), ShiftStep(NOW - 20.0, "chat", "gets 1"))
+    shift = TimelineEvent(NOW - 20.0, "grant", "gets 1", 7, "chat", shift="s1", steps=steps)
+    assert [newest((shift,), each) for each in ("chat", "code", "image")] == [(shift,), (shift,), ()]

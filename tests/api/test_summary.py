@@ -149,3 +149,10 @@ def test_a_schedule_is_told_only_where_it_will_change_something(turn_at: float |
     step = Step("schedule", "office hours hold a floor of 3 until 18:00", {"nextAt": turn_at})
     changes = a_page(replace(CALM, steps=(step,))).changes_when
     assert ("schedule: office hours hold a floor of 3 until 18:00" in changes) is told
+
+
+def test_an_owner_that_claims_more_than_its_level_needs_hears_what_ends_that() -> None:
+    claims = replace(CALM, demand=3, granted=3)
+    assert a_page(claims, outlook=an_outlook(0.5, 0.5)).changes_when == (
+        "it needs 2 when its work and its votes of now claim no more of the 3 it owns",
+    )

@@ -111,6 +111,17 @@ def test_a_grant_has_the_release_of_its_own_shift_before_an_older_one() -> None:
     ) == [(60, 63), (0, 70)]
 
 
+def test_a_release_of_two_whose_grants_come_one_by_one_is_told_with_each() -> None:
+    assert shifts(
+        a_write(0, "release", "chat", (6, 4), "s1-code-a100", "code"),
+        a_write(7, "grant", "code", (2, 3), "s1-code-a100"),
+        a_write(15, "release", "chat", (4, 3), "s2-code-a100", "code"),
+        a_write(18, "grant", "code", (3, 4), "s1-code-a100"),
+        a_write(22, "grant", "code", (4, 5), "s1-code-a100"),
+        a_write(60, "grant", "code", (5, 6), "s3-code-a100"),
+    ) == [(0, 7), (15, 18), (0, 22)]
+
+
 def test_a_refusal_names_who_waits_for_it_and_is_found_by_their_name() -> None:
     refusal = Refusal("shift", "code", 3, 2, "it has given away 2 of at most 2 replicas in 30 s")
     short = Unmet("chat", 2, "shift", str(refusal), NOW)

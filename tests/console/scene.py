@@ -102,6 +102,7 @@ ATTENTION = (
         at("03:13:40"),
         pool="spot",
         node="spot-2",
+        impact="without it: llama-70b 5 Ready, 1 loading of 7 needed; sdxl 2 Ready of 2 needed",
         since=at("03:11:40"),
         way_out=WayOut("follow it", "rebalancer explain --node spot-2"),
     ),

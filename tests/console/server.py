@@ -16,9 +16,10 @@ from rebalancer.api.http.route import Handler
 from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
-from rebalancer.api.ports.operator import Accepted, Writes
+from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.api.serving.middleware import add_headers
+from rebalancer.domain.people import Override
 from tests.console.scene import (
     CHECKS,
     DECISION,
@@ -49,7 +50,8 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
-    `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history.
+    `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history, `ended`
+    overrides that have expired, `gone` those that are no more.
     `may`: the rights that the session tells, `sessions` how often it was asked for.
     `blind`: it has no picture to give. `asked` are the changes asked for; the next `lost` get no reply, the next
     `stale` hear that the plan has changed.
@@ -60,6 +62,8 @@ class SceneServer:
         self.model = model
         self.history = HISTORY
         self.hours: list[str] = []
+        self.gone: tuple[Override, ...] = ()
+        self.ended: tuple[Override, ...] = ()
         self.rows: list[DecisionRow] = []
         self.logged_in = True
         self.silent = False
@@ -112,6 +116,7 @@ class SceneServer:
                 web.post("/v1/session", self._login),
                 web.delete("/v1/session", self._logout),
                 web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
+                web.get("/v1/overrides", self._json(lambda _: self._overrides())),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
                 web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
                 web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
@@ -167,6 +172,9 @@ class SceneServer:
         """As the service pages them: the rows of this overview's timeline, a row for each entry."""
         rows = self.rows or [DecisionRow(each.cycle, each.at, (each,)) for each in self.overview.timeline]
         return decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+
+    def _overrides(self) -> Overrides:
+        return Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone)
 
     async def _login(self, request: web.Request) -> web.Response:
         self.logged_in = (await request.json())["token"] == TOKEN

@@ -64,6 +64,19 @@ async def test_what_it_costs_and_what_others_gain_stands_before_the_button(scene
     assert above["y"] < below["y"]
 
 
+async def test_while_writes_are_stopped_a_preview_says_that_the_decision_waits(
+    scene: SceneServer, opened: Opened
+) -> None:
+    scene.overview = replace(scene.overview, writes_stopped=STOP)
+    page = await opened(scene.url + "/console/")
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    held = page.locator("dialog .trouble", has_text="acts when a person resumes them")
+    await expect(held).to_be_visible()
+    await scene.show(writes_stopped=None, cycle=CYCLE + 1)
+    await expect(held).to_have_count(0)
+
+
 async def test_a_need_opens_the_dialog_that_helps_filled_in(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
     await shown(page)
@@ -97,6 +110,7 @@ async def test_buttons_that_one_may_not_press_are_dead_with_the_reason_and_right
     await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_disabled()
     await expect(page.locator(".overrides li")).to_contain_text("oncall may not delete overrides in namespace serving")
     await expect(page.get_by_role("button", name="Cap qwen-32b at 2 now")).to_be_disabled()
+    await expect(page.locator(".needs li").nth(1)).to_contain_text("may not create overrides in namespace serving")
     await page.locator("#models").get_by_role("link", name="llama-70b", exact=True).click()
     await expect(page.get_by_role("button", name="Override").first).to_be_disabled()
     await expect(page.locator(".head")).to_contain_text("oncall may not create overrides in namespace serving")

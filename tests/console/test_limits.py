@@ -118,6 +118,7 @@ async def test_a_thousand_models_and_ten_thousand_gpus_stay_in_their_pages(scene
     await expect(page.get_by_role("link", name="All 1000 models")).to_be_visible()
     label = await page.locator("rb-tiles svg").first.get_attribute("aria-label")
     assert label == "middle: nodes by their worst GPU: 500 loading"
+    await expect(page.locator("rb-tiles").first).to_contain_text("a tile per node, by its worst GPU")
     assert await nodes(page) <= OVERVIEW_NODES
     await page.get_by_role("link", name="All 1000 models").click()
     await expect(page.locator("table.models tbody tr")).to_have_count(100)

@@ -23,6 +23,7 @@ from rebalancer.obs.journal_reading import JournalRead, turns
 from rebalancer.obs.ledger_reading import RecordedLook, ledger_files, ledger_looks, looked
 from rebalancer.obs.ledger_recorder import LedgerRecorder
 from rebalancer.report.gathering import gather
+from rebalancer.report.recorded import recording
 from rebalancer.report.report import Report, report
 from rebalancer.report.telling import lines
 from tests.builders import NOW, a_snapshot
@@ -197,3 +198,11 @@ def test_the_oldest_hours_go_first_once_the_ledger_has_had_its_share(tmp_path: P
 def test_a_folder_with_neither_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NoJournal, match="give the service's folder"):
         gather(tmp_path, ALL)
+
+
+def test_what_a_running_service_writes_meanwhile_is_not_of_this_report(tmp_path: Path) -> None:
+    seen = [replace(a_snapshot(POLICY, {"a": 1, "b": 1}), cycle=n, at=NOW + 10.0 * n) for n in range(20)]
+    write_journal(tmp_path, seen[:10])
+    known = recording(tmp_path, ALL, lambda _: None)
+    write_journal(tmp_path, seen)
+    assert [each.look.at for each in known.looks()] == [each.at for each in seen[:10]]

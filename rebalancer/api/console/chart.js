@@ -2,12 +2,13 @@
 // is read out, moved by the pointer or by arrow keys. Unknown is a gap.
 
 import { h } from "./dom.js";
-import { Drawn, GLYPHS, svg } from "./drawn.js";
+import { CHAR_PX, Drawn, fitted, GLYPHS, svg } from "./drawn.js";
 import { amount, clock, known, ms } from "./words.js";
 
 const NARROW_PX = 560;
 const LETTERS_PX = 15; // least height, and half the least width, of a band that bears its letters
 const LABEL_GAP = 13;
+const LABEL_PX = 110; // right of the picture, where it is wide
 const TICK_MINUTES = [1, 2, 5, 15, 30, 60, 120, 240, 480];
 const ROW_PX = 13; // of marks: shifts above, notices and people's decisions below
 
@@ -66,7 +67,7 @@ class Hours extends Drawn {
 
   picture(page, width) {
     const narrow = width < NARROW_PX;
-    const right = width - (narrow ? 74 : 116);
+    const right = width - (narrow ? 74 : LABEL_PX + 6);
     this.last = page.steps - 1;
     this.plot = { left: 48, right, step: (right - 48) / page.steps };
     this.words = []; // drawn last: no mark and no line crosses them
@@ -219,7 +220,7 @@ function poolPanels(page, narrow) {
       ...stacked(pool.models.map((each) => {
         const badge = page.badges[each.model];
         const now = each.gpus.at(-1);
-        return { name: each.model || "others", gpus: each.gpus, style: `band hue-${badge?.hue ?? "none"}`, letters: badge?.letters ?? "…", label: now ? fitted(each.model || "others", now) : "", short: `${badge?.letters ?? "…"} ${now}` };
+        return { name: each.model || "others", gpus: each.gpus, style: `band hue-${badge?.hue ?? "none"}`, letters: badge?.letters ?? "…", label: now ? labelled(each.model || "others", now) : "", short: `${badge?.letters ?? "…"} ${now}` };
       }), pool.gpus),
       { name: "all", to: pool.gpus, line: true, style: "line whole" },
     ],
@@ -229,7 +230,7 @@ function poolPanels(page, narrow) {
   return panels;
 }
 
-const fitted = (name, n) => `${name.length > 11 ? `${name.slice(0, 10)}…` : name} ${n}`;
+const labelled = (name, n) => `${fitted(name, LABEL_PX - CHAR_PX * (`${n}`.length + 1))} ${n}`;
 const area = (name, values, style) => ({ name, from: values.map((n) => (n === null ? null : 0)), to: values, style });
 const line = (name, values, style, label) => ({ name, to: values, line: true, style, label, short: label });
 
@@ -244,7 +245,7 @@ function modelPanels(page, narrow) {
       line("alloc", it.allocation, "line allocation", ""), line("need", it.demand, "line demand", end("need", it.demand)), line("work", it.work, "line work", end("work", it.work))] },
     { title: `latency, p95 s${it.sloSeconds ? `; SLO ${amount(it.sloSeconds)} s dashed` : ""}`, height: narrow ? 60 : 72, least: 0.001, reference: it.sloSeconds, layers: [line("latency", it.latencySeconds, "line latency", end("p95", it.latencySeconds))] },
     { title: "late requests a minute, reckoned", height: 40, layers: [area("late", it.latePerMinute, "area late")] },
-    { title: "GPUs by pool", height: narrow ? 48 : 64, layers: stacked(page.pools.map((pool, n) => ({ name: pool.pool, gpus: pool.models[0]?.gpus ?? [], style: `band hue-${hue} shade-${n % 3}`, letters: pool.pool, label: pool.models[0]?.gpus.at(-1) ? fitted(pool.pool, pool.models[0].gpus.at(-1)) : "", short: "" })), whole) },
+    { title: "GPUs by pool", height: narrow ? 48 : 64, layers: stacked(page.pools.map((pool, n) => ({ name: pool.pool, gpus: pool.models[0]?.gpus ?? [], style: `band hue-${hue} shade-${n % 3}`, letters: pool.pool, label: pool.models[0]?.gpus.at(-1) ? labelled(pool.pool, pool.models[0].gpus.at(-1)) : "", short: "" })), whole) },
   ];
 }
 

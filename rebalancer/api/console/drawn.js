@@ -5,7 +5,7 @@ import { live, liveness, livenessSaid, serverNow } from "./live.js";
 import { Picture } from "./marks.js";
 import { clock, ms, span } from "./words.js";
 
-const CHAR_PX = 7.3; // of 12 px monospace
+export const CHAR_PX = 7.3; // of 12 px monospace
 
 export class Drawn extends HTMLElement {
   #data = null;

@@ -31,7 +31,7 @@ function shift(each, about, whole) {
 
 function told(each, about, whole) {
   if (each.steps?.length) return shift(each, about, whole);
-  const waits = !about && each.kind === "release" && each.shift && serverNow() - ms(each.at) < WAITS_MS; // one model's list lacks grants to others
+  const waits = each.kind === "release" && each.shift && serverNow() - ms(each.at) < WAITS_MS;
   return toDecision(each.cycle, sentence(each, about), waits && "; the grant is still to come");
 }
 

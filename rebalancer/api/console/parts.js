@@ -45,6 +45,9 @@ export const number = (value, style = "") => h("td", { class: `number ${style}` 
 /** Numbers with their marks: `[#] owned 26  [/] loading 4`. */
 export const legend = (counts) => h("ul", { class: "legend" }, parts(counts).map(([word, n]) => h("li", { key: word }, swatch(word), ` ${word} ${n}`)));
 
+/** A list without an entry: what is looked for is not there, or nobody has looked yet. */
+export const nowhere = (it, what = "pools") => h("p", { class: "quiet" }, it?.planAt === null ? "Reading state" : [`No ${what} found. Run: `, h("code", {}, "rebalancer doctor")]);
+
 /** What a pool's GPUs do: bar, numbers and, where there are some, tiles. */
 export function pool(each, tiles = true) {
   const counts = countsOf(each);
@@ -66,8 +69,8 @@ export const tileMap = (name, nodes, badges = {}) => [
 const idle = (each) => each.phase && each.phase !== "InForce";
 
 /** Overrides with a way to end each, and to add one. */
-export function overrides(list, about) {
-  return section("overrides", `Overrides ${list.length}`,
+export function overrides(list, about, title = "Overrides") {
+  return section("overrides", `${title} ${list.length}`,
     barred(cannotDecide(about?.namespace), { onclick: () => askOverride(about) }, about ? "Override" : "Add"),
     list.length === 0 && h("p", { class: "quiet" }, "None in force."),
     h("ul", { class: "overrides" }, list.map((each) => h("li", { key: `${each.namespace}/${each.name}`, class: idle(each) ? "idle" : null, "data-row": true },
@@ -88,7 +91,7 @@ const COLUMNS = [["Model", "model"], ["Replicas", "bar"], ["Demand", "number"], 
 
 /** The models table; `cycle`: the decision that its whys link. */
 export function models(list, cycle) {
-  if (list.length === 0) return h("p", { class: "quiet" }, "No models found. Run: ", h("code", {}, "rebalancer doctor"));
+  if (list.length === 0) return nowhere(now.overview, "models");
   return table("models", "Models, trouble first; numbers are replicas", COLUMNS, list.map((each) => row(each.model,
     h("th", { scope: "row", class: "model" }, toModel(each.model)),
     cell("bar", modelBar(each)),

@@ -2,7 +2,7 @@
 // A replica that goes where another model's was a moment ago is seen moving there.
 
 import { h } from "./dom.js";
-import { Drawn, fitted, svg } from "./drawn.js";
+import { CHAR_PX, Drawn, fitted, svg } from "./drawn.js";
 import { Picture, PITCH, spelled, STATES, worst } from "./marks.js";
 
 const MOST_TILES = 256; // GPUs; above, a tile per node, by states alone
@@ -12,7 +12,6 @@ const NODE_GAP = 8;
 const FEW_NODES = 16; // as many have room for their names above their GPUs
 const NAME_CHARS = 24;
 const LABEL_PX = 16;
-const CHAR_PX = 7.3; // of 12 px monospace
 const LETTER_PX = 6.6; // of 11 px
 const FREED_MS = 900_000; // as long as a shift lasts at most
 const MOVES_MS = 1_400;
@@ -152,7 +151,8 @@ class Tiles extends Drawn {
       if (trail.begun) continue;
       trail.begun = true;
       const at = (place, opacity) => ({ transform: `translate(${place.x}px, ${place.y}px)`, opacity });
-      ghost.animate([at(from, 1), { ...at(to, 1), offset: 0.8 }, at(to, 0)], { duration: MOVES_MS, easing: "ease-in-out", fill: "both" });
+      const end = from === to ? { x: to.x, y: to.y - SIDE } : to; // who leaves the very GPU that another takes is lifted off it
+      ghost.animate([at(from, 1), { ...at(end, 1), offset: 0.8 }, at(end, 0)], { duration: MOVES_MS, easing: "ease-in-out", fill: "both" });
       setTimeout(() => this.redraw(), MOVES_MS);
       setTimeout(() => this.redraw(), TRAIL_MS);
     }
@@ -171,7 +171,8 @@ function perNode(pool, nodes, width) {
   const words = nodes.map((node) => devices(node, pool)[node.gpus.indexOf(worst(node.gpus))]?.state ?? "unknown");
   words.forEach((word, n) => picture.add(word, (n % columns) * PITCH, Math.floor(n / columns) * PITCH));
   const all = spelled(words);
-  return svg(width, Math.ceil(nodes.length / columns) * PITCH, `${pool}: nodes by their worst GPU: ${all}`, picture.paths());
+  const below = Math.ceil(nodes.length / columns) * PITCH;
+  return svg(width, below + LABEL_PX, `${pool}: nodes by their worst GPU: ${all}`, picture.paths(), h("text", { x: 0, y: below + 11 }, "a tile per node, by its worst GPU"));
 }
 
 /** Whose tiles are which, and who lent to whom: `[Ch] chat 4 [Ch◢] chat 2 lent by code`. */

@@ -2,8 +2,8 @@
 
 export const known = (value) => (value === null || value === undefined ? "?" : String(value));
 
-/** A figure for people: 12, 1.5, 0.13; `?` where it is unknown. */
-export const amount = (value) => (value === null || value === undefined ? "?" : value >= 10 ? String(Math.round(value)) : String(Number(value.toPrecision(2))));
+/** A figure for people: 1,258, 12, 1.5, 0.13; `?` where it is unknown. */
+export const amount = (value) => (value === null || value === undefined ? "?" : value >= 10 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(2))));
 
 export const counted = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 
@@ -61,5 +61,5 @@ export function conditions(overview, now) {
   return told;
 }
 
-/** WRITING, SHADOW or STOPPED. */
-export const writing = (overview) => (overview.writesStopped ? "STOPPED" : overview.writeMode === "act" ? "WRITING" : "SHADOW");
+/** STOPPED, SHADOW, WAITING for somebody to lead, or WRITING. */
+export const writing = (overview) => (overview.writesStopped ? "STOPPED" : overview.writeMode !== "act" ? "SHADOW" : overview.leader ? "WRITING" : "WAITING");

@@ -2,10 +2,10 @@
 
 import { h } from "./dom.js";
 import { fresh, liveness, now } from "./live.js";
-import { cannotDecide, cannotEnd } from "./rights.js";
+import { barred, cannotDecide, cannotEnd } from "./rights.js";
 import { again, cancel, command, field, open, Sending, tell, title } from "./sending.js";
 import { call, get } from "./wire.js";
-import { clock, counted, known, ms, overrideName, quoted } from "./words.js";
+import { clock, counted, known, ms, overrideName, quoted, writing } from "./words.js";
 
 const STAND_UP = "standUp"; // lasts as long as what it forgets could count, so nobody says how long
 const ON_MODELS = { cap: true, pin: true, floor: true, pause: false, freeze: false, [STAND_UP]: false }; // kind -> takes a number
@@ -19,6 +19,13 @@ const MEANS = {
   [STAND_UP]: "Write again where somebody else wrote its number, once that is settled.",
   drain: "Everything of ours leaves it: replacements first, then what runs there.",
   exclude: "Nothing new goes there. What runs there stays.",
+};
+
+/** What comes of a decision while nothing is written. */
+const HELD = {
+  STOPPED: "Writes are stopped: it is kept, and acts when a person resumes them, if that is before its end.",
+  SHADOW: "Shadow: it is kept, and shown in what would be done; nothing is written.",
+  WAITING: "Nobody leads: it is kept, and acts when somebody does, if that is before its end.",
 };
 
 // --- stop and resume
@@ -205,6 +212,7 @@ function looked(form, set, busy) {
   return h("div", { key: "looked" },
     preview.refused ? h("p", { class: "trouble" }, `Refused: ${preview.refused}`) : effects(preview),
     !preview.refused && h("p", {}, `Until ${clock(preview.expiresAt)} UTC as ${preview.actor}.`),
+    !preview.refused && writing(now.overview) !== "WRITING" && h("p", { class: "trouble" }, HELD[writing(now.overview)]),
     preview.confirm && field("override-typed", `Type ${preview.confirm}`, h("input", { id: "override-typed", autocomplete: "off", spellcheck: "false", disabled: busy, oninput: (event) => set("typed", event.target.value) }), "It takes capacity away at once."));
 }
 
@@ -253,5 +261,5 @@ export function wayOut({ said, command: spoken, kind, model, value }) {
   const row = now.overview.models.find((each) => each.model === model);
   const cannot = standing ? cannotEnd(standing.namespace) : cannotDecide(row?.namespace);
   const act = standing ? () => endOverride(standing) : () => askOverride({ model, kind, value });
-  return h("button", { class: "way", disabled: Boolean(cannot), title: cannot || spoken, onclick: act }, `${said[0].toUpperCase()}${said.slice(1)}`);
+  return h("div", { class: "way" }, barred(cannot, { title: spoken, onclick: act }, `${said[0].toUpperCase()}${said.slice(1)}`));
 }

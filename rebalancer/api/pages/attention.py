@@ -1,7 +1,7 @@
 """NEEDS YOU: what a person should look at, the soonest first."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -19,13 +19,14 @@ from rebalancer.domain.snapshot import NoticeView, Snapshot
 
 CRITICAL, WARNING = "critical", "warning"
 MOST = 50  # needs shown one by one: who has more looks at the pools, not at lines
+MOST_NAMED = 5  # models of one need
 COMING_SECONDS = 300.0  # what was granted is on its way for at least this long before anybody is called
 
 
 def attention_items(data: PageData, blockers: Blockers) -> tuple[AttentionItem, ...]:
     """What is wrong now, then by the instant at which it comes or ends, then what is open and can wait."""
-    items = [*_service(data), *_notices(data.snapshot)]
     plan = data.status.plan
+    items = [*_service(data), *_notices(data.snapshot, plan)]
     if plan is not None and data.status.sync.sees_replicas:
         items += [*_models(plan, blockers, data.status.at), *_foreign(plan), *_claims(data.snapshot)]
     items.sort(key=lambda item: (_due(item), item.severity, item.text))
@@ -67,7 +68,7 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
         )
 
 
-def _notices(snapshot: Snapshot) -> Iterator[AttentionItem]:
+def _notices(snapshot: Snapshot, plan: Plan | None) -> Iterator[AttentionItem]:
     """Nodes that go, and which models lose how many replicas there. Whoever replaces its own node loses nobody's."""
     losses: dict[str, Counter[str]] = defaultdict(Counter)
     noticed = {notice.node for notice in snapshot.notices}
@@ -75,10 +76,13 @@ def _notices(snapshot: Snapshot) -> Iterator[AttentionItem]:
         for node in noticed.intersection(pod.nodes) if pod.phase != "terminating" else ():
             losses[node][model.id] += 1
     pools = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes}
+    decisions = {each.model: each for each in plan.models} if plan is not None else {}
     for notice in snapshot.notices:
         lost = losses[notice.node]
         if lost or not (notice.voluntary or notice.kind == "gone"):
-            yield _notice(notice, lost, pools.get(notice.node), snapshot.at)
+            item = _notice(notice, lost, pools.get(notice.node), snapshot.at)
+            staying = _staying(decisions[model] for model in sorted(lost) if model in decisions)
+            yield replace(item, impact=printable(staying)) if notice.counts(snapshot.at) else item
 
 
 def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float) -> AttentionItem:
@@ -94,6 +98,17 @@ def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float)
         since=notice.since,
         way_out=of_node(notice.node),
     )
+
+
+def _staying(decisions: Iterable[ModelDecision]) -> str:
+    """`without it: llama-70b 5 Ready, 1 loading of 7 needed`: what is left to those who lose replicas."""
+    told = [
+        f"{each.model} {each.ready} Ready{f', {each.loading} loading' if each.loading else ''} of {each.demand} needed"
+        for each in decisions
+        if each.demand is not None
+    ]
+    others = "; and others" if len(told) > MOST_NAMED else ""
+    return f"without it: {'; '.join(told[:MOST_NAMED])}{others}" if told else ""
 
 
 def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:

@@ -99,8 +99,12 @@ def _pool(view: PoolView, tiles: GpuTiles, policy: Policy, sync: Sync) -> PoolRo
 
 
 def newest(timeline: tuple[TimelineEvent, ...], model: str | None = None) -> tuple[TimelineEvent, ...]:
-    """The newest few (of one model), oldest first."""
-    wanted = (each for each in reversed(timeline) if model is None or each.model == model)
+    """The newest few (of one model: a shift to another that it gave to, too), oldest first."""
+    wanted = (
+        each
+        for each in reversed(timeline)
+        if model is None or model in {each.model, *(step.model for step in each.steps)}
+    )
     return tuple(reversed(tuple(islice(wanted, MOST_EVENTS))))
 
 

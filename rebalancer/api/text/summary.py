@@ -117,7 +117,10 @@ def _by_work(model: Model, decision: ModelDecision, load: ModelLoad) -> Iterator
     if outlook is None or demand is None or outlook.deferred:
         return
     level = outlook.expected_level
-    if demand != max(model.min_replicas, min(need_of(level), model.max_replicas)):
+    by_level = max(model.min_replicas, min(need_of(level), model.max_replicas))
+    if by_level < demand <= model.entitlement and all(step.stage != "schedule" for step in decision.steps):
+        yield f"it needs {by_level} when its work and its votes of now claim no more of the {model.entitlement} it owns"
+    if demand != by_level:
         return
     counts = load.work.source == "arrivals" and not outlook.by_minute and outlook.work_of_one > 0.0
     one, unit = (outlook.work_of_one, " requests/s arrive") if counts else (1.0, " replicas of work come")

@@ -5,8 +5,8 @@ import { happenings } from "../entries.js";
 import { filters, pick, query, search } from "../filters.js";
 import { now } from "../live.js";
 import { countsOf } from "../marks.js";
-import { cell, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toModel } from "../parts.js";
-import { clock, known } from "../words.js";
+import { cell, legend, models as modelsTable, nowhere, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toModel } from "../parts.js";
+import { clock, known, ms, overrideName } from "../words.js";
 
 const PER_PAGE = 100;
 const STATES = ["", "floor", "short", "blind", "held", "surge", "doomed", "loading", "lending", "borrowing"];
@@ -20,14 +20,14 @@ export const models = (it) => {
   return [
     h("h1", {}, `Models ${it.modelsTotal}`),
     filters(h("label", {}, "Name ", h("input", { name: "q", value: q, type: "search" })), pick("state", "State", STATES, state), pick("sort", "Sort", SORTS, sort || "trouble")),
-    modelsTable(it.models, it.cycle),
+    it.modelsTotal === 0 && (q || state) ? h("p", { class: "quiet" }, "No model is like that. ", h("a", { href: "/console/models" }, "Show all")) : modelsTable(it.models, it.cycle),
     pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of models" }, at > 1 && h("a", { href: to(at - 1) }, "Previous"), ` Page ${at} of ${pages} `, at < pages && h("a", { href: to(at + 1) }, "Next")),
   ];
 };
 models.title = "Models";
 models.path = () => `/v1/overview${query(search())}`;
 
-export const pools = () => [h("h1", {}, "Pools"), h("ul", { class: "pools" }, now.overview?.pools.map((each) => poolRow(each)))];
+export const pools = () => [h("h1", {}, "Pools"), now.overview?.pools.length === 0 ? nowhere(now.overview) : h("ul", { class: "pools" }, now.overview?.pools.map((each) => poolRow(each)))];
 pools.title = "Pools";
 
 export const pool = (it) => {
@@ -69,5 +69,15 @@ function holders(node) {
   return [told, node.foreignGpus > 0 && `${held.size ? ", " : ""}others ${node.foreignGpus}`, held.size + node.foreignGpus === 0 && "nothing"];
 }
 
-export const overrides = () => [h("h1", {}, "Overrides"), now.overview && overrideList(now.overview.overrides)];
+const MOST_OVER = 50;
+
+/** What counts now, with a way to end each, and what is over: expired, or deleted as far as the service remembers. */
+export const overrides = (it) => {
+  const past = [...it.overrides.filter((each) => each.phase === "Expired"), ...it.gone].sort((one, other) => ms(other.createdAt) - ms(one.createdAt));
+  return [h("h1", {}, "Overrides"), now.overview && overrideList(now.overview.overrides, undefined, "Now"),
+    section("over", `Over ${past.length}`, null, past.length === 0 && h("p", { class: "quiet" }, "None that the service remembers."),
+      h("ul", { class: "plain" }, past.slice(0, MOST_OVER).map((each) => h("li", { key: each.uid, "data-row": true },
+        h("strong", {}, overrideName(each)), `, ${each.actor || "?"}, from ${clock(each.createdAt)}: ${each.phase.toLowerCase()}${each.phase === "Expired" ? ` ${clock(each.expiresAt)}` : ""}`, h("p", { class: "quiet" }, `“${each.reason}”`)))))];
+};
 overrides.title = "Overrides";
+overrides.path = () => "/v1/overrides";

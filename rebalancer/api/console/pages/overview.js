@@ -3,7 +3,7 @@ import { happenings } from "../entries.js";
 import { hours } from "../hours.js";
 import { now, serverNow } from "../live.js";
 import { countsOf, parts, swatch } from "../marks.js";
-import { models, overrides, pool, section, toModel, toPool } from "../parts.js";
+import { models, nowhere, overrides, pool, section, toModel, toPool } from "../parts.js";
 import { clock, conditions, ms } from "../words.js";
 import { wayOut } from "../writes.js";
 
@@ -28,7 +28,7 @@ const until = (each) => (each.until ? ms(each.until) : Infinity);
 
 function needs(it) {
   const list = it.needs.toSorted((a, b) => until(a) - until(b) || 0);
-  if (list.length === 0) return section("needs", "Needs you", null, h("p", { class: "quiet" }, "Nothing needs you."));
+  if (list.length === 0) return section("needs", "Needs you", null, h("p", { class: "quiet" }, quiet(it)));
   return section("needs", `Needs you ${list.length}`, h("span", { class: "quiet" }, "soonest first"),
     h("ul", { class: "needs" }, list.map((each) => h("li", { key: `${each.model ?? each.node ?? each.pool} ${each.said.slice(0, 24)}`, class: each.severity, "data-row": true },
       h("span", { class: "severity", "aria-hidden": "true" }, each.severity === "critical" ? "x" : "!"),
@@ -37,9 +37,13 @@ function needs(it) {
       h("rb-until", { data: each.until }), each.wayOut && wayOut(each.wayOut)))));
 }
 
+/** Before the first plan nobody knows whether anything does. */
+const quiet = (it) => (it.planAt ? "Nothing needs you." : "Not known before the first plan.");
+
 const linked = (each) => (each.model ? toModel(each.model, each.said) : each.pool ? toPool(each.pool, each.said) : each.said);
 
 function pools(it) {
+  if (it.pools.length === 0) return section("pools", "Pools", null, nowhere(it));
   const counts = {};
   for (const each of it.pools) for (const [word, n] of Object.entries(countsOf(each))) counts[word] = (counts[word] ?? 0) + n;
   const total = it.pools.some((each) => each.gpus === null) ? "?" : it.pools.reduce((sum, each) => sum + each.gpus, 0);
