@@ -85,6 +85,8 @@ def _outranks(recipient: ModelShare, ledger: Ledger) -> bool:
         return False
     if busy is None or has < busy:
         return True
+    if ledger.left_of(recipient) < min(recipient.demand.owed, recipient.entry.entitlement):
+        return False
     since = ledger.scene.now - COOLDOWNS * rules_of(ledger.scene.policy, recipient.entry).cooldown_seconds
     pods = (pod for target in recipient.targets for pod in target.staying_pods)
     return all(pod.phase == "ready" and pod.since <= since for pod in pods)
