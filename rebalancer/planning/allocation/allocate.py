@@ -178,11 +178,17 @@ def _take_back(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None
         if not raised or not _gives_way(model, ledger, waiting=waiting):
             continue
         for target in raised:
-            others = (other.entry.id for other in ledger.scene.of_pool.get(target.pool, ()) if other is not model)
-            keep = _keeps_entitled(model) if any(name in allocation.short for name in others) else _keeps_aim(model)
+            others_short = _others_short(model, target.pool, ledger, allocation)
+            keep = _keeps_entitled(model) if others_short else _keeps_aim(model)
             while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
                 if not _release_one(target, keep, Purpose.BUDGET, ledger, allocation):
                     break
+
+
+def _others_short(model: ModelShare, pool: str, ledger: Ledger, allocation: Allocation) -> bool:
+    """Whether another model that runs on the pool found no place for a replica, so far in this plan."""
+    others = (other for other in ledger.scene.of_pool.get(pool, ()) if other is not model)
+    return any(other.entry.id in allocation.short for other in others)
 
 
 def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, allocation: Allocation, *, placed: bool) -> None:
