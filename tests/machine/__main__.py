@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
+from math import inf
 
 from msgspec.structs import replace
 
@@ -68,9 +69,9 @@ def results(options: argparse.Namespace) -> Iterator[tuple[Played, Found | None]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play until there were that many steps; print a page. The number of broken histories."""
+    """Play until there were that many steps, or the minutes are over; print a page. The number of broken histories."""
     began, commit = time.perf_counter(), commit_now()
-    steps, histories, found = 0, 0, list[Found]()
+    steps, histories, seconds, found = 0, 0, 0.0, list[Found]()
     met, counts = Counter[str](), Counter[str]()
     for result, broken in results(options):
         steps, histories = steps + result.steps, histories + 1
@@ -78,9 +79,9 @@ def run(options: argparse.Namespace) -> int:
         if broken is not None:
             found.append(broken)
             say(str(broken))
-        if steps >= options.steps or (options.first and found):
+        seconds = time.perf_counter() - began
+        if steps >= options.steps or seconds >= 60 * options.minutes or (options.first and found):
             break
-    seconds = time.perf_counter() - began
     say(page(sys.argv[1:], commit, steps, histories, seconds, met, counts, found))
     return len(found)
 
@@ -95,6 +96,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.machine", description=__doc__)
     parser.add_argument("--steps", type=int, default=20_000, help="at least so many")
+    parser.add_argument("--minutes", type=float, default=inf, help="at most so long")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--without", action="append", default=[], metavar="WORD", help="no deeds with this word")

@@ -43,6 +43,7 @@ def rules() -> Iterator[Mutant]:
     yield _property(
         scene.TargetFacts, "obliging", "others", "is obliged by them", lambda target: target.staying_replicas
     )
+    yield _instead(allocate, "_others_short", "others", "keeps what waits", lambda *_: False)
     yield Mutant("gpus", "sees no difference", lambda patch: patch.setattr(holdings, "gpus_differ", lambda *_: None))
     yield Mutant(
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
@@ -60,6 +61,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(ledger, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
     yield _instead(ledger, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
+    yield _instead(donors, "_own_away", "priority", "queues beside its own", lambda *_: False)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())

@@ -168,15 +168,27 @@ def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
 
 
 def _take_back(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None:
-    """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
+    """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs.
+
+    What its model needs beyond its own as well, once somebody else of the pool is short: as long as it waits, GPUs that
+    are idle are promised to it, and not even a floor gets them.
+    """
     for model in ledger.scene.models.values():
         raised = [target for target in model.targets if target.view.by_others]
         if not raised or not _gives_way(model, ledger, waiting=waiting):
             continue
         for target in raised:
+            others_short = _others_short(model, target.pool, ledger, allocation)
+            keep = _keeps_entitled(model) if others_short else _keeps_aim(model)
             while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
-                if not _release_one(target, _keeps_aim(model), Purpose.BUDGET, ledger, allocation):
+                if not _release_one(target, keep, Purpose.BUDGET, ledger, allocation):
                     break
+
+
+def _others_short(model: ModelShare, pool: str, ledger: Ledger, allocation: Allocation) -> bool:
+    """Whether another model that runs on the pool found no place for a replica, so far in this plan."""
+    others = (other for other in ledger.scene.of_pool.get(pool, ()) if other is not model)
+    return any(other.entry.id in allocation.short for other in others)
 
 
 def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, allocation: Allocation, *, placed: bool) -> None:
