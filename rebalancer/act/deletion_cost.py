@@ -1,5 +1,6 @@
 """Marks the pods that go first when a Deployment shrinks: its ReplicaSet reads their pod-deletion-cost annotation.
 
+Which pods these are is decided by `domain.victims` and `planning.allocation`; here it is written down.
 A ReplicaSet deletes unready pods first, then those of the lowest `controller.kubernetes.io/pod-deletion-cost` (absent
 counts as 0). It reads the cost once, when replicas fall, so it is written before. Best effort: without it Kubernetes
 chooses, and the release still stands.

@@ -75,7 +75,8 @@ class Checkpoints:
         cycle = self._cycle_ports.next_cycle - 1
         now = self._clock.now()
         foreign, notices = self._state.foreign_past(), self._state.notices_past()
-        entry = checkpoint.memory_entry(self._cycle_ports.memory, cycle, now, self._state.offsets, foreign, notices)
+        memory, ours = self._cycle_ports.memory, self._settings.installation
+        entry = checkpoint.memory_entry(memory, cycle, now, self._state.offsets, foreign, notices, ours)
         for key, value in chunks.entries(*entry, self.slot):
             if not await self._send(key, value):
                 self._failed("memory")

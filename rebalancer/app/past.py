@@ -38,6 +38,8 @@ from rebalancer.state.notices import NoticePast
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
 AGAIN_SECONDS = 2.0  # between two looks for a Kafka that is away
+# A service writes its memory every 30 s: one that has been silent for so long is over, or has another name now.
+SHARED_SECONDS = 300.0
 
 log = structlog.get_logger()
 
@@ -132,14 +134,28 @@ class OwnWrites:
         return bool(known) and known[0] <= since and all(b - a <= pause_seconds for a, b in pairwise(known))
 
 
-async def read_start(
-    read: Read, policy: Policy, now: float, files: Sequence[Path] = (), keyframe_seconds: float = 300.0
+class TopicsShared(PastUnreadable):
+    """Another installation writes its memory to the same topics; the text says which, and what to set."""
+
+
+async def read_start(  # noqa: PLR0913  # where its past may lie
+    read: Read,
+    policy: Policy,
+    now: float,
+    files: Sequence[Path] = (),
+    keyframe_seconds: float = 300.0,
+    installation: str = "",
 ) -> Start:
     """Checkpoint and later writes; `files`: of the local journal. Raises kafka.topic_past.PastUnreadable without Kafka.
 
-    `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on.
+    `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on. `installation`:
+    our name. Raises TopicsShared while another one writes to the same topics: each would take the other's memory, and
+    its writes, for its own.
     """
     restored = await _restored(read, [model.id for model in policy.models], now)
+    for name, at in restored.writers.items():
+        if installation and name != installation and now - at < SHARED_SECONDS:
+            raise TopicsShared(_shared(name, installation, now - at))
     return await _begin(read, restored, policy, now, files, keyframe_seconds)
 
 
@@ -160,6 +176,15 @@ async def read_succession(  # noqa: PLR0913  # as for a start
     if restored.at is None:
         restored = await _restored(read, (), now)
     return await _begin(read, restored, policy, now, files, keyframe_seconds)
+
+
+def _shared(name: str, installation: str, ago_seconds: float) -> str:
+    return (
+        f"installation {name} wrote its memory to our topic `state` {max(0.0, ago_seconds):.0f} s ago, and we are "
+        f"{installation}: give one of the two topics of its own (kafka.topicPrefix of the chart, "
+        f"REBALANCER_TOPIC_PREFIX); if {name} is our former name, this start goes on when it has been silent for "
+        f"{SHARED_SECONDS:.0f} s"
+    )
 
 
 def recent_seconds(checkpoint_seconds: float) -> float:
@@ -203,7 +228,7 @@ async def await_start(
             start = await read()
         except PastUnreadable as error:
             waiting(str(error))
-            log.warning("waiting for Kafka", error=str(error))
+            log.warning("waiting for our past", error=str(error))
             await clock.sleep(AGAIN_SECONDS)
         else:
             waiting(None)

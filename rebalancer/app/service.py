@@ -130,7 +130,12 @@ class Service:
             self._tasks.spawn("keys", follow_keys(settings.override_keys_dir, signatures, self.clock))
         past = await await_start(
             lambda: read_start(
-                reading(self._broker), policy, self.clock.now(), self._files.paths(), settings.keyframe_seconds
+                reading(self._broker),
+                policy,
+                self.clock.now(),
+                self._files.paths(),
+                settings.keyframe_seconds,
+                settings.installation,
             ),
             self.clock,
             self.reporter.waits_for,

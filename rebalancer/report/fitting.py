@@ -127,6 +127,11 @@ def _workloads(model: Model) -> set[tuple[str, str, str]]:
 
 
 def _notes(recorded: Policy, other: Policy, names: Mapping[str, str], pools: frozenset[str]) -> Iterator[str]:
+    if recorded.look_ahead != other.look_ahead:
+        yield (
+            "lookAhead acts on readings, before what the journal records: the decisions that are compared do not show"
+            " it, only the days played again do"
+        )
     for old, new in names.items():
         if old != new:
             yield f"model {old} is called {new} in the new policy: taken as the same, for its alias or its workload"

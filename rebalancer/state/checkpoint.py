@@ -105,6 +105,7 @@ class Restored(Struct, frozen=True):
     notices: knowledge of nodes that vanish or have vanished.
     problems: entries that were skipped, each as a sentence that says why.
     slot: number of the slot for the next memory that needs chunks, so that the one found stands until that is whole.
+    writers: instant of the last memory of each installation that wrote one, by its name.
     """
 
     memory: Memory = Memory()
@@ -116,6 +117,7 @@ class Restored(Struct, frozen=True):
     notices: tuple[NoticePast, ...] = ()
     problems: tuple[str, ...] = ()
     slot: int = 0
+    writers: dict[str, float] = {}
 
 
 class _MemoryEntry(Struct, frozen=True):
@@ -127,6 +129,7 @@ class _MemoryEntry(Struct, frozen=True):
     offsets: next offset of the events it includes, by topic and partition.
     foreign: the last changes by others to numbers that we write, by target.
     notices: knowledge of nodes that vanish or have vanished.
+    installation: name of the installation that wrote it, "" of an older version.
     """
 
     memory: Memory
@@ -135,6 +138,7 @@ class _MemoryEntry(Struct, frozen=True):
     offsets: dict[str, int] = field(default_factory=dict)
     foreign: tuple[ForeignPast, ...] = ()
     notices: tuple[NoticePast, ...] = ()
+    installation: str = ""
 
 
 def memory_entry(  # noqa: PLR0913  # what the entry is made of
@@ -144,9 +148,11 @@ def memory_entry(  # noqa: PLR0913  # what the entry is made of
     offsets: Offsets,
     foreign: tuple[ForeignPast, ...] = (),
     notices: tuple[NoticePast, ...] = (),
+    installation: str = "",
 ) -> Entry:
     """Key and value of the memory after cycle `cycle`, and of the `foreign` changes and open notices in the state."""
-    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign, notices))
+    entry = _MemoryEntry(memory, cycle, at, spelled(offsets), foreign, notices, installation)
+    return MEMORY_KEY, codec.to_bytes(entry)
 
 
 def rings_entry(model: str, past: bytes) -> Entry:
@@ -199,6 +205,7 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
         notices=memory.notices if memory else (),
         problems=tuple(problems),
         slot=remembered.next_slot,
+        writers=remembered.writers,
     )
 
 
@@ -208,6 +215,7 @@ class _Remembered:
     def __init__(self) -> None:
         self.newest: _MemoryEntry | None = None
         self.next_slot = 0
+        self.writers: dict[str, float] = {}
         self._chunks = chunks.Gathering(MEMORY_KEY)
 
     def take(self, key: bytes, value: bytes | None) -> None:
@@ -219,6 +227,8 @@ class _Remembered:
         whole = self._chunks.take(key, value)
         if whole is not None:
             entry = codec.from_bytes(whole.value, _MemoryEntry)
+            if entry.installation:
+                self.writers[entry.installation] = entry.at
             if self.newest is None or (entry.cycle, entry.at) >= (self.newest.cycle, self.newest.at):
                 self.newest, self.next_slot = entry, whole.next_slot
 

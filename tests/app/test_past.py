@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.succession import untold
-from rebalancer.app.past import OwnWrites, Start, begin_from, read_start, reading
+from rebalancer.app.past import SHARED_SECONDS, OwnWrites, Start, TopicsShared, begin_from, read_start, reading
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
@@ -299,3 +299,25 @@ async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(brok
     start = await read_start(reading(broker), POLICY, NOW)
     assert {name: len(one.losses) for name, one in start.memory.models.items()} == {"a": 20_000, "b": 20_000}
     assert start.slot == 1
+
+
+async def test_who_would_share_anothers_topics_does_not_start_while_that_one_lives(
+    broker: Broker, outbox: Outbox
+) -> None:
+    def memory_of(installation: str, cycle: int, at: float) -> tuple[bytes, bytes]:
+        return checkpoint.memory_entry(Memory(), cycle, at, {}, installation=installation)
+
+    async def cycle_of(installation: str, now: float) -> int:
+        start = await read_start(reading(broker), POLICY, now, installation=installation)
+        return start.first_cycle
+
+    assert await outbox.send("state", *memory_of("staging/rebalancer", 7, NOW - 40.0))
+    assert await outbox.send("state", *memory_of("prod/rebalancer", 41, NOW - 10.0))
+    assert await cycle_of("prod/rebalancer", NOW + SHARED_SECONDS - 40.0) == 42
+    with pytest.raises(
+        TopicsShared, match=r"staging/rebalancer wrote its memory .* 40 s ago, and we are prod/.*topicPrefix"
+    ):
+        await cycle_of("prod/rebalancer", NOW)
+    with pytest.raises(TopicsShared, match="silent for 300 s"):
+        await cycle_of("new/name", NOW)
+    assert await cycle_of("new/name", NOW + SHARED_SECONDS) == 42, "its former name is over: memory goes on"

@@ -110,7 +110,8 @@ def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None
     assert full.lines == (
         (
             "!    qwen-32b keeps 1 replica that would go (3 -> 2): guard shift, it has given away "
-            "1 of at most 1 replica in 10 s, and it needs 5 now; not before 08:00:03; unmet 0"
+            "1 of at most 1 replica in 10 s, and its present work needs 5, with room for bursts; "
+            "not before 08:00:03; unmet 0"
         ),
     )
 

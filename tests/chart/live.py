@@ -21,8 +21,12 @@ async def applied(kube: Kube, rendered: Rendered, *kinds: str) -> AsyncIterator[
         for kind, namespace, name in named(objects):
             await kube.delete(kind, name, namespace)
         if rendered.of("ValidatingAdmissionPolicy"):
-            # Known to the server a second later: until then other tests could not speak as alice.
-            await kube.wait_for(lambda: _anybody(kube), "the policies are gone")
+            await policies_gone(kube)
+
+
+async def policies_gone(kube: Kube) -> None:
+    """Wait until deleted policies refuse nothing: the server knows a second later, and tests speak as alice."""
+    await kube.wait_for(lambda: _anybody(kube), "the policies are gone")
 
 
 async def _anybody(kube: Kube) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, helm, values
+from tests.chart.live import policies_gone
 from tests.testbed.kube import Kube, NotYet
 from tests.testbed.objects import gpu_node
 from tests.testbed.stack import Stack
@@ -47,6 +48,7 @@ async def test_helm_installs_it_and_an_uninstallation_hands_back_first(
         await kube.wait_for(lambda: _gone(kube, namespace), "nothing of ours is left", 60)
     assert {kind: found for kind in KINDS if (found := await _names(kube, kind, namespace))} == {}
     assert await kube.find("CustomResourceDefinition", "overrides.rebalancer.io"), "people's overrides stay"
+    await policies_gone(kube)
 
 
 async def _names(kube: Kube, kind: str, namespace: str) -> list[str]:

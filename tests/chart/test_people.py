@@ -51,6 +51,28 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
             assert await said(our_kube, bobs) == ""
 
 
+async def test_where_namespaces_are_named_another_installation_may_speak_for_people_in_its_own(
+    kube: Kube, crds: None, namespace: str
+) -> None:
+    rendered = await asyncio.to_thread(render, {"namespaces": ["default"]}, namespace)
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+
+    async def signed_by_another(where: str) -> bool:
+        try:
+            await kube.create(override(where, "bob"), dryRun="All")
+        except ApiError:
+            return False
+        return True
+
+    async def in_force() -> bool:
+        return not await signed_by_another(namespace)
+
+    async with applied(kube, rendered, *kinds):
+        await kube.wait_for(in_force, "the policy is in force")
+        assert not await signed_by_another("default")
+        assert await signed_by_another("kube-system")
+
+
 def _ours(block: Block) -> bool:
     return "kubectl" in block.text and ("rebalancer.io" in block.text or "writestop" in block.text)
 

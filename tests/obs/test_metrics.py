@@ -5,18 +5,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.outcome import SHADOW, Intent, Outcome
-from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.domain.plan import Plan, Refusal, Unmet
 from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
 from rebalancer.ledger.books import ALL_TIME, Books
 from rebalancer.ledger.inventory import inventory
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.catalogue import GUARDS, KUBE_ERRORS, METRICS, REASONS
+from rebalancer.obs.metrics.catalogue import KUBE_ERRORS, METRICS, REASONS
 from rebalancer.obs.metrics.figures import latency_figures, ledger_figures, notice_figures, plan_figures, start_figures
 from rebalancer.obs.metrics.metric import COUNTER, Metric
 from rebalancer.planning import plan
-from rebalancer.planning.guards.guards import GUARDS as JUDGES
+from rebalancer.planning.guards.guards import EVERY_GUARD
 from tests.builders import NOW, a_model, a_notice, a_policy, a_pool, a_snapshot
 
 UNITS = {"seconds", "replicas", "gpus"}  # base units that a name may carry
@@ -220,9 +220,14 @@ def test_no_two_metrics_share_a_name() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
+@pytest.mark.parametrize("guard", EVERY_GUARD)
+def test_a_refusal_by_any_guard_is_counted(guard: str) -> None:
+    refused = replace(a_plan("a"), refusals=(Refusal(guard, "a", 2, 3, "so it is"),))
+    assert of_plan(refused, "rebalancer_refusals")[(guard,)] == 1.0
+
+
 def test_the_words_of_labels_are_the_codes_own() -> None:
     assert set(REASONS) == {reason.value for reason in Reason}
-    assert set(GUARDS) >= set(JUDGES)
     assert set(KUBE_ERRORS) == {name.lower() for name in _names(KubeError)} | {"timeout"}
 
 

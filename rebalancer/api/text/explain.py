@@ -20,7 +20,7 @@ LABELS = {
     "doomed": "",
     "guard": "",
 }  # of planning's steps; "" = told by another line
-# Guards that an override passes for the model it names; floor, budget, foreign, empty and stop yield to nobody.
+# Guards that an override passes for the model it names. All others yield to nobody, floor only to `allowBelowFloor`.
 YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "loss", "start"}
 
 

@@ -15,6 +15,7 @@ from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
 from rebalancer.obs.metrics.of_consumer import CONSUMER
 from rebalancer.obs.metrics.of_notice_queue import NOTICE_QUEUE
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
+from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.settings.entries import FORMS
 
 MODEL = Label("model", of="the policy's models")
@@ -26,10 +27,6 @@ SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
 
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
-GUARDS = (
-    *("floor", "budget", "fit", "nodes", "step", "fleet", "shift", "blind"),
-    *("agree", "plausible", "sudden", "loss", "start", "foreign", "owner", "empty", "stop"),
-)
 CHANGES = (
     *("release", "grant", "replace", "settle", "withdraw", "bounds"),
     *("limit", "restore-limit", "hold", "end-hold"),
@@ -154,7 +151,7 @@ METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Moves that a guard declined in the last plan.",
         "moves",
-        (Label("guard", GUARDS),),
+        (Label("guard", EVERY_GUARD),),
     ),
     # --- models and pools
     Metric(

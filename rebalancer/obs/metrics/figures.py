@@ -11,10 +11,11 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.ledger.books import HOUR, MICRO, Books
 from rebalancer.ledger.inventory import usd_per_gpu_hour
-from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
+from rebalancer.obs.metrics.catalogue import MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
 from rebalancer.planning.demand.votes import usable
+from rebalancer.planning.guards.guards import EVERY_GUARD
 
 
 def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Iterator[Figure]:
@@ -24,7 +25,7 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
     """
     yield Figure("rebalancer_plan_timestamp_seconds", plan.at)
     refusals = Counter(refusal.guard for refusal in plan.refusals)
-    yield from (Figure("rebalancer_refusals", refusals[guard], (guard,)) for guard in GUARDS)
+    yield from (Figure("rebalancer_refusals", refusals[guard], (guard,)) for guard in EVERY_GUARD)
     short = {one.model: one for one in plan.unmet}
     fought = {refusal.subject for refusal in plan.refusals if refusal.guard == "foreign"}
     for model in plan.models:

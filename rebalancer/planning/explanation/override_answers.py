@@ -21,21 +21,39 @@ def tell(
 ) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
     """The overrides' states with an answer each, and memory of the numbers from which those in force count.
 
-    That memory lasts as long as the object: one that is superseded meanwhile goes on from the same instant.
+    That memory lasts as long as the object: one that is superseded meanwhile goes on from the same instant. What
+    another installation answers gets no answer of ours.
     """
     overrides = {one.uid: one for one in scene.snapshot.overrides}
     decided = {each.uid: each for each in scene.memory.overrides if each.uid in overrides}
     answered = []
     for state in states:
         one = overrides[state.uid]
+        concerns_us = one.uid in decided or _concerns(scene, one)
+        if one.phase and not concerns_us and state.phase != "Expired":
+            continue
         if state.phase != IN_FORCE:
             answered.append(state)
             continue
-        began = decided.setdefault(one.uid, Decided(one.uid, scene.now, _replicas(scene, one)))
+        began = decided.get(one.uid) or Decided(one.uid, scene.now, _replicas(scene, one))
+        if concerns_us:
+            decided[one.uid] = began
         words = [_did(scene, one, began, granted), _short_of(scene, one, granted, lacks), _cost(scene, one, lacks)]
         words.append(state.message)
         answered.append(replace(state, message=sentences(*words)))
     return tuple(answered), tuple(decided[uid] for uid in sorted(decided))
+
+
+def _concerns(scene: Scene[ModelShare], one: Override) -> bool:
+    """Whether the override is about a model, a pool or a node of this policy.
+
+    Each installation in a cluster sees the overrides of all. One that is about nothing here is answered only while
+    nobody has: that tells a person of a misspelled name, and two installations never write over each other's answers.
+    """
+    if one.subject_kind == "model" or one.model is not None:
+        model: ModelShare | None = scene.models.get(one.model or one.subject)
+        return model is not None and model.entry.namespace == one.namespace
+    return one.subject in scene.pools if one.subject_kind == "pool" else bool(_nodes(scene, one))
 
 
 def _replicas(scene: Scene[ModelShare], one: Override) -> int:

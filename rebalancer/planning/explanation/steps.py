@@ -79,7 +79,7 @@ def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) 
         else f"goes from {staying} to {replicas(allocation)} before guards"
     )
     yield Step("allocation", to, {"held": staying, "allocation": allocation})
-    yield Step("plan", f"{replicas(granted)} granted now", {"granted": granted})
+    yield Step("plan", f"asks for {replicas(granted)} after this plan", {"granted": granted})
 
 
 class _Said(NamedTuple):
@@ -299,7 +299,7 @@ def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) 
         text += f"; cost, with what waits then and its priority: {_with_each(costs)}"
     in_use = ""
     if 0 < used == share:
-        in_use, numbers["inUse"] = ", all in use, so that none goes to what others may need", used
+        in_use, numbers["inUse"] = ", what it uses now: none of these goes to what others may need later", used
     return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {text}{bought}", numbers)
 
 

@@ -2,7 +2,7 @@
 
 Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
 (`ModelShare.need_now`). Where one replica of another model takes the room of several, that many are the least limit
-instead of 1: they go together or not at all (`shift`). What passes which guard is in `planning.release`.
+instead of 1: they go together or not at all (`shift`). What passes which guard is in `planning.guards.release`.
 """
 
 import math
@@ -241,8 +241,8 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     need = release.model.need_now
     return release.refuse(
         guard,
-        f"{_LOSERS[guard]} {lost} of at most {replicas(limit)} in {rule.window_seconds:.0f} s, and it needs"
-        f" {'an unknown number' if need is None else need} now",
+        f"{_LOSERS[guard]} {lost} of at most {replicas(limit)} in {rule.window_seconds:.0f} s, and its present work"
+        f" needs {'an unknown number' if need is None else need}, with room for bursts",
         until,
         lost=lost,
         limit=limit,
