@@ -135,9 +135,7 @@ class Model(Part):
     )
     min_replicas: int = Field(ge=0, le=100_000, description="The floor: no action of ours takes the model below it.")
     max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")
-    elastic_replicas: int | None = Field(
-        default=None, ge=0, le=100_000, description="Most replicas on elastic pools; none said: as many as fit."
-    )
+    elastic_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on elastic pools.")
     spot_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on spot pools.")
     place_replicas: int | None = Field(
         default=None, ge=0, le=100_000, description="Most on pools of one instance type and zone, by their nodeLabels."
@@ -157,9 +155,7 @@ class Model(Part):
         default=60.0, description="Prior for the time from pod creation to Ready, until measured."
     )
     schedules: tuple[Schedule, ...] = Field(
-        default=(),
-        description="Windows of local time with another floor or cap. Of several the highest floor and the"
-        " lowest cap count.",
+        default=(), description="Windows of local time with another floor or cap. Of several the narrowest counts."
     )
     signals: Signals = Field(description="What votes for this model.")
     actuation: Literal["bounds", "scale", "metric"] = Field(
@@ -170,6 +166,10 @@ class Model(Part):
     )
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."
+    )
+    takes_idle: bool = Field(
+        default=False,
+        description="Workers of batch jobs: they take GPUs from which no model gains, and give them back.",
     )
     gpu_memory: GpuMemory | None = Field(
         default=None, description="GPU memory that one replica needs: it is started where that fits, and nowhere else."

@@ -26,7 +26,7 @@ from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.memory import accounts, open_grants, outages, outcomes
 from rebalancer.planning.overrides import rulings
-from rebalancer.planning.shares import by_worth, roles, swings
+from rebalancer.planning.shares import by_worth, roles, swings, takers
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -57,7 +57,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
     shares = roles.bind(swings.damp(shares))
-    return Weighed(shares, states)
+    return Weighed(takers.offer(shares), states)
 
 
 @dataclass(frozen=True, slots=True)

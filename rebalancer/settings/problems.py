@@ -39,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     quantities.surge_windows,
     quantities.turn_in_window,
     quantities.deferred_one_way,
+    quantities.takers_need_nothing,
     quantities.voting_signals,
     schedules.unique_schedule_names,
     schedules.bounds_of_schedules,

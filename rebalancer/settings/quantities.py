@@ -115,11 +115,36 @@ def deferred_one_way(policy: DraftPart) -> Iterator[DraftFinding]:
             yield DraftFinding(deferral.path, what, "deadlineSeconds or share", "say one of the two")
 
 
+def takers_need_nothing(policy: DraftPart) -> Iterator[DraftFinding]:
+    """A model that takes what is idle is batch work, owns nothing, votes for nothing, and brings no nodes."""
+    pools = pools_by_name(policy)
+    for model in (each for each in policy.parts("models") if each.get("takesIdle") is True):
+        if model.text("class") != "batch":
+            yield DraftFinding(model.at("takesIdle"), "takesIdle: who serves people needs GPUs", fix="set class: batch")
+        for key in ("minReplicas", "entitlement"):
+            if model.whole(key):
+                what = f"{key} {model.whole(key)} beside takesIdle: it takes what nobody needs, and is owed nothing"
+                yield DraftFinding(model.at(key), what, "0", "set it to 0, or leave takesIdle out")
+        for key in VOTING:
+            if model.part("signals").get(key) not in (None, False):
+                what = f"{key} beside takesIdle: nothing votes for a model that needs nothing"
+                yield DraftFinding(model.part("signals").at(key), what, fix="leave it out, or takesIdle")
+        for target in model.parts("targets"):
+            pool = pools.get(target.text("pool") or "")
+            if pool is not None and (*pool.texts("nodePools"), *pool.texts("nodeGroups")):
+                what = "nodes come and go in this pool: what is idle there goes, and batch work would keep it"
+                yield DraftFinding(target.at("pool"), what, fix="a pool without nodePools and nodeGroups")
+
+
 def voting_signals(policy: DraftPart) -> Iterator[DraftFinding]:
     """Something votes for every model, and latency votes against a promise."""
     for model in policy.parts("models"):
         signals = model.part("signals")
-        if isinstance(signals.raw, dict) and all(signals.get(key) in (None, False) for key in VOTING):
+        if (
+            model.get("takesIdle") is not True
+            and isinstance(signals.raw, dict)
+            and all(signals.get(key) in (None, False) for key in VOTING)
+        ):
             what = "no signal votes for this model"
             yield DraftFinding(signals.path, what, f"at least one of {', '.join(VOTING)}", "configure a signal")
         if signals.get("latency") is True and not model.given("slo"):

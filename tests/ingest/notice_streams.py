@@ -12,7 +12,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,6 +38,7 @@ STREAMS = 100_000
 FIRST_SEED = 1_000_000
 ALIKE_EVERY = 10  # streams in which each decision is also made without what is kept between turns, and compared
 TURNS = 5
+CHUNK = 50  # streams that a process plays at once, half a second: so soon a run of so many seconds ends
 AGES = (0.0, 0.0, 1.0, 20.0, 200.0, 5000.0, 1e9, -30.0, -2e9)  # seconds; a clock may be ahead, and a year be 1970
 SPANS = (0.0, 30.0, 120.0, 900.0, 86_400.0, 14 * 86_400.0, -7200.0)
 SETS = "azure:///subscriptions/s/resourceGroups/MC/providers/Microsoft.Compute/virtualMachineScaleSets"
@@ -202,7 +205,6 @@ def live(seed: int) -> Counter[str]:
         oracle.judge_plan(before, POLICY, plan)
         met.update({"turns with a node under notice": bool(seen), "writes judged": oracle.carry_out(story, plan)})
         story.settle()
-        story.karpenter()
         story.wait(rng.choice([1.0, 10.0, 100.0, 700.0]))
     return met
 
@@ -221,20 +223,34 @@ def take(state: ClusterState, value: bytes, now: float, offset: int) -> dict[str
     return {"records": 1, "notices": len(notices), **partly, **kinds}
 
 
-def run(seeds: Iterable[int], until: Callable[[], bool] = lambda: False) -> Counter[str]:
-    """Live through streams, one after another, until it is time to end; what was met in all of them."""
+def run(seeds: Iterable[int]) -> Counter[str]:
+    """Live through streams, one after another; what was met in all of them."""
     met = Counter[str]()
     for seed in seeds:
-        if until():
-            break
         try:
             met += live(seed)
-        except KeyboardInterrupt:  # whoever waits may end it; the stream under way does not count
-            break
         except Exception as error:
             error.add_note(f"stream {seed}: live({seed})")
             raise
     return met
+
+
+def chunk(seeds: range) -> tuple[Counter[str], float]:
+    """Live through these; what was met, and the seconds of a core that it took."""
+    began = time.process_time()
+    return run(seeds), time.process_time() - began
+
+
+def run_beside(streams: int, processes: int, until: Callable[[], bool]) -> tuple[Counter[str], float]:
+    """Live through so many streams in several processes, until it is time to end; the seconds are of one core."""
+    met, took = Counter[str](), 0.0
+    firsts = iter(range(FIRST_SEED, FIRST_SEED + streams, CHUNK))
+    with ProcessPoolExecutor(processes) as pool:
+        while not until() and (some := list(islice(firsts, processes * 2))):
+            seeds = (range(first, min(first + CHUNK, FIRST_SEED + streams)) for first in some)
+            for counts, of_these in pool.map(chunk, seeds):
+                met, took = met + counts, took + of_these
+    return met, took
 
 
 def page(met: Counter[str], wanted: int, seconds: float, played: str) -> str:
@@ -259,13 +275,14 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.ingest.notice_streams", description=__doc__)
     parser.add_argument("--streams", type=int, default=STREAMS, help="so many, one seed each")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="of one core; then it ends early and says so")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="by the clock; then it ends early and says so")
+    parser.add_argument("--processes", type=int, default=1, help="beside each other")
     options = parser.parse_args()
-    began = time.process_time()
     command = " ".join(["python -m tests.ingest.notice_streams", *sys.argv[1:]])
     played = f"`{command}`, {time.strftime('%d %B %Y', time.gmtime())}, the code of commit {commit_now()}"
-    met = run(range(FIRST_SEED, FIRST_SEED + options.streams), lambda: time.process_time() - began > options.seconds)
-    sys.stdout.write(page(met, options.streams, time.process_time() - began, played))
+    ends = time.perf_counter() + options.seconds
+    met, took = run_beside(options.streams, options.processes, lambda: time.perf_counter() > ends)
+    sys.stdout.write(page(met, options.streams, took, played))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.ingest.wrappings import MAX_LAYERS
-from tests.ingest.notice_streams import FIRST_SEED, STREAMS, page, run
+from tests.ingest.notice_streams import FIRST_SEED, STREAMS, page, run, run_beside
 
 STREAMS_EVERYDAY = 60
 
@@ -17,13 +17,15 @@ def test_no_stream_of_notices_raises_or_breaks_a_floor() -> None:
 
 
 def test_a_run_that_ends_early_says_so_on_its_page() -> None:
-    done = iter([False, True])
-    met = run(range(3), lambda: next(done))
-    assert "1 streams" in page(met, 3, 1.0, "it")
-    assert "It was ended before the 3 that were asked for" in page(met, 3, 1.0, "it")
+    met, seconds = run_beside(3, 1, lambda: False)
+    assert met["streams"] == 3
+    assert "It was ended" not in page(met, 3, seconds, "it")
+    met, seconds = run_beside(3, 1, lambda: True)
+    assert "0 streams" in page(met, 3, seconds, "it")
+    assert "It was ended before the 3 that were asked for" in page(met, 3, seconds, "it")
 
 
-@pytest.mark.proof  # some 12 ms a stream: a third of an hour of one core
+@pytest.mark.proof  # some 10 ms a stream: a third of an hour of one core
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("part", range(100))
 def test_no_stream_of_a_hundred_thousand_raises_or_breaks_a_floor(part: int) -> None:

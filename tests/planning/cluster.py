@@ -106,7 +106,10 @@ def _clamp(target: TargetView) -> TargetView:
 def _replicate(target: TargetView, now: float) -> TargetView:
     if target.victims == "ordinal":
         return _numbered(target, now)
-    alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=_kept_first)
+    alive = [pod for pod in target.pods if pod.phase != "terminating"]
+    if len(alive) == target.replicas:  # as most of the time: a fifth of a stream of notices went into the rest of this
+        return target
+    alive.sort(key=_kept_first)
     extra = {pod.uid for pod in alive[target.replicas :]}
     pods = [replace(pod, phase="terminating", since=now) if pod.uid in extra else pod for pod in target.pods]
     for _ in range(target.replicas - len(alive)):
@@ -142,6 +145,8 @@ def _kept_first(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
 
 
 def _schedule(snapshot: Snapshot) -> Snapshot:
+    if not any(_waits(pod) for model in snapshot.models for target in model.targets for pod in target.pods):
+        return snapshot
     nodes, free = free_gpus(snapshot)
     models = []
     for model in snapshot.models:
@@ -152,6 +157,10 @@ def _schedule(snapshot: Snapshot) -> Snapshot:
             targets.append(replace(target, pods=pods))
         models.append(replace(model, targets=tuple(targets)))
     return replace(snapshot, models=tuple(models))
+
+
+def _waits(pod: PodView) -> bool:
+    return pod.node is None and pod.phase == "pending"
 
 
 def free_gpus(snapshot: Snapshot) -> tuple[dict[str, NodeView], dict[str, int]]:
@@ -181,7 +190,7 @@ def _bound(  # what the scheduler looks at
     beside: list[str],
     now: float,
 ) -> PodView:
-    if pod.node is not None or pod.phase != "pending":
+    if not _waits(pod):
         return pod
     if target.pods_per_replica > 1:
         return _bound_together(pod, target, nodes, free, now)

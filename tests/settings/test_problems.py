@@ -148,6 +148,12 @@ FIELDS_TOGETHER = [
     ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
     ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),
     ("{queue: {high: 10}}", "{utilisation: false}", "models.sdxl.signals", "no signal votes for this model"),
+    # who takes what is idle
+    (QUEUE, "{}\n    takesIdle: true", "models.sdxl.takesIdle", "who serves people needs GPUs"),
+    ("minReplicas: 0\n", "minReplicas: 1\n    class: batch\n    takesIdle: true\n", "models.sdxl.minReplicas",
+     "minReplicas 1 beside takesIdle"),
+    (QUEUE, QUEUE + "\n    class: batch\n    takesIdle: true", "models.sdxl.signals.queue", "queue beside takesIdle"),
+    (QUEUE, "{}\n    class: batch\n    takesIdle: true", "models.sdxl.targets.sdxl.pool", "nodes come and go"),
     # roles
     (QUEUE, QUEUE + "\n    ratio: {to: qwen, min: 0.5, max: 2}", "models.sdxl.ratio.to", "no model is named qwen"),
     (QUEUE, QUEUE + "\n    ratio: {to: sdxl, min: 0.5, max: 2}", "models.sdxl.ratio.to", "no role beside itself"),

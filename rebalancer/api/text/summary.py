@@ -16,7 +16,8 @@ from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
 
-COMES_AT = {"schedule": "nextAt", "deferral": "turnAt"}  # steps that may know when, by which number
+# Steps that may know when, by which number.
+COMES_AT = {"schedule": "nextAt", "deferral": "turnAt", "idle": "offeredAt"}
 ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 

@@ -84,7 +84,7 @@ def _coupled(scene: Scene[ModelShare], model: str) -> bool:
 
 def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
     state = scene.pools.get(target.pool)
-    return target.owner is not None and state is not None and state.grows and not _coupled(scene, target.model)
+    return target.owner is not None and state is not None and state.priced and not _coupled(scene, target.model)
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:

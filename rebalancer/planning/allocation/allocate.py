@@ -211,10 +211,10 @@ def _let_go(ledger: Ledger, allocation: Allocation) -> None:
 
     None does for a role of a couple: it is pinned.
     """
-    growing = {name for name, state in ledger.scene.pools.items() if state.grows}
+    priced = {name for name, state in ledger.scene.pools.items() if state.priced}
     for model in ledger.scene.models.values():
         ruling = model.ruling
-        content = not growing and ledger.left_of(model) <= model.most_replicas and ledger.caps.kept(model.targets)
+        content = not priced and ledger.left_of(model) <= model.most_replicas and ledger.caps.kept(model.targets)
         if content or ledger.gained.get(model.entry.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
@@ -227,7 +227,7 @@ def _let_go(ledger: Ledger, allocation: Allocation) -> None:
             ):
                 pass
             pinned = target.model in ledger.roles.couples
-            if target.pool in growing and (target.owner is None or pinned):
+            if target.pool in priced and (target.owner is None or pinned):
                 _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, allocation)
 
 

@@ -60,6 +60,8 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
         return donor.staying_replicas
     if tier == FLOOR:
         return donor.floor
+    if donor.entry.takes_idle:
+        return max(donor.floor, donor.demand.replicas)
     own = max(donor.entry.entitlement, ruling.raised_floor)
     if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, ledger)):
         return max(donor.floor, min(donor.demand.owed, own))
@@ -134,7 +136,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
                 refusal = _judged(own, purpose, ledger)
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
-                needed = left <= donor.aim
+                needed = left <= donor.aim and not donor.entry.takes_idle
                 rank = (refusal is not None, needed, own.unseen_pods == 0, donor.precedence, -spare, donor.entry.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
@@ -177,7 +179,7 @@ def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
     if donor.ruling.cap is not None and placed > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
         return Purpose.OVERRIDE
     borrowed = placed > donor.entry.entitlement
-    if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
+    if donor.entry.takes_idle or (tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind):
         return Purpose.RECLAIM
     return Purpose.SHIFT
 

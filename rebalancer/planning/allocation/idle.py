@@ -17,7 +17,7 @@ IDLE = "idle"  # the last tier
 
 
 def fill(ledger: Ledger) -> list[Unit]:
-    """One replica after another for whom it is worth most, into free GPUs of pools that do not grow."""
+    """One replica after another for whom it is worth most, into free GPUs of pools where they cost nothing."""
     units: list[Unit] = []
     tight: set[object] = set()  # kinds of pods that fit nowhere any more
     queue: list[tuple[float, str]] = []
@@ -42,7 +42,7 @@ def fill(ledger: Ledger) -> list[Unit]:
 
 def _idle(pool: str, ledger: Ledger) -> bool:
     state = ledger.scene.pools.get(pool)
-    return state is not None and not state.grows and state.budget is not None and ledger.capacity[pool] > 0
+    return state is not None and not state.priced and state.budget is not None and ledger.capacity[pool] > 0
 
 
 def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, ledger: Ledger) -> None:

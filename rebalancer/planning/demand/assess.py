@@ -15,6 +15,10 @@ from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.demand.owed import waits
 from rebalancer.planning.facts.scene import ModelFacts, Scene
 
+NOTHING_NEEDED = demand.Demand(
+    0, unknown=False, surge=False, why="it takes what no model gains from, and needs nothing"
+)
+
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
     """The scene with every model's need."""
@@ -26,7 +30,9 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
     shown = scene.memo.of(
         model.entry.id, _calmly, model.entry, model.load, model.serving_replicas, model.memory, policy
     )
-    if shown is None or now >= shown.until:
+    if model.entry.takes_idle:
+        shown = _Found(votes.Ballot((), (), 0), NOTHING_NEEDED, model.memory, None, until=now)
+    elif shown is None or now >= shown.until:
         shown = _at(now, model, policy)
     needed = shown.demand
     if ruled := model.ruling.said(model.entry, needed.replicas):

@@ -86,12 +86,12 @@ NO_DEFERRAL = Deferral(1.0)  # of every other class
 def defer(of: Stance, load: ModelLoad, demand: Demand, has: int) -> tuple[Deferral, ModelMemory]:
     """How far the model that has `has` replicas stands back, and its memory afterwards.
 
-    Models of other classes do not. Nor does one whose requests are due before the outlook's horizon is over (a start
-    and 90 s): such work cannot be deferred. By a deadline where the outlook was made for one and the queue is known,
-    else by turns.
+    Models of other classes do not, nor one that takes what is idle and needs nothing. Nor does one whose requests are
+    due before the outlook's horizon is over (a start and 90 s): such work cannot be deferred. By a deadline where the
+    outlook was made for one and the queue is known, else by turns.
     """
     memory, rule = of.memory, of.policy.deferral
-    if of.entry.workload_class != BATCH:
+    if of.entry.workload_class != BATCH or of.entry.takes_idle:
         return NO_DEFERRAL, memory
     outlook, deadline = load.outlook, rule.deadline_seconds(of.entry)
     if deadline is not None and outlook is not None:

@@ -35,6 +35,8 @@ class ModelNeed(ModelFacts, frozen=True):
         """
         if self.deferral.counts:
             return self.deferral.due
+        if self.entry.takes_idle:
+            return 0
         believed = self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
         return need_now(self.load.work, believed)
 

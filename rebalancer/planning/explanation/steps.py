@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.couples import ANY, couples
+from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
@@ -43,7 +44,13 @@ def steps_of(
     stages = memo.of(
         name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
     )
-    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene))
+    apart = (
+        *_schedule(model),
+        *deferral_steps(model),
+        *_outage(model, scene),
+        *_ratio(model, scene),
+        *_idle(model, scene),
+    )
     if not apart and not results.waiting and not refusals:
         return (readings, *stages)
     waits = [_waits(why, many) for why, many in Counter(results.waiting).items()]
@@ -221,6 +228,16 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
         "roseFrom": rose.usual,
     }
     return (Step("outage", outages.told(outage, model.entry.id, rule), numbers),)
+
+
+def _idle(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
+    """Since when more is idle than a model has that takes it, and when that is offered."""
+    since = model.remembered.higher_since
+    if not model.entry.takes_idle or since is None:
+        return ()
+    at = since + scene.policy.classes.batch.cooldown_seconds
+    offers = "was offered then" if at <= scene.now else f"is offered at {clock(at)}"
+    return (Step("idle", f"more is idle since {clock(since)} and {offers}", {"since": since, "offeredAt": at}),)
 
 
 def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -20,6 +21,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.takers import offering
 from rebalancer.planning.facts.alike import alike
 from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (
@@ -94,7 +96,7 @@ def build(
         resource: {name: on_node.gpus for name, on_node in nodes.items()} for resource, nodes in occupancy.nodes.items()
     }
     beside = _beside(snapshot, occupancy, holdings, doomed)
-    states = {}
+    states, offered = {}, memo.of("", offering, policy)
     for view in snapshot.pools:
         pool = pools[view.name]
         taken = occupancy.nodes[pool.resource]
@@ -104,7 +106,8 @@ def build(
         if gpus.most is not None:
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
-        states[view.name] = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
+        state = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
+        states[view.name] = replace(state, offered=view.name in offered)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
 

@@ -267,6 +267,7 @@ class PoolFacts:
     taken: what our pods hold of its resource, by node; nodes of other pools are included.
     most: what models may hold before releases are owed; it is `budget` where that is certain.
     unknown: why the budget is unknown, "" where it is known.
+    offered: whether some model takes what is idle there.
     """
 
     pool: Pool
@@ -277,6 +278,12 @@ class PoolFacts:
     taken: Mapping[str, NodeGpus]
     most: int = 0
     unknown: str = ""
+    offered: bool = False
+
+    @property
+    def priced(self) -> bool:
+        """Whether a GPU that nobody gains from is let go: its node goes, or batch work takes it."""
+        return self.grows or self.offered
 
     @property
     def grows(self) -> bool:

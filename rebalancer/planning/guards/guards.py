@@ -62,7 +62,7 @@ def start(release: Release) -> Refusal | None:
         )
     wanted = release.scene.policy.guards.start.metric_intervals
     seen = release.model.load.intervals_live
-    if seen >= wanted:
+    if seen >= wanted or release.model.entry.takes_idle:
         return _stranger(release) or _impatient(release)
     return release.refuse(
         "start",
@@ -120,9 +120,9 @@ def _impatient(release: Release) -> Refusal | None:
 
 
 def blind(release: Release) -> Refusal | None:
-    """No decrease of a model that no usable vote speaks for."""
+    """No decrease of a model that no usable vote speaks for; of one that takes what is idle nobody asks any."""
     ballot = release.model.ballot
-    if not ballot.blind:
+    if not ballot.blind or release.model.entry.takes_idle:
         return None
     why = ballot.silence or "no signal is configured"
     return release.refuse("blind", f"no signal has a usable vote: {why}", usable=0, configured=ballot.configured)

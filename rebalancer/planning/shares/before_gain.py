@@ -41,11 +41,11 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     It uses the work of its busiest five minutes of three hours, of the last 15 or 60 s, or of a level that has likely
     risen, whichever is most. Where that of all does not fit beside what they own and `kept_gpus`, and while one of them
     has fewer replicas than it uses now, it uses the work of the last 15 or 60 s. In either case it has as much room for
-    bursts as fits for all. Batch work uses nothing: it gives way at once. Where nodes can come or go nothing counts as
-    used: there the price of a node decides.
+    bursts as fits for all. Batch work uses nothing: it gives way at once. Where a GPU has a price nothing counts as
+    used: there that decides.
     """
     pools, nothing = list(pools), (0,) * len(models)
-    if not models or any(pool.grows for pool in pools):
+    if not models or any(pool.priced for pool in pools):
         return nothing
     owned, gpus = np.array([(own(model), model.gpus) for model in models]).T
     budget = sum(pool.budget or 0 for pool in pools) - kept_gpus

@@ -61,7 +61,7 @@ def _shared(model: ModelNeed, portion: _Portion | None, memo: Memo) -> ModelShar
 def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[ModelNeed]]]:
     """Pools that some model joins, by name of the first, with their models."""
     alike: dict[tuple[str, ...], list[ModelNeed]] = {}
-    for model in scene.models.values():
+    for model in (each for each in scene.models.values() if not each.entry.takes_idle):
         alike.setdefault(tuple([target.pool for target in model.targets if target.pool in scene.pools]), []).append(
             model
         )
@@ -253,13 +253,13 @@ def _counts(
     names, fixed = [each.model.entry.id for each in sharing], [each.fixed for each in sharing]
     joined = Together.of([each.claim for each in sharing], names, fixed, pairs, scene.memo)
     claims = joined.claims
-    growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
-    if growing:
-        grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
-        prices = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
-        priced = Together.of(prices, names, fixed, pairs, Memo()).claims
-        dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
-        spaces = smallest(priced, share_places(priced, grown), grown, dearest)
+    priced = {name: scene.pools[name] for name in spaces if scene.pools[name].priced}
+    if priced:
+        grown = {name: _grown(space, priced[name]) if name in priced else space for name, space in spaces.items()}
+        costing = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
+        by_cost = Together.of(costing, names, fixed, pairs, Memo()).claims
+        dearest = sorted(priced, key=lambda name: (-priced[name].pool.price_per_gpu_hour, name))
+        spaces = smallest(by_cost, share_places(by_cost, grown), grown, dearest)
     if not claims:
         return ()
     tables = scene.memo.sums(_Tables)
@@ -289,13 +289,13 @@ def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
 
 def _costs(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[_Sharer]) -> list[float]:
     """The cost of a replica of each until its horizon, in requests; 0 where no node can come or go for it."""
-    growing = {name for name in pools if scene.pools[name].grows}
-    if not growing:
+    priced = {name for name in pools if scene.pools[name].priced}
+    if not priced:
         return [0.0] * len(sharing)
     price = _price(scene.policy.cost_weight, sharing)
     return [
         price * model.load.outlook.horizon_seconds * model.gpus
-        if model.load.outlook is not None and claim.pools & growing
+        if model.load.outlook is not None and claim.pools & priced
         else 0.0
         for model, claim, _, _ in sharing
     ]
