@@ -54,7 +54,7 @@ def seconds_outside(stage: Stage) -> int:
 
 @pytest.mark.parametrize("actuation", ["scale", "bounds"])
 def test_the_ratio_holds_in_every_second_while_one_role_alone_rises(actuation: Actuation) -> None:
-    coupled = played(RoleRatio(to=DECODE, min=LEAST, max=MOST), actuation)
+    coupled = played(RoleRatio.model_validate({"to": DECODE, "min": LEAST, "max": MOST}), actuation)
     assert seconds_outside(coupled) == 0
     assert coupled.asked[1].max() >= 6, "decode has what its work needs"
     assert coupled.asked[0][-1] >= 3, "prefill went along, though its own work asks for one"
