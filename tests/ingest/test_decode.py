@@ -15,7 +15,7 @@ from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.rejected import MAX_DETAIL_CHARACTERS, MAX_VALUE_BYTES, Reason
-from tests.ingest.wire import AT_EPOCH, HERE, NOW, SAMPLE, STRUCTURED, binary_headers, event
+from tests.ingest.wire import AT_EPOCH, HERE, NOW, SAMPLE, STRUCTURED, TOO_DEEP, binary_headers, event
 
 WHOLE = MetricSample(
     source="vllm/llama-70b-0",
@@ -267,8 +267,8 @@ def test_a_value_above_64_kib_is_rejected_unread() -> None:
         (b"[]", "bad-envelope"),
         (b"null", "bad-envelope"),
         (b'"text"', "bad-envelope"),
-        (event(extension=0).replace(b'"extension": 0', b'"extension": ' + b"[" * 50_000), "too-deep"),
-        (event([]).replace(b"[]", b"[" * 50_000), "too-deep"),
+        (event(extension=0).replace(b'"extension": 0', b'"extension": ' + b"[" * 50_000), TOO_DEEP),
+        (event([]).replace(b"[]", b"[" * 50_000), TOO_DEEP),
     ],
 )
 def test_bytes_that_are_no_event_are_rejected_for_what_they_are(value: bytes, reason: str) -> None:

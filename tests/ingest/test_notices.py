@@ -9,7 +9,17 @@ from rebalancer.domain.events import CapacityNotice, Position, Rejection
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.eventbridge import TABLE
 from rebalancer.ingest.notices import Partly, decode_notice
-from tests.ingest.wire import AT_EPOCH, NOTICE_TYPE, NOW, STRUCTURED, binary_headers, event, eventbridge, notice
+from tests.ingest.wire import (
+    AT_EPOCH,
+    NOTICE_TYPE,
+    NOW,
+    STRUCTURED,
+    TOO_DEEP,
+    binary_headers,
+    event,
+    eventbridge,
+    notice,
+)
 
 HERE = Position("rebalancer.notices", 0, 7)
 INSTANCE = "i-0b662ef9931388ba0"
@@ -206,7 +216,7 @@ def test_a_detail_without_its_instance_is_rejected_with_its_path(source: str, de
         (eventbridge("AWS Health Event", {}, time="2027-01-15T08:00:06Z"), "time-ahead"),
         (b'{"hello": "world"}', "not-cloudevent"),
         (b"spot!", "not-json"),
-        (b'{"a":' + b"[" * 50_000, "too-deep"),
+        (b'{"a":' + b"[" * 50_000, TOO_DEEP),
     ],
 )
 def test_what_is_neither_kind_of_event_is_rejected(value: bytes, reason: str) -> None:

@@ -1,12 +1,16 @@
 """Records as producers send them."""
 
 import json
+import sys
 from typing import Any
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Position
 from rebalancer.ingest.envelope import Headers
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+# From Python 3.14 on bytes of the stack are counted, no levels: brackets as many as a record may have are read to the
+# end, and what is wrong with them is that they stay open.
+TOO_DEEP = "too-deep" if sys.version_info < (3, 14) else "not-json"
 AT = "2027-01-15T07:59:58.5Z"
 AT_EPOCH = NOW - 1.5
 HERE = Position("rebalancer.metrics", 3, 42)

@@ -265,7 +265,7 @@ FIXTURES = {
             ),
             a_node_pool(
                 {"karpenter.k8s.aws/instance-family": []},
-                {"taints": [{"key": "nvidia.com/gpu"}]},
+                {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
                 consolidateAfter="30s",
             ),
             a_node_pool(consolidateAfter="30s"),

@@ -8,6 +8,7 @@ Manifest = dict[str, Any]
 
 METADATA = {"query": "sum(vllm:num_requests_running)", "threshold": "4", "ignoreNullValues": "false"}
 PROMETHEUS = {"type": "prometheus", "metadata": METADATA}
+NODE_CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
 
 def a_manifest(api_version: str, kind: str, name: str, spec: Manifest | None = None, **meta: object) -> Manifest:
@@ -73,7 +74,10 @@ def a_node_pool(
     )
     listed = [{"key": key, "operator": "In", "values": values} for key, values in asked.items() if values]
     spec = {
-        "template": {"metadata": {"labels": labels or {}}, "spec": {"requirements": listed, **(template or {})}},
+        "template": {
+            "metadata": {"labels": labels or {}},
+            "spec": {"nodeClassRef": NODE_CLASS, "requirements": listed, **(template or {})},
+        },
         "disruption": {"consolidateAfter": "1h"} | disruption,
     }
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "spot"}, "spec": spec}
@@ -107,7 +111,9 @@ def an_exporter(
 ) -> Manifest:
     listed = [{"name": key, "value": told} for key, told in (env or {}).items()]
     container = {"name": "exporter", "image": image, "env": listed, "args": args or []}
-    return a_manifest("apps/v1", "DaemonSet", "dcgm", {"template": {"spec": {"containers": [container]}}})
+    template = {"metadata": {"labels": {"app": "dcgm"}}, "spec": {"containers": [container]}}
+    told = {"selector": {"matchLabels": {"app": "dcgm"}}, "template": template}
+    return a_manifest("apps/v1", "DaemonSet", "dcgm", told)
 
 
 def a_pod_monitor(interval: str, app: str = "b", **spec: object) -> Manifest:

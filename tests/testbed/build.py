@@ -142,17 +142,20 @@ class Built:
 
 
 def build(piece: str) -> Built:
-    """The built piece, from the cache if it is there (a second run meanwhile waits for the first).
+    """The built piece, from the cache if it is there.
+
+    A second run that wants the same waits for the first; what is built, or of another line, waits for nobody.
 
     Raises `Missing` when the machine has no toolchain for it, `BuildFailed` when it does not compile.
     """
     toolchain = _maven_toolchain() if _is_java(piece) else _go_toolchain(piece)
     cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
     home = cache / f"{piece}-{_key(piece, toolchain)}"
-    with _locked(cache / f"{piece}.lock"):
-        if not home.exists():
-            _build_cold(piece, home)
+    if not home.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f"{home.name}.lock"):
+            if not home.exists():
+                _build_cold(piece, home)
     return Built(home)
 
 

@@ -1,6 +1,7 @@
 """The testbed itself: what comes up behaves as the real thing does, and nothing stays behind."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import socket
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from tests.testbed.audit import AuditLog
+from tests.testbed.build import Missing, build, cache_folder
 from tests.testbed.control_plane import ADMIN
 from tests.testbed.kafka import Kafka
 from tests.testbed.karpenter import Karpenter
@@ -51,6 +55,17 @@ def test_an_unknown_line_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TESTBED_LINE", "latest")
     with pytest.raises(ValueError, match="'latest'; there is newest and oldest"):
         chosen_line()
+
+
+def test_what_is_built_is_at_hand_while_another_line_of_it_is_being_built() -> None:
+    try:
+        built = build("kwok")
+    except Missing as missing:
+        pytest.skip(f"the testbed cannot be built: {missing.reason}")
+    with ThreadPoolExecutor(1) as thread, ExitStack() as locks:
+        for file in {*cache_folder().glob("kwok*.lock"), cache_folder() / "kwok.lock"}:
+            fcntl.flock(locks.enter_context(file.open("w")), fcntl.LOCK_EX)
+        assert thread.submit(build, "kwok").result(timeout=30) == built
 
 
 async def _produce(kafka: Kafka, topic: str, values: list[bytes]) -> None:

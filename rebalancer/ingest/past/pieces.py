@@ -36,11 +36,12 @@ class PastPiece(NamedTuple):
 
 def pieces(begin: float, end: float, interval_seconds: float) -> tuple[PastPiece, ...]:
     """The window in pieces, oldest first; `interval_seconds`: between two scrapes, which no step is finer than."""
-    edges = sorted({begin, *(max(begin, end - back) for back, _ in FINENESS), end})
+    # Whole seconds once: what one fineness ends before, the next begins at.
+    edges = sorted({*(ceil(max(begin, end - back)) for back, _ in FINENESS), int(end)})
     made: list[PastPiece] = []
     for since, until in pairwise(edges):
         least = next(step for back, step in FINENESS if end - since <= back)
-        made += _cut(ceil(since), int(until), ceil(max(least, interval_seconds)))
+        made += _cut(since, until, ceil(max(least, interval_seconds)))
     return tuple(made)
 
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rebalancer.ingest.past.pieces import FINENESS, STEPS, PastPiece, pieces
@@ -16,6 +16,7 @@ def instants(piece: PastPiece) -> range:
     return range(piece.begin, piece.end + 1, piece.step_seconds)
 
 
+@example(hours=24.600035028569664, interval=1.0, at=1.125)  # an edge between two seconds
 @given(hours=st.floats(0.01, 24 * 90), interval=st.sampled_from([1.0, 15.0, 30.0, 60.0, 300.0]), at=st.floats(0, 99))
 def test_the_pieces_go_through_the_window_without_a_gap_and_without_an_instant_twice(
     hours: float, interval: float, at: float
