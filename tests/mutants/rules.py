@@ -61,7 +61,6 @@ def rules() -> Iterator[Mutant]:
     yield _instead(ledger, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
     yield _instead(ledger, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
-    yield _instead(donors, "_own_away", "priority", "queues beside its own", lambda *_: False)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())

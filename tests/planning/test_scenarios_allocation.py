@@ -143,18 +143,6 @@ class TestPriority:
         story.turn()
         assert moves(story.plan()) == given
 
-    @pytest.mark.parametrize(("own", "left"), [(2, 7), (4, 10)])
-    def test_nor_does_one_that_grew_while_its_own_replicas_were_away(self, own: int, left: int) -> None:
-        # b votes for 8, its work keeps 3 replicas busy, and it has 2. Who owns 4 gets those back from a: they serve the
-        # queue. Who owns 2 has them; by its priority a gives for the queue, half of what is above its floor at a time.
-        # (a is in a rollout until all of that is asked for at once.)
-        policy = a_policy(a_model("a", 2), a_model("b", entitlement=own, priority=200), pools=(a_pool(gpus=14),))
-        story = Story(policy, a_snapshot(policy, {"a": 12, "b": 2}, in_flight(a=12, b=8), {"a": 12.0, "b": 2.5}))
-        story.target("a", rolling=True)
-        assert all(moves(plan) == {} for plan in story.turns(3))
-        story.target("a", rolling=False)
-        assert moves(story.plan()) == {"a": (12, left)}
-
     @pytest.mark.parametrize(("votes", "given"), [(2, {}), (8, {"a": (6, 4)})])
     def test_demand_that_only_its_cooldown_keeps_takes_nothing_that_others_need(
         self, votes: int, given: dict[str, tuple[int, int]]

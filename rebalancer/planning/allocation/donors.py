@@ -87,16 +87,9 @@ def _outranks(recipient: ModelShare, ledger: Ledger) -> bool:
         return False
     if busy is None or has < busy:
         return True
-    if _own_away(recipient, ledger):
-        return False
     since = ledger.scene.now - COOLDOWNS * rules_of(ledger.scene.policy, recipient.entry).cooldown_seconds
     pods = (pod for target in recipient.targets for pod in target.staying_pods)
     return all(pod.phase == "ready" and pod.since <= since for pod in pods)
-
-
-def _own_away(recipient: ModelShare, ledger: Ledger) -> bool:
-    """Whether it lacks replicas of its own that it is owed."""
-    return ledger.left_of(recipient) < min(recipient.demand.owed, recipient.entry.entitlement)
 
 
 def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
