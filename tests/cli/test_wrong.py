@@ -85,7 +85,7 @@ async def test_a_kafka_and_a_prometheus_that_do_not_answer_are_told_without_a_cl
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert await rebalancer("topics", "--kafka-bootstrap", "127.0.0.1:1") == 4
-    assert "Kafka at 127.0.0.1:1: no connection by PLAINTEXT" in capsys.readouterr().err
+    assert "Kafka at 127.0.0.1:1: no connection by SSL" in capsys.readouterr().err
     refused = ConnectionRefusedError(111, "Connection refused")
     wrapped = RuntimeError("HTTPConnectionPool(host='127.0.0.1', port=1): Max retries exceeded")
     wrapped.__cause__ = refused

@@ -9,7 +9,7 @@ from tests.docs.blocks import DOCS, blocks
 from tests.planning.story import Story, moves
 
 TURNS = 40  # of 10 s: longer than the longest cooldown
-EXAMPLE = next(block for block in blocks("yaml") if block.page == "policy.md")
+EXAMPLE = next(block for block in blocks("yaml") if block.page == "policy.md" and "kind: Policy" in block.text)
 SCHEDULED = next(block for block in blocks("yaml") if block.page == "policy.md" and "schedules:" in block.text)
 MONDAY_0720 = 253_200.0  # in Berlin, after NOW
 HOURS = re.findall(

@@ -357,7 +357,7 @@ async def test_while_a_question_is_open_no_other_is_asked(serve: Serve) -> None:
     assert len(server.asked) == 1
 
 
-async def test_nobody_there_is_told_in_a_few_words() -> None:
+async def test_nobody_there_is_told() -> None:
     heard: list[Event] = []
     url = f"http://127.0.0.1:{free_port()}"
     source = readings(url, heard)
