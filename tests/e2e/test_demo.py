@@ -155,7 +155,7 @@ def test_the_commands_that_a_kept_demo_prints_work_as_printed(tmp_path: Path) ->
         try:
             assert demo.stdout is not None
             block = _printed_commands(demo.stdout)
-            assert len(block) == 9
+            assert len(block) == 10
             # kubectl is in few places where tests run; the API it talks to has tests of its own.
             script = "\n".join(line for line in block if not line.startswith("kubectl") or shutil.which("kubectl"))
             bash = ["/bin/bash", "-eux", "-c", script]
