@@ -20,6 +20,7 @@ LABELS = {
     "doomed": "",
     "guard": "",
 }  # of planning's steps; "" = told by another line
+SOON_SECONDS = 60.0  # a refusal that ends sooner is over before a person has typed
 # Guards that an override passes for the model it names. All others yield to nobody, floor only to `allowBelowFloor`.
 YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "loss", "start"}
 
@@ -46,7 +47,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("memory", _loaded(view)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
-        *_rows("or now", _ways(refusals, lacks)),
+        *_rows("or now", _ways(refusals, lacks, plan.at)),
     ]
     return "\n".join(printable(line) for line in lines)
 
@@ -95,7 +96,22 @@ def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
     loading = f" + {decision.loading} loading{_expected(view)}" if decision.loading else ""
     nodes = sorted(due.intersection(node for pod in pods for node in pod.nodes))
     doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
-    return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
+    floor = f"floor {decision.floor}{_raised(view.id, snapshot)}"
+    return f"{decision.ready} ready{loading}{doomed}; {floor}{_loans(decision)}"
+
+
+def _raised(model: str, snapshot: Snapshot) -> str:
+    """`, at least 4 by alice's override until 04:47:00`: the newest that raises the floor; "" without one."""
+    standing = [
+        each
+        for each in snapshot.overrides
+        if each.kind == "floor" and each.subject == model and each.expires_at > snapshot.at and each.phase == "InForce"
+    ]
+    if not standing:
+        return ""
+    newest = max(standing, key=lambda each: (each.created_at, each.name))
+    until = when(newest.expires_at, snapshot.at)
+    return f", at least {newest.value} by an override of {newest.actor} until {until}"
 
 
 def _moved(view: ModelView, refusals: Iterable[Refusal]) -> Iterator[str]:
@@ -221,12 +237,13 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
         yield f"{each.kind}{value}{subject} by {each.actor} until {until}: {each.reason}{state}"
 
 
-def _ways(refusals: list[Refusal], lacks: Unmet | None) -> Iterator[str]:
-    """What a person may decide instead of waiting; never a cap for who is short itself."""
+def _ways(refusals: list[Refusal], lacks: Unmet | None, at: float) -> Iterator[str]:
+    """What a person may decide instead of waiting; no cap for who is short itself, nor for what soon passes."""
     for each in refusals:
         if each.guard in YIELDING and each.replicas_to != each.replicas_from:
             kind = "cap" if each.replicas_to < each.replicas_from else "floor"
-            if kind == "cap" and lacks is not None and each.subject == lacks.model:
+            soon = each.until is not None and each.until - at < SOON_SECONDS
+            if kind == "cap" and (soon or (lacks is not None and each.subject == lacks.model)):
                 continue
             yield f"rebalancer override add {kind} {each.subject} {each.replicas_to} --for 30m --reason ..."
 

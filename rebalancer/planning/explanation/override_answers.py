@@ -96,6 +96,8 @@ def _did_to_model(scene: Scene[ModelShare], one: Override, course: str, since: s
         return stands_down or f"what others change on {one.subject} counts from the start anew; {since}"
     if stands_down and all(target.stuck is not None for target in model.targets):
         return f"it waits: {stands_down}"
+    if one.kind == "floor":
+        return sentences(f"{one.subject} keeps {one.value} or more: it {course}", since, stands_down)
     return sentences(f"{one.subject} {course}", since, stands_down)
 
 
