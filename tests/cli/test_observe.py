@@ -33,10 +33,10 @@ def kubeconfig(home: Path) -> str:
     [
         ((), "policy.yaml: no such file; write one with: rebalancer init --prometheus http://127.0.0.1:9"),
         (("--backfill", "a day"), "--backfill a day: say a duration as 30m, 1h30m, 90s or 2d"),
-        (("--backfill", "91d"), "--backfill 91d is too long: allowed up to 90d0h"),
+        (("--backfill", "91d"), "--backfill 91d is too long: allowed up to 90d"),
         (("--interval", "0s"), "--interval 0s: say more than 0 s"),
         (("--prometheus", "prometheus:9090"), "--prometheus prometheus:9090: give http://HOST:PORT"),
-        (("--port", "99999"), "less than or equal to 65535"),
+        (("--port", "99999"), "--port 99999 is too large: allowed up to 65535"),
     ],
 )
 def test_what_it_cannot_start_with_is_said_before_anything_is_asked(

@@ -102,13 +102,13 @@ def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float)
 
 def _staying(decisions: Iterable[ModelDecision]) -> str:
     """`without it: llama-70b 5 Ready, 1 loading of 7 needed`: what is left to those who lose replicas."""
-    told = [
+    losers = [
         f"{each.model} {each.ready} Ready{f', {each.loading} loading' if each.loading else ''} of {each.demand} needed"
         for each in decisions
         if each.demand is not None
     ]
-    others = "; and others" if len(told) > MOST_NAMED else ""
-    return f"without it: {'; '.join(told[:MOST_NAMED])}{others}" if told else ""
+    others = "; and others" if len(losers) > MOST_NAMED else ""
+    return f"without it: {'; '.join(losers[:MOST_NAMED])}{others}" if losers else ""
 
 
 def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:
