@@ -77,9 +77,18 @@ class Recording:
         every = turns(files, self.tally, lambda now: self.heard(min(1.0, (now - read[0]) / size)))
         return (looked(turn) for turn in every if turn.snapshot.at >= since)
 
+    def _ending(self, looks: Iterator[RecordedLook]) -> Iterator[RecordedLook]:
+        """The looks without those that a running service has written since; before, a clock may have been set back."""
+        ended = False
+        for each in looks:
+            if ended and each.look.at > self.until:
+                return
+            ended = ended or each.look.at == self.until
+            yield each
+
     def _noted(self, name: str, looks: Iterator[RecordedLook]) -> Iterator[RecordedLook]:
         since = until = None
-        for each in takewhile(lambda each: each.look.at <= self.until, looks):  # a service that runs goes on writing
+        for each in self._ending(looks):
             since, until = since if since is not None else each.look.at, each.look.at
             yield each
         if since is not None and until is not None:

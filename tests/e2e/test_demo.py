@@ -198,7 +198,7 @@ def test_a_demo_that_a_shell_began_in_the_background_ends_by_ctrl_c_all_the_same
         (("surge",), "error: say which model; it has chat, code, image"),
         (("surge", "chta"), "error: no model chta in the demo; did you mean chat?; it has chat, code, image"),
         (("surge", "chat"), "error: no demo runs in this folder: start one here with rebalancer demo --keep"),
-        (("surge", "chat", "--for", "2h"), "error: --for 2h is too long: allowed up to 1h0m"),
+        (("surge", "chat", "--for", "2h"), "error: --for 2h is too long: allowed up to 1h"),
     ],
 )
 def test_a_surge_that_cannot_be_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -54,7 +54,10 @@ class TestTold:
 
     def test_a_floor_under_the_cap_is_not_outranked(self) -> None:
         plan = a_story(an_override("cap", value=5), an_override("floor", value=5)).plan()
-        assert state_of(plan, "floor-b").message == "b has 4 replicas and goes to 5; in force since 08:00:00"
+        assert (
+            state_of(plan, "floor-b").message
+            == "b keeps 5 or more: it has 4 replicas and goes to 5; in force since 08:00:00"
+        )
 
     def test_pause_freeze_and_exclude(self) -> None:
         assert (

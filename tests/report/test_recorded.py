@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
@@ -78,6 +78,7 @@ def read(folder: Path, tally: JournalRead | None = None) -> list[RecordedLook]:
 
 
 @given(looks())
+@example(seen=[a_snapshot(POLICY, {"a": 1, "b": 1}, at=NOW), a_snapshot(POLICY, {"a": 1, "b": 1}, at=NOW - 5.0)])
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_in_random_worlds_both_come_to_the_same_report(
     tmp_path_factory: pytest.TempPathFactory, seen: list[Snapshot]
