@@ -15,6 +15,8 @@ from tests.testbed.kube import ApiError, Kube
 from tests.testbed.stack import Stack
 
 WHO_MAY = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+VIEWERS, OPERATORS = [("User", "alice"), ("User", "bob")], [("Group", "sre")]
+NAMED: Json = {"operators": {"groups": ["sre"]}, "viewers": {"users": ["alice", "bob"]}}
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
@@ -169,3 +171,29 @@ async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crd
             assert await may("operator", verb, "writestops")
             assert await may("operator", verb, "overrides", namespace)
             assert not await may("operator", verb, "overrides", "kube-system")
+
+
+def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
+    rendered = render({"login": NAMED, "namespaces": ["serving"]})
+    both = ["rebalancer-viewer", "rebalancer-operator"]
+    for account, people, tokens in (("operator", OPERATORS, both), ("viewer", VIEWERS, both[:1])):
+        token, *others = rendered.one("Role", f"rebalancer-login-{account}")["rules"]
+        assert (token["resources"], token["verbs"]) == (["serviceaccounts/token"], ["create"])
+        assert token["resourceNames"] == tokens
+        assert {resource for rule in others for resource in rule["resources"]} == {"pods", "pods/portforward"}
+        subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
+        assert [(each["kind"], each["name"]) for each in subjects] == people
+
+
+def test_people_have_in_their_own_name_what_the_account_has_for_which_they_are_named() -> None:
+    rendered = render({"login": NAMED, "namespaces": ["serving"]})
+    for account, people in (("operator", OPERATORS), ("viewer", VIEWERS)):
+        bindings = [each for each in rendered.of("ClusterRoleBinding", "RoleBinding") if _is_of(each, account)]
+        assert bindings
+        for binding in bindings:
+            assert [(each["kind"], each["name"]) for each in binding["subjects"][1:]] == people
+
+
+def _is_of(binding: Json, account: str) -> bool:
+    """Whether it gives that account of people something."""
+    return bool(binding["subjects"][0]["name"] == f"rebalancer-{account}")

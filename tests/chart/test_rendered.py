@@ -245,35 +245,6 @@ def test_no_right_is_a_dangerous_one() -> None:
         assert right.verb != "delete" or right.group == "rebalancer.io", right
 
 
-def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
-    rendered = render(EVERYTHING_ON)
-    both = ["rebalancer-viewer", "rebalancer-operator"]
-    for account, people, tokens in (("operator", [("Group", "sre")], both), ("viewer", _USERS, both[:1])):
-        token, *others = rendered.one("Role", f"rebalancer-login-{account}")["rules"]
-        assert (token["resources"], token["verbs"]) == (["serviceaccounts/token"], ["create"])
-        assert token["resourceNames"] == tokens
-        assert {resource for rule in others for resource in rule["resources"]} == {"pods", "pods/portforward"}
-        subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
-        assert [(each["kind"], each["name"]) for each in subjects] == people
-
-
-def test_people_have_in_their_own_name_what_the_account_has_for_which_they_are_named() -> None:
-    rendered = render(EVERYTHING_ON)
-    for account, people in (("operator", [("Group", "sre")]), ("viewer", _USERS)):
-        bindings = [each for each in rendered.of("ClusterRoleBinding", "RoleBinding") if _is_of(each, account)]
-        assert bindings
-        for binding in bindings:
-            assert [(each["kind"], each["name"]) for each in binding["subjects"][1:]] == people
-
-
-def _is_of(binding: Json, account: str) -> bool:
-    """Whether it gives that account of people something."""
-    return bool(binding["subjects"][0]["name"] == f"rebalancer-{account}")
-
-
-_USERS = [("User", "alice"), ("User", "bob")]
-
-
 def test_every_file_that_a_setting_names_is_mounted() -> None:
     rendered = render(EVERYTHING_ON)
     spec = rendered.one("Deployment")["spec"]["template"]["spec"]
