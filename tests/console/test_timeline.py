@@ -117,7 +117,7 @@ async def test_what_somebody_points_at_stays_where_it_is_when_newer_entries_and_
 
     link = page.locator(ENTRIES, has_text="qwen-32b → llama-70b").get_by_role("link").first
     await link.focus()
-    newest = replace(TIMELINE[-1], at=NOW, said="one more thing", id="48299-0", shift=None, steps=())
+    newest = replace(TIMELINE[-1], at=NOW, text="one more thing", id="48299-0", shift=None, steps=())
     await scene.show(timeline=(*TIMELINE, newest), cycle=48_299)
     await expect(page.locator(ENTRIES).first).to_contain_text("one more thing")
     await expect(link).to_be_focused()
