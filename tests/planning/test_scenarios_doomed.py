@@ -302,6 +302,7 @@ class TestNowhere:
     def test_it_is_short_of_it_and_told_that_its_pod_waits_for_a_node(self) -> None:
         plan = self.a_story().plan()
         lacks = unmet_of(plan, "b")
+        assert lacks is not None
         assert (lacks.replicas, lacks.constraint) == (1, "budget")
         assert lacks.why.startswith("1 replica of it has no node to start on: ")
         assert moves(plan) == {}
