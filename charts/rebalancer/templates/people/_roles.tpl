@@ -61,5 +61,5 @@ roles:
 {{- define "rebalancer.operatorRules" -}}
 - apiGroups: [rebalancer.io]
   resources: [overrides]
-  verbs: [create, delete, get, list]
+  verbs: [create, delete]
 {{- end -}}
