@@ -82,7 +82,7 @@ def test_a_shift_names_both_models_with_their_work() -> None:
     story.load("b", {"concurrency": 8.0}, Work(2.0, 1.96, 2.0, 2.0))
     released = story.plan()
     assert change_of(released, "a").said == (
-        "gives 2 borrowed replicas back to b: b has 2 replicas of work on 0, a 0.25 on 8 (8 -> 6)"
+        "returns 2 borrowed replicas to b: b has 2 replicas of work on 0, a 0.25 on 8 (8 -> 6)"
     )
     story.write(released)
     story.settle()

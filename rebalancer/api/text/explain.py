@@ -181,7 +181,9 @@ def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
 
 def _loans(decision: ModelDecision) -> str:
     lent = f"; lends {counted(decision.lent, 'replica')}" if decision.lent else ""
-    return lent + (f"; borrows {counted(decision.borrowed, 'replica')}" if decision.borrowed else "")
+    borrowed, unowned = decision.borrowed - decision.unowned, decision.unowned
+    lent += f"; borrows {counted(borrowed, 'replica')}" if borrowed else ""
+    return lent + (f"; {counted(unowned, 'replica')} in use on GPUs that nobody owns" if unowned else "")
 
 
 def _expected(view: ModelView) -> str:

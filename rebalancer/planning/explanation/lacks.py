@@ -16,6 +16,7 @@ from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
+from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
@@ -94,7 +95,10 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         constraint, why = _binding(
             model, scene, allocation, moves, declined=wanted[name] < model.needed, brought=brought
         )
-        if short and not model.lacks:
+        wait = unclaimed(model)
+        if short and not model.lacks and wait is not None:
+            constraint, why = "waiting", wait.clause
+        elif short and not model.lacks:
             constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
         couple = coupled.get(name)
         if (
@@ -114,7 +118,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             constraint, why = stopped_by(scene), stop
         row = None
         if since is not None:
-            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))
+            of_own = wait is not None and why == wait.clause
+            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint, of_own=of_own))
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
@@ -126,15 +131,22 @@ def _beside(scene: Scene[ModelShare]) -> dict[str, str]:
     return {pool: f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held.items()}
 
 
-def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
-    """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it."""
+def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str, *, of_own: bool) -> str:
+    """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it.
+
+    of_own: whether it is said already that its votes do not count yet.
+    """
     if not lent or constraint == STANDS_DOWN:  # who keeps what it lent is said there already
         return ""
-    own, owed = model.entry.entitlement, model.demand.owed
-    if constraint == "waiting":
+    own, owed, wait = model.entry.entitlement, model.demand.owed, unclaimed(model)
+    if of_own:
+        why = f"its work and its votes claim {owed} of the {own} that it owns by now"
+    elif constraint == "waiting":
         why = "those come home"
     elif constraint in BY_PERSON or constraint == "schedule":
         why = "those come home when that ends"
+    elif wait is not None:
+        why = f"its work and its votes claim {owed} of its own by now; {wait.clause}"
     elif owed < own:
         why = f"its work and its votes claim {owed} of the {own} that it owns, and what nobody claims goes by worth"
     else:

@@ -7,6 +7,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.words import counted, figure, seconds, sentences, work_of
 from rebalancer.planning.demand.at_work import OVER, work_now
 from rebalancer.planning.demand.votes import Vote
+from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.shares.share import ModelShare
 
 LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of them late a model is short
@@ -25,7 +26,7 @@ def short_of(model: ModelShare) -> int:
         return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
     in_slo, outlook = _kept(model), model.load.outlook
     if not model.lacks:
-        return beyond_policy(model)
+        return beyond_policy(model) or _short_of_own(model)
     if in_slo is False:
         return model.lacks
     votes = model.ballot.need
@@ -62,6 +63,15 @@ def beyond_policy(model: ModelShare) -> int:
     if _kept(model) is not False or votes is None or model.ready_staying < most:
         return 0
     return max(0, votes - most)
+
+
+def _short_of_own(model: ModelShare) -> int:
+    """Replicas of its own that an owner is short of until its votes count, while its requests are late or will be."""
+    wait, outlook = unclaimed(model), model.load.outlook
+    if wait is None or outlook is None or outlook.deferred:
+        return 0
+    late = _kept(model) is False or _will_be_late(outlook, has_now(model), model.entry.priority)
+    return wait.lacks if late else 0
 
 
 def has_now(model: ModelShare) -> int:
