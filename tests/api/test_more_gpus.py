@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
 from rebalancer.api.ports.day import FIGURES, FINE_FIGURES, FINE_STEPS, NO_DAY, STEPS, Day
 from rebalancer.api.ports.page_data import PageData
-from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import Plan, Step, Unmet
 from rebalancer.domain.policy import Policy
 from tests.api.scenes import PAGE_DATA
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
@@ -86,6 +87,36 @@ def test_who_is_late_for_want_of_gpus_is_told_how_many_fewer_would_be_with_how_m
 def test_where_something_else_binds_the_answer_is_no_and_says_what(constraint: str, most: int, why: str) -> None:
     answer = the_answer(constraint, most, loading=1 if constraint == "waiting" else 0)
     assert (answer.helps, answer.why) == (False, why)
+
+
+@pytest.mark.parametrize(
+    ("outlook", "helps", "why"),
+    [
+        (None, None, "no outlook is there yet: its work is unknown, or was not seen for long enough"),
+        (
+            replace(an_outlook(LATE, 2), deferred=True),
+            False,
+            "it is batch work, and nothing of it is late with what it has: no request waits",
+        ),
+        (
+            replace(an_outlook(LATE, 2), by_minute=True),
+            None,
+            "its work is known by the minute alone, so nobody can count its late requests",
+        ),
+    ],
+    ids=["unseen", "batch", "by the minute"],
+)
+def test_of_whom_nobody_counts_late_requests_the_answer_says_why_as_explain_does(
+    outlook: Outlook | None, *, helps: bool | None, why: str
+) -> None:
+    policy = a_two_gpu_policy()
+    snapshot = a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 12.0}}, {"b": 3.0})
+    snapshot = replace(snapshot, loads=tuple(replace(load, outlook=outlook) for load in snapshot.loads))
+    decision = replace(DECISION, steps=(Step("deferral", "no request waits"),))
+    plan = Plan(cycle=1, at=NOW, models=(decision,))
+    data = PageData(PAGE_DATA.epoch, replace(PAGE_DATA.status, at=NOW, plan=plan), snapshot, policy)
+    answer = more_gpus(data, plan, policy.models[0], decision, NO_DAY)
+    assert (answer.helps, answer.why) == (helps, why)
 
 
 def test_more_than_the_policy_allows_spares_nothing() -> None:

@@ -14,7 +14,7 @@ from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, unmet_of
 
-LATE = "2 replicas of work on 2, about {} of 3000 requests late in 150 s"
+LATE = "2 replicas of work on 2, about {} of 3000 requests late in the next 150 s"
 
 
 def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None, in_flight: float = 9.0) -> Story:

@@ -88,7 +88,7 @@ def lateness(model: ModelShare, replicas: int) -> str:
 
 
 def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
-    """`4.2 replicas of work on 3, about 140 of 900 requests late in 110 s at a level of 3.1`; "" of what is unknown."""
+    """`4.2 replicas of work on 3, about 140 of 900 requests late in the next 110 s at a level of 3.1`; "" of what is unknown."""
     busy = "" if work is None else f"{work_of(work)} on {replicas}"
     late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
     if outlook is None or late is None:
@@ -96,7 +96,7 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
     many = "none" if figure(late) == "0" else f"about {figure(late)}"
     of = counted(round(outlook.expected_requests), "request")
     amount = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
-    until = " ".join(filter(None, [f"{amount} in {outlook.horizon_seconds} s", outlook.at_level(work)]))
+    until = " ".join(filter(None, [f"{amount} in the next {outlook.horizon_seconds} s", outlook.at_level(work)]))
     return ", ".join(filter(None, [busy, until]))
 
 
