@@ -11,7 +11,8 @@ UNKNOWN = "what that costs is unknown, since its load is"
 
 
 def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in the next 110 s than with 6`.
+    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in the next 110 s
+    than with 6`.
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
     """
@@ -25,7 +26,8 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
 
 
 def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in the next 110 s than with 3`.
+    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in the next 110 s
+    than with 3`.
 
     One sentence per model that ends with more replicas than it would have without the decision.
     """

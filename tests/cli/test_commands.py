@@ -180,7 +180,7 @@ def test_config_check_warns_of_a_target_that_is_only_read_and_says_ok(tmp_path: 
     assert run(["config", "check", str(file)]) == 0
     head, where, what = capsys.readouterr().out.splitlines()
     assert head == f"{file}: ok, with 1 warning"
-    assert 'models.sdxl.targets.spot.kind: "CloneSet"' in where
+    assert 'models.sdxl.targets.sdxl.kind: "CloneSet"' in where
     assert "it is only read and nothing is written to it" in what
     assert "add victims: replicaSet" in what
     file.write_text(spoilt(("name: sdxl}", f"name: sdxl, {unsaid}, victims: ordinal}}")))

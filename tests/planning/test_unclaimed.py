@@ -25,7 +25,9 @@ def in_a_surge(late: float, in_flight: float = CALLED) -> Story:
     story.foresee("a", steep(1, 8), level=5.0)
     outlook = an_outlook({count: late if count < 3 else 0.0 for count in range(1, 9)}, 2, level=0.4, shifted=0.4)
     story.look_ahead("b", replace(outlook, base=0.4))
-    loads = [replace(load, work=Work(3.5, 1.2, 0.4, 1.2)) if load.model == "b" else load for load in story.snapshot.loads]
+    loads = [
+        replace(load, work=Work(3.5, 1.2, 0.4, 1.2)) if load.model == "b" else load for load in story.snapshot.loads
+    ]
     story.snapshot = replace(story.snapshot, loads=tuple(loads))
     return story
 

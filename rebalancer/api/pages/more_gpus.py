@@ -100,7 +100,11 @@ def _rows(model: Model, decision: ModelDecision, outlook: Outlook | None, hour: 
     has, most = decision.ready + decision.loading, model.max_replicas
     for more in (0, *REPLICAS):
         can = min(more, max(0, most - has))
-        soon = None if outlook is None or outlook.deferred or outlook.by_minute else outlook.late_with(has + can, model.priority)
+        soon = (
+            None
+            if outlook is None or outlook.deferred or outlook.by_minute
+            else outlook.late_with(has + can, model.priority)
+        )
         yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, hour, more))
 
 
@@ -120,7 +124,13 @@ def _played(model: Model, outlook: Outlook | None, hour: Figures, more: int) -> 
     just full would be late for minutes in which nobody was.
     """
     least = LEAST_MINUTES * FINE_STEPS
-    if outlook is None or outlook.deferred or outlook.by_minute or not outlook.work_of_one or np.isfinite(hour[:, 0]).sum() < least:
+    if (
+        outlook is None
+        or outlook.deferred
+        or outlook.by_minute
+        or not outlook.work_of_one
+        or np.isfinite(hour[:, 0]).sum() < least
+    ):
         return None
     may_wait = WAIT_SECONDS[model.workload_class] if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0
@@ -270,7 +280,7 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
     if hour:
         known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
         late = answer.late_last_hour
-        was = "late in the last hour" if late is None else f"{_many(late)} were late in the last hour"
+        was = "late in the last hour" if late is None else f"{_many(late)} came late in the last hour, by its p95"
         yield f"{'hour':<6} {was}{known}{',' if late is None else ';'} played again: {_each(hour)}"
     for fit in answer.pools:
         price = "no price known (pricePerGpuHour)" if fit.usd_per_gpu_hour is None else f"{fit.usd_per_gpu_hour:g} USD"

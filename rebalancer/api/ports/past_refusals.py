@@ -63,7 +63,8 @@ class PastRefusals:
 
     def put_before(self, older: "PastRefusals") -> None:
         """What another one heard before."""
-        self._over.extendleft(reversed((*older._over, *older._standing.values())))
+        before = (*older._over, *older._standing.values())  # noqa: SLF001  # of one class
+        self._over.extendleft(reversed(before))
 
     def recent(self, now: Instant) -> tuple[PastRefusal, ...]:
         """Those that stood in the last minutes before `now`, the one that stood last at the end."""

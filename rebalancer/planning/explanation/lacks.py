@@ -95,11 +95,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         constraint, why = _binding(
             model, scene, allocation, moves, declined=wanted[name] < model.needed, brought=brought
         )
-        wait = unclaimed(model)
-        if short and not model.lacks and wait is not None:
-            constraint, why = "waiting", wait.clause
-        elif short and not model.lacks:
-            constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
+        if short and not model.lacks:
+            constraint, why = _beyond_need(model)
         couple = coupled.get(name)
         if (
             couple
@@ -118,8 +115,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             constraint, why = stopped_by(scene), stop
         row = None
         if since is not None:
-            of_own = wait is not None and why == wait.clause
-            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint, of_own=of_own))
+            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
@@ -131,15 +127,20 @@ def _beside(scene: Scene[ModelShare]) -> dict[str, str]:
     return {pool: f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held.items()}
 
 
-def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str, *, of_own: bool) -> str:
-    """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it.
+def _beyond_need(model: ModelShare) -> tuple[str, str]:
+    """The constraint of who is short and has all that it needs by now: its votes do not count yet, or its maximum."""
+    wait = unclaimed(model)
+    if wait is not None:
+        return "waiting", wait.clause
+    return MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
 
-    of_own: whether it is said already that its votes do not count yet.
-    """
+
+def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
+    """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it."""
     if not lent or constraint == STANDS_DOWN:  # who keeps what it lent is said there already
         return ""
     own, owed, wait = model.entry.entitlement, model.demand.owed, unclaimed(model)
-    if of_own:
+    if wait is not None and not model.lacks:
         why = f"its work and its votes claim {owed} of the {own} that it owns by now"
     elif constraint == "waiting":
         why = "those come home"

@@ -88,7 +88,10 @@ def lateness(model: ModelShare, replicas: int) -> str:
 
 
 def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
-    """`4.2 replicas of work on 3, about 140 of 900 requests late in the next 110 s at a level of 3.1`; "" of what is unknown."""
+    """`4.2 replicas of work on 3, about 140 of 900 requests late in the next 110 s at a level of 3.1`.
+
+    "" of what is unknown.
+    """
     busy = "" if work is None else f"{work_of(work)} on {replicas}"
     late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
     if outlook is None or late is None:

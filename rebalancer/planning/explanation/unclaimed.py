@@ -1,7 +1,7 @@
 """An owner whose votes ask for more of its own replicas than it may claim yet: what it lacks, and when that counts.
 
-Worked example: code owns 5 replicas, has 2, and 3.5 replicas of work come. Its votes ask for 4 since 03:12:00. Bursts are
-mostly over within 20 s, so they count from 03:12:20 on; until then code claims 2, yet nobody may read that it is content.
+Worked example: code owns 5 replicas, has 2, and 3.5 replicas of work come. Its votes ask for 4 since 03:12:00. Bursts
+are mostly over within 20 s, so they count from 03:12:20 on; until then code claims 2, and is not content all the same.
 """
 
 from typing import NamedTuple
