@@ -11,8 +11,7 @@ UNKNOWN = "what that costs is unknown, since its load is"
 
 
 def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in the next 110 s
-    than with 6`.
+    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in 110 s ...`.
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
     """
@@ -26,8 +25,7 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
 
 
 def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in the next 110 s
-    than with 3`.
+    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in 110 s ...`.
 
     One sentence per model that ends with more replicas than it would have without the decision.
     """

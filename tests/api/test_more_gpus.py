@@ -141,7 +141,7 @@ def test_what_was_late_stands_beside_what_is_late_when_the_hour_is_played_again(
     assert answer.late_last_hour == pytest.approx(2400.0)
     (line,) = (line for line in answer.lines if line.startswith("hour"))
     played = "2436 as it is, 2391 with 2 GPUs more, none with 4, none with 8"
-    assert line == f"hour   2400 were late in the last hour; played again: {played}"
+    assert line == f"hour   2400 came late in the last hour, by its p95; played again: {played}"
 
 
 def test_nobody_is_late_again_in_minutes_in_which_the_latency_was_within_the_slo() -> None:

@@ -57,7 +57,7 @@ function more({ moreGpus: it, unmet }) {
   return folding("more", "Would more GPUs help?", null,
     h("p", { class: "summary" }, `${{ true: "Yes", false: "No" }[it.helps] ?? "Nobody knows"}: ${it.why}`),
     table("more", "Late requests with more GPUs", [["With"], ["Replicas more now", "number"], [`Late in ${known(it.horizonSeconds)} s${unmet.length ? "" : " of a surge"}`, "number"], ["Late in the last hour, played again", "number"]], rows),
-    h("p", { class: "quiet" }, [!unmet.length && "It is in time; late in a surge is the mean over surges of its past.", it.lateLastHour !== null && `In the last hour ${amount(it.lateLastHour)} requests were late.`, "Played again, each row has so many GPUs more all the while, up to maxReplicas: compare rows with each other, not with what was."].filter(Boolean).join(" ")),
+    h("p", { class: "quiet" }, [!unmet.length && "It is in time; late in a surge is the mean over surges of its past.", it.lateLastHour !== null && `In the last hour ${amount(it.lateLastHour)} requests came late, by the p95.`, "Played again, each row has so many GPUs more all the while, up to maxReplicas: compare rows with each other, not with what was."].filter(Boolean).join(" ")),
     h("ul", { class: "plain" }, it.pools.map((each) => h("li", { key: each.pool }, h("strong", {}, each.pool), each.fits ? ": fits, " : ": no, ", each.why, each.usdPerGpuHour ? `; ${each.usdPerGpuHour} USD a GPU-hour` : ""))));
 }
 
