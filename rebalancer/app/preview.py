@@ -44,7 +44,10 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         confirm=name_to_type(known, override),
         unmet_before=seen.without.unmet,
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
-        lines=(*_lines(effects, conflicts, refused, seen, kept=_kept(known, override, seen)), *_prices(costs, gains)),
+        lines=(
+            *_lines(effects, conflicts, refused, seen, guarded=_guarded(known, override, seen)),
+            *_prices(costs, gains),
+        ),
         costs=costs,
         gains=gains,
     )
@@ -204,7 +207,7 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
     return known.snapshot.at + wait + (model.load_seconds if measured is None else measured)
 
 
-def _kept(known: Known, override: Override, seen: Foresight) -> str:
+def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     """What a raised floor guards where it moves nothing now; "" where it guards nothing, or is no floor.
 
     Without it others may borrow down to the floor that stands: the policy's, a schedule's or another override's.
@@ -226,9 +229,9 @@ def _kept(known: Known, override: Override, seen: Foresight) -> str:
 
 
 def _lines(
-    effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight, kept: str = ""
+    effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight, guarded: str = ""
 ) -> Iterator[str]:
-    """As the command line prints them. `kept`: what is guarded though nothing moves."""
+    """As the command line prints them. `guarded`: what stays though nothing moves."""
     yield from (f"but  {conflict}" for conflict in conflicts)
     if refused is not None:
         yield f"no   {refused}"
@@ -238,8 +241,8 @@ def _lines(
     lines += [f"node {change}" for change in seen.course.now.drains if change not in seen.without.now.drains]
     lines += [f"!    {refusal}" for refusal in seen.refusals]
     state = seen.state
-    if not lines and kept:
-        lines = [f"now  {kept}"]
+    if not lines and guarded:
+        lines = [f"now  {guarded}"]
     elif not lines:
         lines = ["now  nothing changes" + (f": {_answer(state.message)}" if state is not None else "")]
     unmet = seen.course.unmet

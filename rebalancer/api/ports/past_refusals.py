@@ -51,8 +51,8 @@ class PastRefusals:
         """The refusals of one plan."""
         whys = [(row.model, row.why) for row in unmet]
         for refusal in refusals:
-            key, said = (refusal.guard, refusal.subject), str(refusal)
-            waiting = {model for model, why in whys if said in why}
+            key, sentence = (refusal.guard, refusal.subject), str(refusal)
+            waiting = {model for model, why in whys if sentence in why}
             before = self._standing.get(key)
             if before is None or not 0.0 <= at - before.until <= SAME_SECONDS:
                 if before is not None:
