@@ -170,8 +170,8 @@ def test_an_owner_that_is_short_while_it_lends_says_why() -> None:
     assert row is not None
     assert row.why == (
         "its share of a100 is 2 replicas, since the other GPUs there keep more requests from being late elsewhere; "
-        "lends 6 GPUs to a: its work and its votes claim 2 of its own by now; its votes ask for 3 of the 8 that it owns "
-        "since 08:00:00, which counts from 08:00:20 on"
+        "lends 6 GPUs to a: its work and its votes claim 2 of its own by now; its votes ask for 3 of the 8 that it "
+        "owns since 08:00:00, which counts from 08:00:20 on"
     )
 
 
