@@ -78,16 +78,16 @@ def lenders(models: Iterable[ModelView], loans: Iterable[Loan], doomed: frozense
     lenders_by_pod: dict[str, str] = {}
     for model in models:
         for target in model.targets:
-            loans = by_target.get((model.id, target.pool))
-            if loans:
-                lenders_by_pod |= _lenders(target, loans, doomed)
+            booked = by_target.get((model.id, target.pool))
+            if booked:
+                lenders_by_pod |= _lenders(target, booked, doomed)
     return lenders_by_pod
 
 
-def _lenders(target: TargetView, loans: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
+def _lenders(target: TargetView, booked: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
     staying = [pod for pod in target.pods if not pod.on(doomed) and pod.phase != "terminating"]
     youngest = sorted(staying, key=lambda pod: (pod.created_at, pod.uid), reverse=True)
-    last_first = sorted(loans, key=lambda loan: loan.at, reverse=True)
+    last_first = sorted(booked, key=lambda loan: loan.at, reverse=True)
     gpus = max(1, target.gpus_per_pod * target.pods_per_replica)
     names = [loan.owner or loan.pool for loan in last_first for _ in range(max(1, loan.gpus // gpus))]
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
