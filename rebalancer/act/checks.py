@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
-from rebalancer.act.ledger import WriteLedger, asking, converging
+from rebalancer.act.unseen_writes import UnseenWrites, asking, converging
 from rebalancer.domain.arithmetic import (
     assured,
     bound_gpus,
@@ -80,9 +80,9 @@ def decreases(change: Change) -> bool:
     return after.replicas < max(before.replicas, change.replicas_from) or after.minimum < before.minimum
 
 
-def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: WriteLedger) -> None:
+def check(change: Change, snapshot: Snapshot, ground: Ground, unseen: UnseenWrites) -> None:
     """Raise Refused (moved, floor, budget) unless `change` keeps floor and budget now."""
-    ledger.forget(snapshot.at)
+    unseen.forget(snapshot.at)
     if change.model not in ground.models:
         raise Refused("moved", f"{change.model} is no model of the policy any more")
     view = next((each for each in snapshot.models if each.id == change.model), None)
@@ -90,17 +90,17 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: WriteLedge
         raise Refused("moved", f"{change.target.name} is no target of {change.model} any more")
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, ground.policy.nodes, snapshot.at)
     first = change.victims if snapshot.marks_victims else ()
-    check_floor(change, view, floor(change, snapshot, ground), doomed, ledger, first)
-    check_budget(change, snapshot, ground, doomed, ledger)
-    check_ratio(change, snapshot, ground, doomed, ledger)
+    check_floor(change, view, floor(change, snapshot, ground), doomed, unseen, first)
+    check_budget(change, snapshot, ground, doomed, unseen)
+    check_ratio(change, snapshot, ground, doomed, unseen)
 
 
-def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: WriteLedger) -> bool:
+def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, unseen: UnseenWrites) -> bool:
     """Whether a change that `check` lets pass would be refused if its victims could not be marked."""
     if not (change.victims and snapshot.marks_victims):
         return False
     try:
-        check(change, replace(snapshot, marks_victims=False), ground, ledger)
+        check(change, replace(snapshot, marks_victims=False), ground, unseen)
     except Refused:
         return True
     return False
@@ -127,7 +127,7 @@ def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
 
 
 def check_floor(  # noqa: PLR0913  # what a floor is judged by
-    change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: WriteLedger, first: Collection[str]
+    change: Change, view: ModelView, least: int, doomed: Collection[str], unseen: UnseenWrites, first: Collection[str]
 ) -> None:
     """Raise Refused when the write itself would leave the model less than its floor.
 
@@ -141,13 +141,13 @@ def check_floor(  # noqa: PLR0913  # what a floor is judged by
     dying = doomed_pods(own, doomed)
     go = min(len(_named(dying, change, after.replicas)), max(0, before.replicas - after.replicas))
     stay = after.replicas - (len(dying) - go)
-    stay += sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
+    stay += sum(max(0, unseen.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
     if before.replicas - after.replicas > go and stay < least:
         raise Refused("floor", f"{change.model} would keep {replicas(stay)}, and its floor is {least}")
-    lowest = min(after.minimum, assured(own)) + sum(ledger.least(each).minimum for each in others)
+    lowest = min(after.minimum, assured(own)) + sum(unseen.least(each).minimum for each in others)
     if before.minimum - after.minimum > go and lowest < least:
         raise Refused("floor", f"{change.model} could be scaled down to {replicas(lowest)}, and its floor is {least}")
-    _check_serving(change, own, others, least, doomed, ledger, first)
+    _check_serving(change, own, others, least, doomed, unseen, first)
 
 
 def _named(dying: Iterable[PodView], change: Change, replicas: int) -> list[PodView]:
@@ -163,7 +163,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
     others: Iterable[TargetView],
     least: int,
     doomed: Collection[str],
-    ledger: WriteLedger,
+    unseen: UnseenWrites,
     first: Collection[str],
 ) -> None:
     """Raise Refused when the write takes a Ready replica, or lets an autoscaler take one, that the floor needs.
@@ -171,7 +171,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
     Whatever was asked for: pods that failed since the plan was made serve nobody, in this target or in another one.
     """
     before, after = converging(own), asking(change)  # a write that may not have happened excuses no other one
-    beside = [(each.pods, ledger.least(each)) for each in others]
+    beside = [(each.pods, unseen.least(each)) for each in others]
     for was, then, theirs in (
         (before.replicas, after.replicas, sum(serving_after(pods, ask.replicas, doomed) for pods, ask in beside)),
         (before.minimum, after.minimum, sum(serving_after(pods, ask.minimum, doomed) for pods, ask in beside)),
@@ -185,7 +185,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
 
 
 def check_budget(
-    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: WriteLedger
+    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], unseen: UnseenWrites
 ) -> None:
     """Raise Refused when the write raises what its target is asked for, and more is promised than there is.
 
@@ -193,7 +193,7 @@ def check_budget(
     the others, so what is free there is no room for what others took elsewhere since the plan was made.
     """
     view = next(each for each in snapshot.models if each.id == change.model)
-    own = ledger.with_most(next(target for target in view.targets if _same(target, change.target)))
+    own = unseen.with_most(next(target for target in view.targets if _same(target, change.target)))
     then = replace(own, unconfirmed_replicas=max(peak_replicas(own), asking(change).replicas))
     if peak_replicas(then) <= peak_replicas(own):
         return
@@ -210,7 +210,7 @@ def check_budget(
     for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
         more = promised_replicas(then, out) - promised_replicas(own, out)
         each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
-        promised = _promised(snapshot, nodes, by_policy, out, ledger) + more * each
+        promised = _promised(snapshot, nodes, by_policy, out, unseen) + more * each
         budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
@@ -223,20 +223,20 @@ def _runs_in(snapshot: Snapshot, pool: str) -> bool:
 
 
 def _promised(
-    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], ledger: WriteLedger
+    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], unseen: UnseenWrites
 ) -> int:
     """GPUs of the pool that targets ask for, what we wrote a moment ago included.
 
     A model that has just left the policy still holds what its pods hold.
     """
     models = tuple(
-        replace(model, targets=tuple(ledger.with_most(target) for target in model.targets)) for model in snapshot.models
+        replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
     )
     return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed)[pool.name]
 
 
 def check_ratio(
-    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: WriteLedger
+    change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], unseen: UnseenWrites
 ) -> None:
     """Raise Refused when the write takes two roles out of their ratio, or further out of it.
 
@@ -253,12 +253,12 @@ def check_ratio(
     go = min(len(_named(dying, change, after)), max(0, before - after))
     beside = [each for each in views[change.model] if each is not own]
     beside_replicas = sum(
-        max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside
+        max(0, unseen.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside
     ) - len(dying)
     others = views.get(couple.other(change.model), ())
     gone = sum(len(doomed_pods(each, doomed)) for each in others)
-    least = sum(ledger.least(each).replicas for each in others) - gone
-    most = sum(converging(ledger.with_most(each)).replicas for each in others) - gone
+    least = sum(unseen.least(each).replicas for each in others) - gone
+    most = sum(converging(unseen.with_most(each)).replicas for each in others) - gone
     for theirs in {max(0, least), max(0, most)}:
         if not couple.bears(change.model, beside_replicas + before, beside_replicas + after + go, [theirs]):
             has = f"{change.model} would have {replicas(beside_replicas + after + go)}"

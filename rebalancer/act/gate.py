@@ -17,7 +17,6 @@ from rebalancer.act.events import Events
 from rebalancer.act.hpa import HPA
 from rebalancer.act.intents import AnyChange, intent_of, waves
 from rebalancer.act.led import Led, NotLeading
-from rebalancer.act.ledger import Ask, WriteLedger, asking
 from rebalancer.act.metric import MetricDriver
 from rebalancer.act.node_pool import NodePoolDriver
 from rebalancer.act.once import write_once
@@ -29,6 +28,7 @@ from rebalancer.act.rests import Rests
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.act.shadow import Shadow
+from rebalancer.act.unseen_writes import Ask, UnseenWrites, asking
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
@@ -76,7 +76,7 @@ class Gate:
         self._shadow = Shadow(clock, recorder) if write_mode == "shadow" else None
         self._on_written = on_written
         self._permission = Permission(kube, clock, right)
-        self._ledger = WriteLedger()
+        self._unseen = UnseenWrites()
         self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
         self._metric = MetricDriver(kube)
@@ -109,11 +109,11 @@ class Gate:
 
     def inherit(self, outcomes: tuple[Outcome, ...]) -> None:
         """Another replica led until now: what it left unknown counts both ways until the watches show it."""
-        succession.inherit(self._ledger, outcomes, lambda: self._facts(self._clock.now()))
+        succession.inherit(self._unseen, outcomes, lambda: self._facts(self._clock.now()))
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""
-        self._ledger.stepped(seconds)
+        self._unseen.stepped(seconds)
 
     async def _tell_overrides(self, plan: Plan) -> None:
         """Our own objects' status goes on under a write stop, but it is the leader's to tell."""
@@ -209,9 +209,9 @@ class Gate:
         facts = self._fresh()
         ground.open(change, facts.at)
         try:
-            check(change, facts, ground, self._ledger)
-            by_marks = rests_on_marks(change, facts, ground, self._ledger)
-            with self._ledger.booked(change, self._clock) as booking:
+            check(change, facts, ground, self._unseen)
+            by_marks = rests_on_marks(change, facts, ground, self._unseen)
+            with self._unseen.booked(change, self._clock) as booking:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
                 trouble = await self._mark_victims(change, facts, needed=by_marks)
                 await self._permission.ask()

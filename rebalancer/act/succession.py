@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from rebalancer.act.bounds import Dialect
 from rebalancer.act.driver import Refused, resource_of
 from rebalancer.act.hpa import HPA
-from rebalancer.act.ledger import Ask, LedgerEntry, WriteLedger
 from rebalancer.act.node_pool_parts import Parts
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.port import Port
 from rebalancer.act.scaled_object import SCALED_OBJECT
+from rebalancer.act.unseen_writes import Ask, UnseenWrite, UnseenWrites
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
@@ -51,7 +51,7 @@ def untold(outcomes: Iterable[Outcome], published: Collection[tuple[str, float]]
     return tuple(outcome for outcome in outcomes if outcome.intent.identity not in published)
 
 
-def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:
+def inherit(unseen: UnseenWrites, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:
     """Count what may still be on its way, or too new for a look, as asked for wherever that is the worse."""
     doubtful = [outcome for outcome in outcomes if outcome.status == UNKNOWN or outcome.detail == SHOWN]
     if not doubtful:
@@ -60,7 +60,7 @@ def inherit(ledger: WriteLedger, outcomes: Iterable[Outcome], look: Callable[[],
     for outcome in doubtful:
         target = _target(outcome.intent, facts)
         if target is not None:
-            ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
+            unseen.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
 
 
 async def _settled(kube: Port, outcome: Outcome, facts: Snapshot, policy: Policy) -> Outcome:
@@ -101,10 +101,10 @@ async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:
     return given_back or parts.limit(pool.resource) == intent.limit_to
 
 
-def _both_ways(intent: Intent, target: TargetView, at: float) -> LedgerEntry:
+def _both_ways(intent: Intent, target: TargetView, at: float) -> UnseenWrite:
     least = min(intent.replicas_to, target.replicas)
     minimum = least if intent.minimum_to is None else min(least, intent.minimum_to)
-    return LedgerEntry(Ask(least, minimum), max(intent.replicas_to, target.replicas), at)
+    return UnseenWrite(Ask(least, minimum), max(intent.replicas_to, target.replicas), at)
 
 
 def _target(intent: Intent, facts: Snapshot) -> TargetView | None:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from rebalancer.api.ports.page_data import NotRecorded, RecordedCycle, RecordsBusy
+from rebalancer.api.ports.past_refusals import PastRefusals, RefusingPlan
 from rebalancer.domain.codec import from_bytes
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
@@ -139,6 +140,7 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
     decided: journal.CycleLine | None = None
     before: RecordedCycle | None = None
     outcomes: list[Outcome] = []
+    past = PastRefusals()
     for number, raw in enumerate(handle):
         if number % 16 == 0:
             check()
@@ -147,6 +149,9 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
         line = journal.decode(raw)
         if isinstance(line, journal.FrameLine | journal.CycleLine):
             snapshot = journal.apply(snapshot, line.delta)
+            if isinstance(line, journal.CycleLine):
+                refusing = from_bytes(bytes(line.plan), RefusingPlan)
+                past.hear(refusing.at, refusing.refusals, refusing.unmet)
             if isinstance(line, journal.CycleLine) and line.delta.cycle == target.cycle:
                 decided = line
             elif isinstance(line, journal.CycleLine) and line.delta.cycle == target.cycle - 1:
@@ -156,4 +161,4 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
     if decided is None:
         raise NotRecorded(f"cycle {target.cycle} is not whole in the journal")
     plan = from_bytes(bytes(decided.plan), Plan)
-    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes), before)
+    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes), before, past.recent(plan.at))

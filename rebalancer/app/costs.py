@@ -11,7 +11,7 @@ UNKNOWN = "what that costs is unknown, since its load is"
 
 
 def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in 110 s than with 6`.
+    """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in 110 s ...`.
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
     """
@@ -25,7 +25,7 @@ def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
 
 
 def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
-    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in 110 s than with 3`.
+    """`chat gets 2 replicas: 4.2 replicas of work on 5, about 90 fewer of 900 requests late in 110 s ...`.
 
     One sentence per model that ends with more replicas than it would have without the decision.
     """
@@ -70,7 +70,7 @@ def _late(outlook: Outlook, work: float | None, counts: tuple[int, int], priorit
     number = figure(max(0.0, late - beside if count < other else beside - late))
     many, word = "no" if number == "0" else f"about {number}", "more" if count < other else "fewer"
     of = "s of late minutes" if outlook.by_minute else f"of {counted(round(outlook.expected_requests), 'request')} late"
-    lateness = f"{many} {word} {of} in {outlook.horizon_seconds} s than with {other}"
+    lateness = f"{many} {word} {of} in the next {outlook.horizon_seconds} s than with {other}"
     return ", ".join(filter(None, [lateness, outlook.at_level(work)]))
 
 

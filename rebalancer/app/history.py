@@ -11,6 +11,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from rebalancer.api.ports.day import Day
+from rebalancer.api.ports.past_refusals import PastRefusal, PastRefusals
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.app.charts import Charts
 from rebalancer.app.timeline import Timeline
@@ -48,6 +49,7 @@ class History:
         self._news = asyncio.Event()
         self._charts = Charts()
         self._timeline = Timeline()
+        self._refusals = PastRefusals()
         self._rows: deque[DecisionRow] = deque()
         self._events = 0
         self._gone: deque[Override] = deque(maxlen=MOST_GONE)
@@ -57,6 +59,7 @@ class History:
         self._gone += _gone(self.snapshot, snapshot)
         self.snapshot, self.loans, self.accounts = snapshot, decision.memory.loans, decision.memory.accounts
         self._charts.note(snapshot, decision.plan, policy)
+        self._refusals.hear(decision.plan.at, decision.plan.refusals, decision.plan.unmet)
         self._add(self._timeline.of_cycle(snapshot, decision.plan))
 
     def wrote(self, outcomes: Iterable[Outcome]) -> None:
@@ -66,6 +69,7 @@ class History:
     def put_before(self, older: "History") -> None:
         """What another one heard before the first cycle that this one heard."""
         self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class
+        self._refusals.put_before(older._refusals)  # noqa: SLF001  # of one class
         self._gone.extendleft(reversed(older._gone))  # noqa: SLF001  # of one class
         first = self._rows[0].cycle if self._rows else None
         for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001  # of one class
@@ -117,6 +121,10 @@ class History:
             events += reversed(row.timeline)
         events.reverse()
         return tuple(events)
+
+    def refusals(self, now: float) -> tuple[PastRefusal, ...]:
+        """Refusals of the last ten minutes, over or not."""
+        return self._refusals.recent(now)
 
     def chart(self, model: str, now: float) -> tuple[Point, ...]:
         """The last hour of one model."""

@@ -49,6 +49,7 @@ class ServicePageData:
             timeline=self._history.recent(status.at),
             accounts=self._history.accounts,
             policy_change=self._policy.last_change(),
+            refusals=self._history.refusals(status.at),
         )
 
     def chart(self, model: str) -> tuple[Point, ...]:

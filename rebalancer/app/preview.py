@@ -44,7 +44,10 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         confirm=name_to_type(known, override),
         unmet_before=seen.without.unmet,
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
-        lines=(*_lines(effects, conflicts, refused, seen), *_prices(costs, gains)),
+        lines=(
+            *_lines(effects, conflicts, refused, seen, guarded=_guarded(known, override, seen)),
+            *_prices(costs, gains),
+        ),
         costs=costs,
         gains=gains,
     )
@@ -204,10 +207,31 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
     return known.snapshot.at + wait + (model.load_seconds if measured is None else measured)
 
 
+def _guarded(known: Known, override: Override, seen: Foresight) -> str:
+    """What a raised floor guards where it moves nothing now; "" where it guards nothing, or is no floor.
+
+    Without it others may borrow down to the floor that stands: the policy's, a schedule's or another override's.
+    """
+    model, value = _model(known, override), override.value or 0
+    if override.kind != "floor" or model is None:
+        return ""
+    has = sum(count for (name, _), count in seen.course.held[0].items() if name == model.id)
+    steps = next((each.steps for each in seen.without.now.models if each.model == model.id), ())
+    scheduled = next((step.numbers.get("floor") for step in steps if step.stage == "schedule"), None)
+    others = [one.value or 0 for one in known.snapshot.overrides if (one.kind, one.subject) == ("floor", model.id)]
+    least = max([model.min_replicas, *others, *([scheduled] if isinstance(scheduled, int) else [])])
+    stays = min(value, has) - least
+    if stays <= 0:
+        return ""
+    keeps = f"{model.id} keeps {min(value, has)} of the {has} it has"
+    borrow = f"in the next surge of others up to {counted(stays, 'replica')} that they could have borrowed"
+    return f"{keeps}; at its present load nothing moves; {borrow} {'stays' if stays == 1 else 'stay'}"
+
+
 def _lines(
-    effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight
+    effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight, guarded: str = ""
 ) -> Iterator[str]:
-    """As the command line prints them."""
+    """As the command line prints them. `guarded`: what stays though nothing moves."""
     yield from (f"but  {conflict}" for conflict in conflicts)
     if refused is not None:
         yield f"no   {refused}"
@@ -217,7 +241,9 @@ def _lines(
     lines += [f"node {change}" for change in seen.course.now.drains if change not in seen.without.now.drains]
     lines += [f"!    {refusal}" for refusal in seen.refusals]
     state = seen.state
-    if not lines:
+    if not lines and guarded:
+        lines = [f"now  {guarded}"]
+    elif not lines:
         lines = ["now  nothing changes" + (f": {_answer(state.message)}" if state is not None else "")]
     unmet = seen.course.unmet
     yield from lines[:-1]

@@ -239,11 +239,12 @@ class ModelDecision(Struct, frozen=True):
     floor: the policy's floor.
     surge: whether it is in a surge.
     lent: loans by others of GPUs that are its own.
-    borrowed: loans of its own: replicas beyond its entitlement.
+    borrowed: loans of its own: replicas beyond its entitlement, those that are in use on nobody's GPUs included.
     why: the one thing to know about it, as a clause.
     steps: its explanation, stage by stage.
     headroom: replicas that it would use beyond those it has, as room for bursts or since a person or a schedule wants
         them, while its requests are in time; 0 where it is short.
+    unowned: replicas among `borrowed` on GPUs of elastic pools: nobody owns those, so nobody lends them.
     """
 
     model: str
@@ -260,10 +261,11 @@ class ModelDecision(Struct, frozen=True):
     why: str
     steps: tuple[Step, ...] = ()
     headroom: int = 0
+    unowned: int = 0
 
 
 class PoolDecision(Struct, frozen=True):
-    """Where the GPUs of a pool are; owned, lent, loading, doomed, foreign and free add up to those its nodes have.
+    """Where the GPUs of a pool are; owned, lent, loading, doomed, foreign, closed and free are all that its nodes have.
 
     pool: name of the pool.
     budget: GPUs that models may have there together; None where that is unknown.
@@ -273,11 +275,12 @@ class PoolDecision(Struct, frozen=True):
     loading: GPUs of pods that are not Ready yet.
     doomed: GPUs of models on doomed nodes.
     foreign: GPUs of pods that belong to no model.
-    free: GPUs that nobody holds.
+    free: GPUs that nobody holds, on nodes that receive pods.
     others: who holds those of no model, the most first.
     uncounted: why devices that its nodes offer do not count, a sentence for each reason.
     warm: GPUs of `free` that placeholders keep warm.
     nodes: what is known of who brings and removes its nodes, and what warm GPUs cost, a sentence for each thing.
+    closed: GPUs that nobody holds and nobody gets: their node is cordoned, not Ready, or under notice.
     """
 
     pool: str
@@ -293,6 +296,7 @@ class PoolDecision(Struct, frozen=True):
     uncounted: tuple[str, ...] = ()
     warm: int = 0
     nodes: tuple[str, ...] = ()
+    closed: int = 0
 
 
 class OverrideState(Struct, frozen=True):

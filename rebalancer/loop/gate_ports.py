@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from rebalancer.act import recorder as act
-from rebalancer.act.ledger import bounded
+from rebalancer.act.unseen_writes import bounded
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, Decision, Plan

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.checks import Ground, check, decreases
 from rebalancer.act.driver import Refused
-from rebalancer.act.ledger import WriteLedger
+from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.autoscalers import Originals
 from tests.act.rig import SteppingClock, change
 from tests.builders import (
@@ -28,7 +28,7 @@ from tests.builders import (
 def test_whatever_is_let_through_keeps_floors_and_budgets(
     asks: list[tuple[str, int]], held: tuple[int, int, int], *, bound: bool
 ) -> None:
-    """Change after change over facts that never learn of them: the ledger alone must hold the line."""
+    """Change after change over facts that never learn of them: the unseen alone must hold the line."""
     policy = a_policy(
         a_model("a", min_replicas=1),
         a_model("b", min_replicas=3, pools=("a100", "spot")),
@@ -45,14 +45,14 @@ def test_whatever_is_let_through_keeps_floors_and_budgets(
         facts = replace(facts, models=models)
     least = {name: target.replicas for name, target in targets.items()}  # if only the decreases happened
     most = dict(least)  # if only the raises did
-    ground, ledger = Ground(policy, ()), WriteLedger()
+    ground, unseen = Ground(policy, ()), UnseenWrites()
     for name, to in asks:
         one = change(targets[name], to, model="a" if name == "a" else "b")
         try:
-            check(one, facts, ground, ledger)
+            check(one, facts, ground, unseen)
         except Refused:
             continue
-        with ledger.booked(one, SteppingClock()):
+        with unseen.booked(one, SteppingClock()):
             pass  # the reply was lost: it may have happened or not
         asked = max(1, to) if one.target.autoscaler else to
         if asked < least[name]:
@@ -72,14 +72,14 @@ def test_whatever_is_let_through_keeps_two_roles_in_their_ratio(asks: list[tuple
     facts = a_snapshot(policy, replicas={"prefill": 3, "decode": 3})
     targets = {model.id: model.targets[0] for model in facts.models}
     may_have = {"prefill": {3}, "decode": {3}}
-    ground, ledger = Ground(policy, ()), WriteLedger()
+    ground, unseen = Ground(policy, ()), UnseenWrites()
     for name, to in asks:
         one = change(targets[name], to, model=name)
         try:
-            check(one, facts, ground, ledger)
+            check(one, facts, ground, unseen)
         except Refused:
             continue
-        with ledger.booked(one, SteppingClock()):
+        with unseen.booked(one, SteppingClock()):
             pass
         may_have[name].add(to)
         for prefill in may_have["prefill"]:
@@ -90,8 +90,8 @@ def test_a_write_that_would_leave_the_ratio_is_refused_with_both_numbers() -> No
     policy = a_policy(a_model("prefill", ratio={"to": "decode", "min": 0.5, "max": 2.0}), a_model("decode"))
     facts = a_snapshot(policy, replicas={"prefill": 2, "decode": 1})
     with pytest.raises(Refused, match="prefill would have 3 replicas, and its replicas are"):
-        check(change(facts.models[1].targets[0], 3, model="prefill"), facts, Ground(policy, ()), WriteLedger())
-    check(change(facts.models[0].targets[0], 3, model="decode"), facts, Ground(policy, ()), WriteLedger())
+        check(change(facts.models[1].targets[0], 3, model="prefill"), facts, Ground(policy, ()), UnseenWrites())
+    check(change(facts.models[0].targets[0], 3, model="decode"), facts, Ground(policy, ()), UnseenWrites())
 
 
 def test_a_change_is_a_decrease_by_its_numbers() -> None:

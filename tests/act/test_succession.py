@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
-from rebalancer.act.ledger import WriteLedger
 from rebalancer.act.node_pool_parts import HOLD
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.succession import LEFT, inherit, settled, untold
+from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.arithmetic import peak_replicas
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.sandbox.api import Obj
@@ -59,26 +59,26 @@ async def test_what_is_known_is_not_asked_again(rig: Rig) -> None:
 
 
 async def test_what_may_still_come_counts_both_ways_until_the_watches_show_it(rig: Rig) -> None:
-    target, ledger = rig.target("b"), WriteLedger()
+    target, unseen = rig.target("b"), UnseenWrites()
     lower, higher = target.replicas - 1, target.replicas + 2
 
-    inherit(ledger, (left(intent_of(change(target, lower), 6, NOW)),), lambda: rig.facts)
-    assert ledger.least(target).replicas == lower
+    inherit(unseen, (left(intent_of(change(target, lower), 6, NOW)),), lambda: rig.facts)
+    assert unseen.least(target).replicas == lower
 
-    inherit(ledger, (left(intent_of(change(target, higher), 6, NOW)),), lambda: rig.facts)
-    assert ledger.least(target).replicas == target.replicas
-    assert peak_replicas(ledger.with_most(target)) == higher
+    inherit(unseen, (left(intent_of(change(target, higher), 6, NOW)),), lambda: rig.facts)
+    assert unseen.least(target).replicas == target.replicas
+    assert peak_replicas(unseen.with_most(target)) == higher
 
 
 async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behind(rig: Rig) -> None:
-    target, ledger = rig.target("b"), WriteLedger()
+    target, unseen = rig.target("b"), UnseenWrites()
     lower = target.replicas - 1
     rig.store.put(deployment("b", lower))
     outcomes = await settled(rig.kube, (left(intent_of(change(target, lower), 7, NOW)),), lambda: rig.facts, rig.policy)
 
-    inherit(ledger, outcomes, lambda: rig.facts)
+    inherit(unseen, outcomes, lambda: rig.facts)
 
-    assert (outcomes[0].status, ledger.least(target).replicas) == (WRITTEN, lower)
+    assert (outcomes[0].status, unseen.least(target).replicas) == (WRITTEN, lower)
 
 
 async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothing_else(rig: Rig) -> None:

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
 from rebalancer.api.ports.day import FIGURES, FINE_FIGURES, FINE_STEPS, NO_DAY, STEPS, Day
 from rebalancer.api.ports.page_data import PageData
-from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import Plan, Step, Unmet
 from rebalancer.domain.policy import Policy
 from tests.api.scenes import PAGE_DATA
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
@@ -88,6 +89,36 @@ def test_where_something_else_binds_the_answer_is_no_and_says_what(constraint: s
     assert (answer.helps, answer.why) == (False, why)
 
 
+@pytest.mark.parametrize(
+    ("outlook", "helps", "why"),
+    [
+        (None, None, "no outlook is there yet: its work is unknown, or was not seen for long enough"),
+        (
+            replace(an_outlook(LATE, 2), deferred=True),
+            False,
+            "it is batch work, and nothing of it is late with what it has: no request waits",
+        ),
+        (
+            replace(an_outlook(LATE, 2), by_minute=True),
+            None,
+            "its work is known by the minute alone, so nobody can count its late requests",
+        ),
+    ],
+    ids=["unseen", "batch", "by the minute"],
+)
+def test_of_whom_nobody_counts_late_requests_the_answer_says_why_as_explain_does(
+    outlook: Outlook | None, *, helps: bool | None, why: str
+) -> None:
+    policy = a_two_gpu_policy()
+    snapshot = a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 12.0}}, {"b": 3.0})
+    snapshot = replace(snapshot, loads=tuple(replace(load, outlook=outlook) for load in snapshot.loads))
+    decision = replace(DECISION, steps=(Step("deferral", "no request waits"),))
+    plan = Plan(cycle=1, at=NOW, models=(decision,))
+    data = PageData(PAGE_DATA.epoch, replace(PAGE_DATA.status, at=NOW, plan=plan), snapshot, policy)
+    answer = more_gpus(data, plan, policy.models[0], decision, NO_DAY)
+    assert (answer.helps, answer.why) == (helps, why)
+
+
 def test_more_than_the_policy_allows_spares_nothing() -> None:
     assert [row.late_soon for row in the_answer("budget", most=3).with_more] == [200.0, 80.0, 80.0, 80.0]
 
@@ -110,7 +141,7 @@ def test_what_was_late_stands_beside_what_is_late_when_the_hour_is_played_again(
     assert answer.late_last_hour == pytest.approx(2400.0)
     (line,) = (line for line in answer.lines if line.startswith("hour"))
     played = "2436 as it is, 2391 with 2 GPUs more, none with 4, none with 8"
-    assert line == f"hour   2400 were late in the last hour; played again: {played}"
+    assert line == f"hour   2400 came late in the last hour, by its p95; played again: {played}"
 
 
 def test_nobody_is_late_again_in_minutes_in_which_the_latency_was_within_the_slo() -> None:

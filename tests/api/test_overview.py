@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.http.json_codec import from_wire
-from rebalancer.api.pages.gpu_tiles import GpuTiles, on_loan, seat
+from rebalancer.api.pages.gpu_tiles import GpuTiles, counted_states, on_loan, seat
 from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
 from rebalancer.api.pages.overview import newest, overview
 from rebalancer.api.pages.values import Overview, WayOut
@@ -147,7 +147,7 @@ def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning(
 
 
 def test_who_is_short_is_told_with_its_impact_since_when_and_what_a_person_may_do() -> None:
-    late = "4.2 replicas of work on 3, about 140 of 900 requests late in 110 s"
+    late = "4.2 replicas of work on 3, about 140 of 900 requests late in the next 110 s"
     row = replace(PLAN.unmet[0], lateness=late, since=at("03:11:40"))
     page = of(page_data_with(plan=replace(PLAN, unmet=(row,))))
     (short,) = [item for item in page.attention if item.model == "llama-70b"]
@@ -358,6 +358,16 @@ def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
     assert on_loan(snapshot, loans).unowned["b"] == 0
     nobodys = tuple(replace(loan, owner=None) for loan in loans)
     assert on_loan(snapshot, nobodys).unowned["b"] == 1
+
+
+def test_a_gpu_that_nobody_gets_is_drawn_closed_as_status_counts_it() -> None:
+    policy = a_policy(a_model("b"), pools=(a_pool(gpus=8),))
+    snapshot = a_snapshot(policy, {"b": 3})
+    (node,) = snapshot.pools[0].nodes
+    tiles = GpuTiles.of(snapshot, (), seat({}, snapshot))
+    assert tiles.draw(node, "a100").count(".") == 5
+    assert tiles.draw(replace(node, schedulable=False), "a100").count("-") == 5
+    assert counted_states(["##-."]) == {"owned": 2, "closed": 1, "free": 1}
 
 
 def test_a_shift_stands_on_the_page_of_who_gave_as_on_that_of_who_got() -> None:

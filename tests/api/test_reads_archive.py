@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.page_data import NotRecorded, RecordsBusy
+from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.app.archive import READ_SECONDS, Archive
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
-from rebalancer.domain.plan import Decision
+from rebalancer.domain.plan import Decision, Refusal
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.recorder import Recorder
@@ -36,6 +37,7 @@ class Book:
     def __init__(self, folder: Path, max_bytes: int = 10_000_000) -> None:
         self.files = JournalFiles(folder, max_bytes)
         self.decided: dict[int, tuple[Snapshot, Decision]] = {}
+        self.refusals: dict[int, tuple[Refusal, ...]] = {}  # of cycles that refuse something
         self._recorder = Recorder(self.files, self._publish, lambda _key, _line: None)
         self._recorder.code = "the-source"
         self._memory = Memory()
@@ -51,6 +53,8 @@ class Book:
         for cycle in cycles:
             snapshot = seen(cycle)
             decision = plan(snapshot, POLICY, self._memory)
+            refused = replace(decision.plan, refusals=self.refusals.get(cycle, decision.plan.refusals))
+            decision = replace(decision, plan=refused)
             self._recorder.begin(snapshot, self._memory)
             self._recorder.cycle(decision)
             self._memory = decision.memory
@@ -97,6 +101,18 @@ async def test_every_cycle_comes_back_as_it_was_decided_with_its_inputs_and_outc
         assert found.plan == decision.plan
         assert found.outcomes == (outcome_of(cycle),)
         assert found.code_digest == "the-source"
+
+
+async def test_a_cycle_comes_with_what_was_refused_in_the_cycles_before_it(tmp_path: Path) -> None:
+    book, step = Book(tmp_path), Refusal("step", "b", 3, 2, "it lost 1 of at most 1")
+    book.refusals = {2: (step,), 3: (step,)}
+    book.start()
+    await book.write(range(1, 6))
+    past = {cycle: (await archive(book).recorded(cycle=cycle)).refusals for cycle in (1, 2, 5)}
+    await book.close()
+    assert past[1] == ()
+    assert [(each.at, each.until) for each in past[2]] == [(NOW + 2 * PERIOD,) * 2]
+    assert past[5] == (PastRefusal(NOW + 2 * PERIOD, NOW + 3 * PERIOD, step),)
 
 
 async def test_an_instant_finds_the_last_cycle_decided_by_then(book: Book) -> None:

@@ -76,7 +76,7 @@ def an_outlook_of_llama(enough: int) -> Known:
 
 def test_a_cap_says_how_many_late_requests_it_spares_whom() -> None:
     seen = preview(an_outlook_of_llama(8), "cap", "qwen-32b", 2)
-    fewer = "about 30 fewer of 975 requests late in 150 s than with 6, at a level of 6.5"
+    fewer = "about 30 fewer of 975 requests late in the next 150 s than with 6, at a level of 6.5"
     assert seen.gains == (f"llama-70b gets 1 replica: 7 replicas of work on 7, {fewer}",)
     assert seen.lines[-1] == f"gain {seen.gains[0]}"
 
@@ -89,7 +89,7 @@ def test_a_cap_by_which_nobody_gains_says_so() -> None:
 
 def test_a_cap_says_how_many_requests_it_makes_late() -> None:
     seen = preview(an_outlook_of_llama(7), "cap", "llama-70b", 3)
-    more = "about 90 more of 975 requests late in 150 s than with 6, at a level of 6.5"
+    more = "about 90 more of 975 requests late in the next 150 s than with 6, at a level of 6.5"
     assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
     assert f"cost {seen.costs[0]}" in seen.lines
     assert (seen.unmet_before, seen.unmet_after) == (1, 4)
@@ -98,6 +98,21 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
 def test_without_an_expected_change_it_says_so() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 9)
     assert seen.lines == ("now  nothing changes: qwen-32b has 3 replicas; unmet 1 replica",)
+
+
+def test_a_floor_that_moves_nothing_now_says_what_it_keeps_in_the_next_surge() -> None:
+    seen = preview(a_scene(), "floor", "qwen-32b", 2)
+    (line,) = seen.lines
+    assert line == (
+        "now  qwen-32b keeps 2 of the 3 it has; at its present load nothing moves; in the next surge of others up to "
+        "1 replica that they could have borrowed stays; unmet 1 replica"
+    )
+    assert seen.effects == ()
+
+
+def test_a_floor_that_the_policy_has_already_keeps_nothing_more() -> None:
+    (line,) = preview(a_scene(), "floor", "qwen-32b", 1).lines
+    assert line.startswith("now  nothing changes: qwen-32b keeps 1 or more")
 
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:

@@ -173,6 +173,21 @@ def test_config_check_says_ok_and_exits_with_0(tmp_path: Path, capsys: Captured)
     assert capsys.readouterr() == (f"{tmp_path / 'policy.yaml'}: ok\n", "")
 
 
+def test_config_check_warns_of_a_target_that_is_only_read_and_says_ok(tmp_path: Path, capsys: Captured) -> None:
+    unsaid = "kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1"
+    file = tmp_path / "policy.yaml"
+    file.write_text(spoilt(("name: sdxl}", f"name: sdxl, {unsaid}}}")))
+    assert run(["config", "check", str(file)]) == 0
+    head, where, what = capsys.readouterr().out.splitlines()
+    assert head == f"{file}: ok, with 1 warning"
+    assert 'models.sdxl.targets.sdxl.kind: "CloneSet"' in where
+    assert "it is only read and nothing is written to it" in what
+    assert "add victims: replicaSet" in what
+    file.write_text(spoilt(("name: sdxl}", f"name: sdxl, {unsaid}, victims: ordinal}}")))
+    assert run(["config", "check", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: ok\n"
+
+
 def test_config_check_reports_all_problems_of_all_files_and_exits_with_1(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "good.yaml").write_text(GOOD)
     (tmp_path / "bad.yaml").write_text(spoilt(("gpuLimit: 16", "gpuLimit: -1"), ("kind: elastic", "kind: elastik")))
@@ -220,6 +235,7 @@ def test_config_check_as_json_has_every_part_of_a_problem(tmp_path: Path, capsys
                     "at": ["pools", 0, "gpuLimit"],
                 }
             ],
+            "warnings": [],
         }
     ]
 

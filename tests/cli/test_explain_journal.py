@@ -4,11 +4,13 @@ import gzip
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.api.text.explain import render_explain
 from rebalancer.cli.entry import run
-from rebalancer.domain.codec import from_bytes
-from rebalancer.domain.plan import Plan
+from rebalancer.domain.codec import from_bytes, to_bytes
+from rebalancer.domain.instant import clock
+from rebalancer.domain.plan import Plan, Refusal
 from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns
 from rebalancer.sim.product import default_policy, play_product
 from tests.sim.product.scenarios import a_surge
@@ -40,6 +42,21 @@ def test_its_last_cycle_is_explained_as_the_service_would(
     head, _, rest = capsys.readouterr().out.partition("\n")
     assert head.endswith(f" UTC, cycle {cycles[-1].snapshot.cycle}")
     assert rest.strip() == explained(cycles[-1])
+
+
+def test_what_was_refused_before_that_cycle_is_told_with_its_time(
+    journal: Path, cycles: list[RecordedTurn], tmp_path: Path, capsys: Captured
+) -> None:
+    step = Refusal("step", "a", 3, 2, "it lost 1 of at most 1")
+    lines, told = journal.read_bytes().splitlines(keepends=True), b""
+    for number, line in enumerate(lines[:-1]):
+        if cycles[-2].plan in line:
+            refused = replace(from_bytes(cycles[-2].plan, Plan), refusals=(step,))
+            told, lines[number] = line, line.replace(cycles[-2].plan, to_bytes(refused))
+    assert told, "the cycle before the last is a line of its own"
+    (tmp_path / "journal-000001.jsonl").write_bytes(b"".join(lines))
+    assert run(["explain", "a", "--journal", str(tmp_path)]) == 0
+    assert f"before  {clock(cycles[-2].snapshot.at)} {step}\n" in capsys.readouterr().out
 
 
 def test_a_folder_of_packed_files_tells_of_a_minute_before_its_end(

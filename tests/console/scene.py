@@ -111,7 +111,7 @@ ATTENTION = (
         "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink, not before 03:14:40",
         at("03:14:40"),
         "llama-70b",
-        impact="6.6 replicas of work on 6, about 140 of 900 requests late in 110 s",
+        impact="6.6 replicas of work on 6, about 140 of 900 requests late in the next 110 s",
         since=at("03:11:40"),
         way_out=WayOut(
             "cap qwen-32b at 2 now",

@@ -44,10 +44,10 @@ async def test_the_dialog_shows_between_which_numbers_one_chooses(scene: SceneSe
 
 
 async def test_what_it_costs_and_what_others_gain_stands_before_the_button(scene: SceneServer, opened: Opened) -> None:
-    cost = (
-        "qwen-32b loses 1 replica: 2.4 replicas of work on 2, about 31 more of 210 requests late in 110 s than with 3"
-    )
-    gain = "llama-70b gets 1 replica: 7 replicas of work on 7, about 30 fewer of 975 requests late in 150 s than with 6"
+    more = "about 31 more of 210 requests late in the next 110 s than with 3"
+    fewer = "about 30 fewer of 975 requests late in the next 150 s than with 6"
+    cost = f"qwen-32b loses 1 replica: 2.4 replicas of work on 2, {more}"
+    gain = f"llama-70b gets 1 replica: 7 replicas of work on 7, {fewer}"
     lines = (*PREVIEW.lines, f"cost {cost}", f"gain {gain}")
     scene.preview = replace(PREVIEW, costs=(cost,), gains=(gain,), lines=lines)
     page = await opened(scene.url + "/console/")
@@ -81,7 +81,7 @@ async def test_a_need_opens_the_dialog_that_helps_filled_in(scene: SceneServer, 
     page = await opened(scene.url + "/console/")
     await shown(page)
     needs = page.locator(".needs li")
-    await expect(needs.nth(1)).to_contain_text("about 140 of 900 requests late in 110 s, since 03:11:40")
+    await expect(needs.nth(1)).to_contain_text("about 140 of 900 requests late in the next 110 s, since 03:11:40")
     await expect(needs.nth(0).locator("code")).to_have_text("rebalancer explain --node spot-2")
     await page.get_by_role("button", name="Cap qwen-32b at 2 now").click()
     await expect(page.get_by_label("Model", exact=True)).to_have_value("qwen-32b")

@@ -26,7 +26,9 @@ async def test_gpus_are_stacked_pool_by_pool_with_late_requests_below(scene: Sce
     page = await opened(scene.url + "/console/")
     await drawn(page)
     titles = page.locator("rb-hours .panel-title", has_not_text="nothing known")
-    await expect(titles).to_have_text(["a100 primary, GPUs", "spot elastic, GPUs", "late requests a minute, reckoned"])
+    await expect(titles).to_have_text(
+        ["a100 primary, GPUs", "spot elastic, GPUs", "late requests a minute, by the p95"]
+    )
     await expect(page.locator("rb-hours path.band")).to_have_count(6)
     await expect(page.locator("rb-hours path.area.late")).to_have_count(1)
     for letters in ("L7", "Q3", "M8", "Sd"):  # bands say whose they are without their colour

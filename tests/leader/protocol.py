@@ -11,12 +11,12 @@ what stands between.
 | `_elect`, `_claimed` | `leader.elector.Elector._step` and `lease.LeaseObject.write` |
 | `_stored` | the API server's part: a Lease is made once, at a second of its own clock, and written at its version |
 | `_inherit` | `act.succession.settled` and `inherit`, before which `app.leadership` lets nothing pass |
-| `_choose` | `act.gate.Gate._through_target`: the look, `act.checks`, the booking in `act.ledger` |
+| `_choose` | `act.gate.Gate._through_target`: the look, `act.checks`, the booking in `act.unseen_writes` |
 | `_send` | `Gate._intend`, then `act.led.Led`, which asks for the right to act at the instant of the write |
 | `_arrive`, `Rules.revisions` | the API server: a write passes at the revision that it was made for |
-| `_passes` | `ledger.KEEP_SECONDS`, watches that lag by a tick, `Led` giving a write up when the right ends |
+| `_passes` | `unseen_writes.KEEP_SECONDS`, watches that lag by a tick, `Led` giving a write up when the right ends |
 
-Time goes in ticks: the right to act lasts 2, a Lease 3, the ledger keeps for 2, a watch lags by 1 at most.
+Time goes in ticks: the right to act lasts 2, a Lease 3, a write is held unseen for 2, a watch lags by 1 at most.
 """
 
 import math

@@ -15,7 +15,7 @@ from rebalancer.act.restoring import Restoring
 from rebalancer.app import past
 from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Memory
-from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.facts import holdings
 from rebalancer.planning.facts.scene import ModelFacts, Scene
 from rebalancer.planning.guards import foreign
@@ -83,7 +83,7 @@ def _resumes(of: Any) -> Any:  # noqa: ANN401  a patcher
 
 
 def _counts_who_does_not_serve(patch: Patch) -> None:
-    patch.setattr(Ledger, "ready_of", Ledger.left_of)
+    patch.setattr(Seating, "ready_of", Seating.left_of)
 
 
 def _frozen(model: ModelFacts) -> ModelFacts:

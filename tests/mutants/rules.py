@@ -13,7 +13,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import bounds, drains, moves
-from rebalancer.planning.allocation import allocate, donors, ledger, loans, roles
+from rebalancer.planning.allocation import allocate, donors, loans, roles, seating
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
@@ -58,8 +58,8 @@ def rules() -> Iterator[Mutant]:
     yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
-    yield _instead(ledger, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
-    yield _instead(ledger, "_unclear", "marks", "asks twice", lambda *_: False)
+    yield _instead(seating, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
+    yield _instead(seating, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)

@@ -179,7 +179,7 @@ class TestLendAndReclaim:
         assert moves(plan) == {"b": (12, 8), "a": (2, 4)}
         back = change_of(plan, "b")
         assert (back.passes, back.recipients, back.counts) == ("reclaim", ("a",), "exempt")
-        assert back.reason.startswith("gives 4 borrowed replicas back to a: a has ")
+        assert back.reason.startswith("returns 4 borrowed replicas to a: a has ")
 
     def test_it_goes_no_further_than_the_borrowers_entitlement(self) -> None:
         # a wants 12: 8 are its own, the other 4 b owns and needs.

@@ -204,7 +204,7 @@ class TestWhatIsTold:
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.lateness.startswith(
-            "5 replicas of work on 4, about 130 of 900 requests late in 150 s at a level of 6"
+            "5 replicas of work on 4, about 130 of 900 requests late in the next 150 s at a level of 6"
         )
 
     def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:

@@ -14,7 +14,7 @@ from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, unmet_of
 
-LATE = "2 replicas of work on 2, about {} of 3000 requests late in 150 s"
+LATE = "2 replicas of work on 2, about {} of 3000 requests late in the next 150 s"
 
 
 def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None, in_flight: float = 9.0) -> Story:
@@ -170,7 +170,8 @@ def test_an_owner_that_is_short_while_it_lends_says_why() -> None:
     assert row is not None
     assert row.why == (
         "its share of a100 is 2 replicas, since the other GPUs there keep more requests from being late elsewhere; "
-        "lends 6 GPUs to a: its work and its votes claim 2 of the 8 that it owns, and what nobody claims goes by worth"
+        "lends 6 GPUs to a: its work and its votes claim 2 of its own by now; its votes ask for 3 of the 8 that it "
+        "owns since 08:00:00, which counts from 08:00:20 on"
     )
 
 

@@ -1,13 +1,20 @@
 """What people read is a sentence that names who does what and why: sentences that told nobody anything stay away."""
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.api.text.explain import render_explain
 from rebalancer.cli.render.plan import render_plan
+from rebalancer.cli.render.status import render_status
 from rebalancer.domain.plan import Plan, Refusal, Unmet
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import counted, figure, listed, work_of
-from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.cli.scene import STATUS
 from tests.planning.story import Story, change_of, decision_of, refusal_of, unmet_of
+from tests.planning.test_scenarios_shares import flat, steep
 
 
 def in_eight_gpus(*held: tuple[str, int]) -> Story:
@@ -82,7 +89,7 @@ def test_a_shift_names_both_models_with_their_work() -> None:
     story.load("b", {"concurrency": 8.0}, Work(2.0, 1.96, 2.0, 2.0))
     released = story.plan()
     assert change_of(released, "a").said == (
-        "gives 2 borrowed replicas back to b: b has 2 replicas of work on 0, a 0.25 on 8 (8 -> 6)"
+        "returns 2 borrowed replicas to b: b has 2 replicas of work on 0, a 0.25 on 8 (8 -> 6)"
     )
     story.write(released)
     story.settle()
@@ -90,6 +97,58 @@ def test_a_shift_names_both_models_with_their_work() -> None:
         "gets 2 of its own replicas back from a on a100-1: it has 2 replicas of work on 0; its votes ask for 2 replicas"
         " (0 -> 2)"
     )
+
+
+def test_what_is_its_owners_is_returned_also_where_worth_moves_it() -> None:
+    # b is owed 1 of the 8 that it owns; the two more that it gets are room for bursts, which is a shift by worth.
+    policy = a_policy(a_model("a", 0, entitlement=0), a_model("b", 0, entitlement=8), pools=(a_pool(gpus=8),))
+    story = Story(policy, a_snapshot(policy, {"a": 7, "b": 1}, {"a": {"concurrency": 0.0}, "b": {"concurrency": 4.0}}))
+    story.plan()
+    story.foresee("a", flat(0, 8), level=0.0)
+    story.foresee("b", steep(0, 8), level=1.0)
+    plan = story.plan()
+    assert change_of(plan, "a").kind == "release"
+    assert change_of(plan, "a").said.startswith("returns ")
+    assert " gives " not in change_of(plan, "a").said
+    assert decision_of(plan, "a").why.startswith("returns ")
+
+
+def test_replicas_on_gpus_that_nobody_owns_are_in_use_and_not_borrowed() -> None:
+    b = a_model("b", pools=("a100", "spot"), entitlement=2)
+    policy = a_policy(b, pools=(a_pool(gpus=2), an_elastic_pool(gpus=8)))
+    loads = {"b": {"concurrency": 16.0}}
+    story = Story(policy, a_snapshot(policy, {"b": {"a100": 2, "spot": 2}}, loads, nodes={"spot": 1}))
+    plan = story.plan()
+    assert (decision_of(plan, "b").borrowed, decision_of(plan, "b").unowned) == (2, 2)
+    said = render_explain(plan, story.snapshot, "b")
+    assert "; 2 replicas in use on GPUs that nobody owns" in said
+    assert "borrows" not in said
+
+
+@pytest.mark.parametrize(
+    "closes",
+    [{"schedulable": False}, {"ready": False, "ready_changed_at": NOW - 5.0}],
+    ids=["cordoned", "not Ready"],
+)
+def test_gpus_of_a_node_that_receives_nothing_are_closed_and_not_free(closes: dict[str, Any]) -> None:
+    policy = a_policy(a_model("b"), pools=(a_pool(gpus=16),))
+    story = Story(policy, a_snapshot(policy, {"b": 3}, {"b": {"concurrency": 12.0}}, nodes={"a100": 2}))
+    (before,) = story.plan().pools
+    first, second = story.view("a100").nodes
+    story.pool("a100", nodes=(first, replace(second, **closes)))
+    (pool,) = story.plan().pools
+    assert (before.closed, pool.closed) == (0, second.gpus)
+    assert pool.free == before.free - second.gpus
+
+
+def test_gpus_of_a_node_under_notice_are_closed_and_not_free() -> None:
+    policy = a_policy(a_model("b"), pools=(a_pool(gpus=16),))
+    story = Story(policy, a_snapshot(policy, {"b": 3}, {"b": {"concurrency": 12.0}}, nodes={"a100": 2}))
+    story.notice("a100-2", 120.0)
+    (pool,) = story.plan().pools
+    assert pool.closed == 8
+    status = render_status(replace(STATUS, plan=Plan(cycle=1, at=NOW, pools=(pool,))))
+    assert f"closed 8  free {pool.free}" in status
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.act.ledger import Ask, LedgerEntry, WriteLedger
+from rebalancer.act.unseen_writes import Ask, UnseenWrite, UnseenWrites
 from rebalancer.domain.cluster import SOURCES, Node
 from rebalancer.domain.events import ObjectChanged, SourceState
 from rebalancer.domain.readings import Reading
@@ -173,14 +173,14 @@ def test_a_write_that_no_watch_has_shown_counts_for_as_long_as_it_would_have() -
 
 @STEPS
 def test_what_the_gate_asked_for_counts_for_ten_seconds_whatever_the_clock_says(step: float) -> None:
-    watched, ledger = Watched(a_state()), WriteLedger()
-    watched.clock.steps.append(ledger.stepped)
+    watched, unseen = Watched(a_state()), UnseenWrites()
+    watched.clock.steps.append(unseen.stepped)
     target = a_target()
-    ledger.enter((target.namespace, target.kind, target.name), LedgerEntry(Ask(0, 0), 7, NOW))
-    ledger.forget(watched.after(5.0, step))
-    assert ledger.with_most(target).unconfirmed_replicas == 7
-    ledger.forget(watched.after(6.0))
-    assert ledger.with_most(target).unconfirmed_replicas is None
+    unseen.enter((target.namespace, target.kind, target.name), UnseenWrite(Ask(0, 0), 7, NOW))
+    unseen.forget(watched.after(5.0, step))
+    assert unseen.with_most(target).unconfirmed_replicas == 7
+    unseen.forget(watched.after(6.0))
+    assert unseen.with_most(target).unconfirmed_replicas is None
 
 
 @STEPS

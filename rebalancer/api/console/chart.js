@@ -226,7 +226,7 @@ function poolPanels(page, narrow) {
     ],
   }));
   const late = page.latePerMinute;
-  panels.push({ title: "late requests a minute, reckoned", height: narrow ? 40 : 48, layers: [area("late", late, "area late")] });
+  panels.push({ title: "late requests a minute, by the p95", height: narrow ? 40 : 48, layers: [area("late", late, "area late")] });
   return panels;
 }
 
@@ -244,7 +244,7 @@ function modelPanels(page, narrow) {
       { ...area("ready", it.ready, `band hue-${hue}`), label: end("ready", it.ready), short: `${known(it.ready.at(-1))} rdy` },
       line("alloc", it.allocation, "line allocation", ""), line("need", it.demand, "line demand", end("need", it.demand)), line("work", it.work, "line work", end("work", it.work))] },
     { title: `latency, p95 s${it.sloSeconds ? `; SLO ${amount(it.sloSeconds)} s dashed` : ""}`, height: narrow ? 60 : 72, least: 0.001, reference: it.sloSeconds, layers: [line("latency", it.latencySeconds, "line latency", end("p95", it.latencySeconds))] },
-    { title: "late requests a minute, reckoned", height: 40, layers: [area("late", it.latePerMinute, "area late")] },
+    { title: "late requests a minute, by the p95", height: 40, layers: [area("late", it.latePerMinute, "area late")] },
     { title: "GPUs by pool", height: narrow ? 48 : 64, layers: stacked(page.pools.map((pool, n) => ({ name: pool.pool, gpus: pool.models[0]?.gpus ?? [], style: `band hue-${hue} shade-${n % 3}`, letters: pool.pool, label: pool.models[0]?.gpus.at(-1) ? labelled(pool.pool, pool.models[0].gpus.at(-1)) : "", short: "" })), whole) },
   ];
 }

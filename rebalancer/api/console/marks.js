@@ -3,12 +3,12 @@
 import { h } from "./dom.js";
 
 /** Character on the wire -> word, first match first. */
-export const STATES = { "?": "unknown", o: "other", x: "doomed", "/": "loading", "+": "lent", "#": "owned", ".": "free" };
+export const STATES = { "?": "unknown", o: "other", x: "doomed", "/": "loading", "+": "lent", "#": "owned", "-": "closed", ".": "free" };
 
 /** The order in which people count. */
-export const WORDS = ["owned", "lent", "in use", "loading", "doomed", "other", "unknown", "free"];
+export const WORDS = ["owned", "lent", "in use", "loading", "doomed", "other", "unknown", "closed", "free"];
 
-const WORST = "?x/o+#."; // a tile that stands for a node shows the first of these
+const WORST = "?x/o+#-."; // a tile that stands for a node shows the first of these
 export const SIDE = 14;
 export const PITCH = 16;
 
@@ -20,6 +20,7 @@ const MARKS = {
   "in use": (x, y) => `M${x + 3} ${y + 6}h8v2h-8z`,
   loading: (x, y) => `M${x} ${y + 7}l7 -7M${x} ${y + 14}l14 -14M${x + 7} ${y + 14}l7 -7`,
   doomed: (x, y) => `M${x + 3} ${y + 3}l8 8m0 -8l-8 8`,
+  closed: (x, y) => `M${x + 4} ${y + 7}h6`,
   other: (x, y) => `M${x + 5} ${y + 7}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z`,
   unknown: (x, y) => `M${x + 5} ${y + 5.5}q0 -2 2 -2t2 2q0 1.2 -2 2.5v1m0 1.5v1`,
 };

@@ -35,6 +35,7 @@ from rebalancer.api.pages.values import (
     PoolPage,
 )
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
+from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.words import known_names, printable, some
 from rebalancer.domain.plan import ModelDecision, Plan
@@ -120,10 +121,10 @@ async def explain(request: web.Request) -> web.Response:
     at = query_of(request, ExplanationQuery).at
     if at is not None:
         recorded = await _recorded(request, at=at)
-        explanation = await asyncio.to_thread(_explained, recorded.plan, recorded.snapshot, name)
+        explanation = await asyncio.to_thread(_explained, recorded.plan, recorded.snapshot, name, recorded.refusals)
     else:
         data = request.app[RENDERER].source.read()
-        explanation = await asyncio.to_thread(_explained, _decided(data.status), data.snapshot, name)
+        explanation = await asyncio.to_thread(_explained, _decided(data.status), data.snapshot, name, data.refusals)
     return await packed(request, explanation)
 
 
@@ -138,10 +139,10 @@ async def explain_node(request: web.Request) -> web.Response:
     return await packed(request, explanation)
 
 
-def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:
+def _explained(decided: Plan, seen: Snapshot, name: str, past: tuple[PastRefusal, ...]) -> Explanation:
     if all(each.model != name for each in decided.models):
         _no_model(name, [each.model for each in decided.models])
-    return explained(decided, seen, name)
+    return explained(decided, seen, name, past)
 
 
 def _no_model(name: str, known: list[str], where: str = "path.model") -> NoReturn:

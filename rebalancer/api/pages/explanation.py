@@ -1,11 +1,13 @@
 """Why a model has what it has, now or as it was then, and what becomes of a node under notice."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from rebalancer.api.pages.values import Explanation, NodeExplanation
 from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.text.explain import render_explain
 from rebalancer.api.text.explain_node import render_node
 from rebalancer.api.text.printed import printed
@@ -20,8 +22,8 @@ class ExplanationQuery(Struct, frozen=True):
     at: Annotated[Instant | None, Meta(description="as it was then, from the journal")] = None
 
 
-def explained(plan: Plan, snapshot: Snapshot, model: str) -> Explanation:
-    """The explanation of `model`. Raises KeyError when the plan has no such model."""
+def explained(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[PastRefusal] = ()) -> Explanation:
+    """The explanation of `model`; `past`: refusals of the minutes before. Raises KeyError without such a model."""
     decision = {each.model: each for each in plan.models}[model]
     explanation = Explanation(
         at=plan.at,
@@ -30,7 +32,7 @@ def explained(plan: Plan, snapshot: Snapshot, model: str) -> Explanation:
         refusals=tuple(each for each in plan.refusals if each.subject == model),
         unmet=tuple(each for each in plan.unmet if each.model == model),
         changes=tuple(each for each in plan.changes if each.model == model),
-        explanation=tuple(render_explain(plan, snapshot, model).splitlines()),
+        explanation=tuple(render_explain(plan, snapshot, model, past).splitlines()),
     )
     return printed(explanation)
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
+from rebalancer.api.pages.values import CLOSED, DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
+from rebalancer.domain.arithmetic import node_receives
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
@@ -21,6 +22,7 @@ WORDS = {
     LOADING: "loading",
     DOOMED: "doomed",
     OTHER: "other",
+    CLOSED: "closed",
     FREE: "free",
     UNKNOWN: "unknown",
 }
@@ -76,16 +78,16 @@ def lenders(models: Iterable[ModelView], loans: Iterable[Loan], doomed: frozense
     lenders_by_pod: dict[str, str] = {}
     for model in models:
         for target in model.targets:
-            owed = by_target.get((model.id, target.pool))
-            if owed:
-                lenders_by_pod |= _lenders(target, owed, doomed)
+            booked = by_target.get((model.id, target.pool))
+            if booked:
+                lenders_by_pod |= _lenders(target, booked, doomed)
     return lenders_by_pod
 
 
-def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
+def _lenders(target: TargetView, booked: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
     staying = [pod for pod in target.pods if not pod.on(doomed) and pod.phase != "terminating"]
     youngest = sorted(staying, key=lambda pod: (pod.created_at, pod.uid), reverse=True)
-    last_first = sorted(owed, key=lambda loan: loan.at, reverse=True)
+    last_first = sorted(booked, key=lambda loan: loan.at, reverse=True)
     gpus = max(1, target.gpus_per_pod * target.pods_per_replica)
     names = [loan.owner or loan.pool for loan in last_first for _ in range(max(1, loan.gpus // gpus))]
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
@@ -141,14 +143,16 @@ class GpuTiles:
         return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading, models)
 
     def draw(self, node: NodeView, pool: str) -> str:
-        """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, free.
+        """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, closed, free.
 
-        Of a node that is not Ready nothing is known. On one that goes, free GPUs go too.
+        Of a node that is not Ready nothing is known. On one that goes, free GPUs go too; one that is cordoned or under
+        notice gives them to nobody.
         """
         if not node.ready:
             return UNKNOWN * node.gpus
         doomed = node.name in self.doomed
-        return "".join(self._gpu(uid, doomed) for uid in self._seats(node, pool))
+        idle = FREE if node_receives(node, self.notices) else CLOSED
+        return "".join(idle if each == FREE else each for each in self._drawn(node, pool, doomed=doomed))
 
     def seated(self, node: NodeView, pool: str) -> tuple[Seated, ...]:
         """Who has the node's GPUs, by device; a node that is not Ready keeps its pods' names."""
@@ -158,7 +162,10 @@ class GpuTiles:
     def _seats(self, node: NodeView, pool: str) -> tuple[str, ...]:
         return self.seats.get(f"{pool}/{node.name}", self.seats.get(node.name, (NOBODY,) * node.gpus))
 
-    def _gpu(self, uid: str, doomed: bool) -> str:  # noqa: FBT001  # the node's
+    def _drawn(self, node: NodeView, pool: str, *, doomed: bool) -> Iterator[str]:
+        return (self._gpu(uid, doomed=doomed) for uid in self._seats(node, pool))
+
+    def _gpu(self, uid: str, *, doomed: bool) -> str:
         if uid == FOREIGN:
             return OTHER
         if doomed:

@@ -43,7 +43,7 @@ def model_page(
         actuation=model.actuation,
         unmet=printed((lacks,)) if lacks else (),
         refusals=printed(tuple(refusals)),
-        explanation=tuple(render_explain(plan, data.snapshot, model.id).splitlines()),
+        explanation=tuple(render_explain(plan, data.snapshot, model.id, data.refusals).splitlines()),
         signals=tuple(_signal(signal, load, ballot, data.status.at) for signal in model.signals.configured),
         replicas=tuple(sorted(_replicas(data, view), key=lambda row: (row.pool, row.node or "", row.name))),
         chart=chart,

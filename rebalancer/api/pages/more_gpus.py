@@ -79,14 +79,15 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     """The answer for `model`, of which `plan` holds `decision`."""
     view = next((each for each in data.snapshot.models if each.id == model.id), ModelView(id=model.id, targets=()))
     load = next((each for each in data.snapshot.loads if each.model == model.id), None)
-    outlook = None if load is None or load.outlook is None or load.outlook.deferred else load.outlook
+    outlook = None if load is None else load.outlook
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
     minute = int(data.status.at // STEP_SECONDS) - HOUR
     hour = day.fine_window(model.id, minute * FINE_STEPS, HOUR * FINE_STEPS)
     rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS
     helps, why = _verdict(model, decision, lacks, view, rows, outlook)
     pools = tuple(_fit(model, pool, view, data.snapshot.pools) for pool in data.policy.pools)
-    horizon, late = None if outlook is None else outlook.horizon_seconds, _late(day, model, minute)
+    horizon = None if outlook is None or outlook.deferred else outlook.horizon_seconds
+    late = _late(day, model, minute)
     answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools, late_last_hour=late)
     lines = _lines(answer, outlook, minutes, short=lacks is not None)
     return printed(replace(answer, lines=tuple(lines)))
@@ -99,7 +100,11 @@ def _rows(model: Model, decision: ModelDecision, outlook: Outlook | None, hour: 
     has, most = decision.ready + decision.loading, model.max_replicas
     for more in (0, *REPLICAS):
         can = min(more, max(0, most - has))
-        soon = None if outlook is None or outlook.by_minute else outlook.late_with(has + can, model.priority)
+        soon = (
+            None
+            if outlook is None or outlook.deferred or outlook.by_minute
+            else outlook.late_with(has + can, model.priority)
+        )
         yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, hour, more))
 
 
@@ -119,7 +124,13 @@ def _played(model: Model, outlook: Outlook | None, hour: Figures, more: int) -> 
     just full would be late for minutes in which nobody was.
     """
     least = LEAST_MINUTES * FINE_STEPS
-    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(hour[:, 0]).sum() < least:
+    if (
+        outlook is None
+        or outlook.deferred
+        or outlook.by_minute
+        or not outlook.work_of_one
+        or np.isfinite(hour[:, 0]).sum() < least
+    ):
         return None
     may_wait = WAIT_SECONDS[model.workload_class] if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0
@@ -162,12 +173,12 @@ def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and wha
     if lacks is not None and lacks.constraint == "waiting":
         ready_at = expected_at(view)
         ready = "" if ready_at is None else f", Ready about {clock(ready_at)}"
-        return False, f"it is late for want of time, not of GPUs: {replicas(decision.loading)} on the way{ready}"
+        comes = f"{replicas(decision.loading)} on the way{ready}" if decision.loading else lacks.why
+        return False, f"it is late for want of time, not of GPUs: {comes}"
     if lacks is not None and lacks.constraint not in FOR_WANT_OF_GPUS:
         return False, f"GPUs are not what it waits for: {lacks.why}"
     if outlook is None or rows[0].late_soon is None:
-        known = "it has fewer replicas than were played" if outlook is not None else "nobody looks ahead for it"
-        return (True, lacks.why) if lacks is not None else (None, known)
+        return (True, lacks.why) if lacks is not None else _uncounted(decision, outlook)
     spared = rows[0].late_soon - min(row.late_soon or 0.0 for row in rows)
     past = _spared_last_hour(rows)
     if has >= model.max_replicas and past is not None and past >= 1.0:
@@ -182,6 +193,18 @@ def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and wha
     if past is not None and past >= 1.0:
         return True, f"not now, with {replicas(has)} it is in time; in the last hour they would have"
     return False, f"its requests are in time with the {replicas(has)} that it has"
+
+
+def _uncounted(decision: ModelDecision, outlook: Outlook | None) -> tuple[bool | None, str]:
+    """The answer for who lacks nothing, and of whom no late requests are counted ahead: as `explain` has it."""
+    if outlook is None:
+        return None, "no outlook is there yet: its work is unknown, or was not seen for long enough"
+    if outlook.deferred:
+        stands_back = next((step.said for step in decision.steps if step.stage == "deferral"), "it stands back")
+        return False, f"it is batch work, and nothing of it is late with what it has: {stands_back}"
+    if outlook.by_minute:
+        return None, "its work is known by the minute alone, so nobody can count its late requests"
+    return None, "it has fewer replicas than were played"
 
 
 def _spared_last_hour(rows: Sequence[WithMore]) -> float | None:
@@ -257,7 +280,7 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
     if hour:
         known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
         late = answer.late_last_hour
-        was = "late in the last hour" if late is None else f"{_many(late)} were late in the last hour"
+        was = "late in the last hour" if late is None else f"{_many(late)} came late in the last hour, by its p95"
         yield f"{'hour':<6} {was}{known}{',' if late is None else ';'} played again: {_each(hour)}"
     for fit in answer.pools:
         price = "no price known (pricePerGpuHour)" if fit.usd_per_gpu_hour is None else f"{fit.usd_per_gpu_hour:g} USD"

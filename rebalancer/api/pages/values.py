@@ -19,7 +19,7 @@ from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 from rebalancer.survey.finding import Finding
 
 # One character per GPU on the wire, first match: 10,000 GPUs are 10 KB.
-UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, FREE = "?ox/+#."
+UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, CLOSED, FREE = "?ox/+#-."
 
 
 PageNumber = Annotated[int, Meta(ge=1, le=1000, description="which page, from 1")]
@@ -81,7 +81,7 @@ class NodeTiles(Struct, frozen=True):
 class PoolRow(Struct, frozen=True):
     """A pool's counts and tiles. `counts`: state word -> GPUs, zeros omitted. `nodes` empty above 512 nodes.
 
-    State words: owned, lent, loading, doomed, other, free, unknown. `nodes_total`: how many nodes there are.
+    State words: owned, lent, loading, doomed, other, closed, free, unknown. `nodes_total`: how many nodes there are.
     """
 
     name: str

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rebalancer.api.ports.day import Day
+from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.domain.account import NoticeAccount
@@ -43,7 +44,8 @@ class PageData:
 
     `epoch` names this run of the service. `status` is of now, `snapshot` what its plan was made from (what is seen
     now before the first), `loans` and `accounts` of notices
-    as that plan left them, `timeline` the last 30 minutes, oldest first, `policy_change` how `policy` came.
+    as that plan left them, `timeline` the last 30 minutes, oldest first, `policy_change` how `policy` came, `refusals`
+    those of the last ten minutes, over or not.
     """
 
     epoch: str
@@ -54,11 +56,15 @@ class PageData:
     timeline: tuple[TimelineEvent, ...] = ()
     accounts: tuple[NoticeAccount, ...] = ()
     policy_change: PolicyChange = PolicyChange()
+    refusals: tuple[PastRefusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycle:
-    """One cycle as the journal has it. `before`: the cycle before it, None where it has to be read by itself."""
+    """One cycle as the journal has it. `before`: the cycle before it, None where it has to be read by itself.
+
+    `refusals`: those of the minutes before it, as far back as its keyframe, which is written every five minutes.
+    """
 
     plan: Plan
     snapshot: Snapshot
@@ -66,6 +72,7 @@ class RecordedCycle:
     code_digest: str
     outcomes: tuple[Outcome, ...] = ()
     before: "RecordedCycle | None" = None
+    refusals: tuple[PastRefusal, ...] = ()
 
 
 class NotRecorded(LookupError):

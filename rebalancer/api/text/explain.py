@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from rebalancer.api.ports.past_refusals import SAME_SECONDS, PastRefusal
 from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, span, when
 from rebalancer.domain.arithmetic import ready_by
 from rebalancer.domain.owners import claims, refusing, written
@@ -20,13 +21,14 @@ LABELS = {
     "doomed": "",
     "guard": "",
 }  # of planning's steps; "" = told by another line
+MOST_BEFORE = 5  # refusals that are over
 SOON_SECONDS = 60.0  # a refusal that ends sooner is over before a person has typed
 # Guards that an override passes for the model it names. All others yield to nobody, floor only to `allowBelowFloor`.
 YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "loss", "start"}
 
 
-def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
-    """The explanation of `model`. Raises KeyError when the plan has no such model."""
+def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[PastRefusal] = ()) -> str:
+    """The explanation of `model`; `past`: refusals of the minutes before. Raises KeyError without such a model."""
     decision = {each.model: each for each in plan.models}[model]
     view = {each.id: each for each in snapshot.models}.get(model, ModelView(id=model, targets=()))
     lacks = next((each for each in plan.unmet if each.model == model), None)
@@ -42,6 +44,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("nodes", _nodes(view, plan)),
         *_rows("preempt", _preemption(view, snapshot)),
         *_rows("refused", (str(each) for each in refusals)),
+        *_rows("before", _before(model, past, plan)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
         *_rows("memory", _loaded(view)),
@@ -181,7 +184,9 @@ def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
 
 def _loans(decision: ModelDecision) -> str:
     lent = f"; lends {counted(decision.lent, 'replica')}" if decision.lent else ""
-    return lent + (f"; borrows {counted(decision.borrowed, 'replica')}" if decision.borrowed else "")
+    borrowed, unowned = decision.borrowed - decision.unowned, decision.unowned
+    lent += f"; borrows {counted(borrowed, 'replica')}" if borrowed else ""
+    return lent + (f"; {counted(unowned, 'replica')} in use on GPUs that nobody owns" if unowned else "")
 
 
 def _expected(view: ModelView) -> str:
@@ -235,6 +240,23 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
         state = f" ({states[each.uid].phase}: {states[each.uid].message})" if each.uid in states else ""
         until = when(each.expires_at, plan.at)
         yield f"{each.kind}{value}{subject} by {each.actor} until {until}: {each.reason}{state}"
+
+
+def _before(model: str, past: Iterable[PastRefusal], plan: Plan) -> Iterator[str]:
+    """Refusals that are over, the newest first: `08:00:00 to 08:00:30 b keeps 2 replicas ...: guard step, ...`."""
+    now = {(each.guard, each.subject) for each in plan.refusals}
+    over = [
+        each
+        for each in past
+        if each.concerns(model)
+        and each.until < plan.at
+        and not ((each.refusal.guard, each.refusal.subject) in now and plan.at - each.until <= SAME_SECONDS)
+    ][::-1]
+    for each in over[:MOST_BEFORE]:
+        times = clock(each.at) if each.until == each.at else f"{clock(each.at)} to {clock(each.until)}"
+        yield f"{times} {each.refusal}"
+    if len(over) > MOST_BEFORE:
+        yield f"and {len(over) - MOST_BEFORE} more in the ten minutes before"
 
 
 def _ways(refusals: list[Refusal], lacks: Unmet | None, at: float) -> Iterator[str]:

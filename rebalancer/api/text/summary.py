@@ -15,9 +15,10 @@ from rebalancer.domain.words import figure, seconds
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
+from rebalancer.planning.explanation.unclaimed import COUNTS_AT, STAGE
 
 # Steps that may know when, by which number.
-COMES_AT = {"schedule": "nextAt", "deferral": "turnAt", "idle": "offeredAt"}
+COMES_AT = {"schedule": "nextAt", "deferral": "turnAt", "idle": "offeredAt", STAGE: COUNTS_AT}
 ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -59,7 +60,14 @@ def _verdict(model: Model, decision: ModelDecision, lacks: Unmet | None, at: flo
         return (
             f"late with all that its policy allows ({model.max_replicas})" if most else "late with all that it asks for"
         )
+    own = next((step.numbers for step in decision.steps if step.stage == STAGE), None)
+    if own is not None:
+        return f"lacks {own['lacks']} of its own until its votes count, at {when(_number(own[COUNTS_AT]), at)}"
     return f"fine, and would use {decision.headroom} more" if decision.headroom else "fine"
+
+
+def _number(value: float | str | None) -> float:
+    return value if isinstance(value, (int, float)) else 0.0
 
 
 def changes_when(  # noqa: PLR0913  # what each sentence is made of

@@ -30,12 +30,16 @@ def check(
     context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Report every problem of policy files with line, path, value and allowed range; exit with 1 when there is any."""
+    """Report every problem of policy files with line, path, value and allowed range; exit with 1 when there is any.
+
+    A warning is of what is allowed and does less than it seems to: the file is good, and the exit code stays 0.
+    """
     import asyncio
 
     import msgspec
 
     from rebalancer.cli.render import render_problems
+    from rebalancer.settings.read_only import warnings_of
 
     contents = {name: _content(name) for name in files}
     problems_of = {name: _problems(name, content) for name, content in contents.items()}
@@ -47,10 +51,12 @@ def check(
             if isinstance(content, bytes) and not problems_of[name]
         ]
         problems_of |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
+    warnings = {name: warnings_of(each, name) if isinstance(each, bytes) else () for name, each in contents.items()}
+    rows = [(name, problems, () if problems else warnings[name]) for name, problems in problems_of.items()]
     body = msgspec.json.encode(
-        [{"file": name, "ok": not problems, "problems": problems} for name, problems in problems_of.items()]
+        [{"file": name, "ok": not wrong, "problems": wrong, "warnings": doubts} for name, wrong, doubts in rows]
     )
-    show(output, body, lambda: "\n".join(render_problems(name, problems) for name, problems in problems_of.items()))
+    show(output, body, lambda: "\n".join(render_problems(*row) for row in rows))
     return FAILED if any(problems_of.values()) else DONE
 
 

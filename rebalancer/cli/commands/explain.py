@@ -94,6 +94,7 @@ def _recorded(place: Path, model: str, at: str | None) -> "Explanation":
     How long ago is counted from the journal's end. Raises Failed.
     """
     from rebalancer.api.pages.explanation import explained
+    from rebalancer.api.ports.past_refusals import PastRefusals, RefusingPlan
     from rebalancer.api.text.words import known_names
     from rebalancer.cli.terminal.spans import instant_of, spelled
     from rebalancer.domain.codec import from_bytes
@@ -103,7 +104,7 @@ def _recorded(place: Path, model: str, at: str | None) -> "Explanation":
 
     if place == STANDARD_INPUT or not place.exists():
         raise Failed(f"--journal {place}: no such file or folder", USAGE)
-    tally, last = JournalRead(), None
+    tally, last, past = JournalRead(), None, PastRefusals()
     try:
         files = journal_files(place)
         end = last_instant(files)
@@ -112,6 +113,8 @@ def _recorded(place: Path, model: str, at: str | None) -> "Explanation":
             if turn.snapshot.at > then:
                 break
             last = turn
+            refusing = from_bytes(turn.plan, RefusingPlan)
+            past.hear(refusing.at, refusing.refusals, refusing.unmet)
     except NoJournal as error:
         raise Failed(str(error)) from error
     if last is None:
@@ -121,7 +124,7 @@ def _recorded(place: Path, model: str, at: str | None) -> "Explanation":
     if all(each.model != model for each in plan.models):
         known = known_names("models", model, [each.model for each in plan.models])
         raise Failed(f"no model {model!r} in the policy of then; {known}", USAGE)
-    return explained(plan, last.snapshot, model)
+    return explained(plan, last.snapshot, model, past.recent(plan.at))
 
 
 def _query(at: str | None, where: Where) -> str:

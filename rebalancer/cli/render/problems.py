@@ -6,13 +6,14 @@ from rebalancer.api.text.words import counted, printable
 from rebalancer.settings.problem import Problem
 
 
-def render_problems(name: str, problems: Sequence[Problem]) -> str:
-    """A line that says how the file `name` is, and below it every problem."""
+def render_problems(name: str, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> str:
+    """A line that says how the file `name` is, and below it every problem, or every warning about a good one."""
+    shown, head = problems, counted(len(problems), "problem")
     if not problems:
-        return f"{printable(name)}: ok"
-    width = len(str(max(each.line for each in problems)))
-    lines = [f"{name}: {counted(len(problems), 'problem')}"]
-    for each in problems:
+        shown, head = warnings, f"ok, with {counted(len(warnings), 'warning')}" if warnings else "ok"
+    lines = [f"{name}: {head}"]
+    width = len(str(max((each.line for each in shown), default=0)))
+    for each in shown:
         lines.append(f"{each.line or '-':>{width}}  {_where(each)}")
         lines.append(f"{'':>{width}}    {'; '.join(part for part in (each.what, each.fix) if part)}")
     return "\n".join(printable(line) for line in lines)

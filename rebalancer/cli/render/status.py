@@ -108,6 +108,7 @@ def _pool(pool: PoolDecision, unowned: bool) -> tuple[str, str]:
         "loading": pool.loading,
         "doomed": pool.doomed,
         "other": pool.foreign,
+        "closed": pool.closed,
         "free": pool.free,
     }
     besides = {

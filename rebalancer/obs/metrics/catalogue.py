@@ -27,7 +27,7 @@ TARGETS = "targets"  # all kinds of targets but Deployments: which ones there ar
 SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
 
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
-POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
+POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "closed", "free")
 CHANGES = (
     *("release", "grant", "replace", "settle", "withdraw", "bounds"),
     *("limit", "restore-limit", "hold", "end-hold"),

@@ -121,7 +121,7 @@ ROWS: tuple[DashboardRow, ...] = (
                 "timeseries",
                 (
                     Query(
-                        'rebalancer_pool_gpus{pool=~"$pool",state=~"owned|lent|loading|doomed|foreign|free"}',
+                        'rebalancer_pool_gpus{pool=~"$pool",state=~"owned|lent|loading|doomed|foreign|closed|free"}',
                         "{{pool}} {{state}}",
                     ),
                 ),

@@ -177,13 +177,21 @@ def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going,
 
 
 def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scene[ModelShare]) -> str:
-    """`gives 1 replica to chat: chat has 4.2 replicas of work on 3, code 0.25 on 5`."""
-    called_home, shifted = count[Purpose.RECLAIM], count[Purpose.SHIFT]
-    what = f"{counted(called_home, 'borrowed replica')} back" if not shifted else replicas(shifted + called_home)
+    """`gives 1 replica to chat: chat has 4.2 replicas of work on 3, code 0.25 on 5`; of what is theirs `returns`."""
+    shifted, moved = count[Purpose.SHIFT], count[Purpose.RECLAIM] + count[Purpose.SHIFT]
+    returned = min(moved, borrowed_of(model, going.recipients, scene) if shifted else moved)
+    home = f"returns {counted(returned, 'borrowed replica')}" if returned else ""
+    given = f"gives {replicas(moved - returned)}" if moved > returned else ""
     first, *others = (scene.models[name] for name in going.recipients)
     has = ", ".join([f"{first.entry.id} has {at_work(first)}", *map(besides, [*others, model])])
     worth = _worth(model, going.recipients, scene) if shifted else ""
-    return f"gives {what} to {listed(going.recipients)}: {has}{worth}"
+    return f"{' and '.join(filter(None, [home, given]))} to {listed(going.recipients)}: {has}{worth}"
+
+
+def borrowed_of(model: ModelShare, owners: Iterable[str], scene: Scene[ModelShare]) -> int:
+    """Replicas that `model` holds on GPUs of `owners`: what goes to them is returned, whatever called it."""
+    among = set(owners)
+    return sum(loan.borrower == model.entry.id and loan.owner in among for loan in scene.memory.loans)
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:

@@ -20,7 +20,7 @@ from rebalancer.domain.words import counted
 from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Ledger, needs_words
+from rebalancer.planning.allocation.seating import Seating, needs_words
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
@@ -56,29 +56,29 @@ class NodePlan:
         return dataclasses.replace(self, changes=[])
 
 
-def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, ledger: Ledger) -> NodePlan:
+def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seating) -> NodePlan:
     """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return.
 
-    `ledger`: as allocation left it; it counts what comes and goes here for the other roles of couples.
+    `seating`: as allocation left it; it counts what comes and goes here for the other roles of couples.
     """
     plan = NodePlan(Caps(scene), QuotaRoom(scene))
     for unit in allocation.units:
         plan.caps.take(unit.target)
         plan.quotas.take(unit.target)
-    _withdraw(scene, plan, ledger)
+    _withdraw(scene, plan, seating)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority():
         short = allocation.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
-            _grant(scene, model, targets, short[0], missing, plan, ledger)
+            _grant(scene, model, targets, short[0], missing, plan, seating)
     needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
 
-def _withdraw(scene: Scene[ModelShare], plan: NodePlan, ledger: Ledger) -> None:
+def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
     """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it.
 
     So do those that the other role of its couple cannot do without yet.
@@ -93,11 +93,11 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, ledger: Ledger) -> None:
             continue
         waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
-        count = ledger.roles.parting(grant.model, count)
+        count = seating.roles.parting(grant.model, count)
         if count == min(waiting, grant.replicas):
             plan.ended.add(grant.id)
         if count > 0:
-            ledger.gone[grant.model] += count
+            seating.gone[grant.model] += count
             why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, target, count, why))
 
@@ -117,7 +117,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
     short: int,
     missing: int,
     plan: NodePlan,
-    ledger: Ledger,
+    seating: Seating,
 ) -> None:
     """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow.
 
@@ -140,7 +140,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         most_nodes = None if bringer is None else room(bringer, scene, state, plan.nodes)
         pods = (nodes if most_nodes is None else min(nodes, most_nodes)) * per_node
         replicas = min(wanted, most, pods // target.pods)
-        while replicas > 0 and not ledger.roles.borne(model.entry.id, replicas):
+        while replicas > 0 and not seating.roles.borne(model.entry.id, replicas):
             replicas -= 1
             wanted -= 1
         if wanted <= 0:
@@ -157,7 +157,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         for _ in range(replicas):
             plan.caps.take(target)
             plan.quotas.take(target)
-        ledger.gained[model.entry.id] += replicas
+        seating.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
 
 

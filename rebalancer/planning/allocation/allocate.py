@@ -16,8 +16,8 @@ from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
-from rebalancer.planning.allocation.ledger import Ledger, needs_words
 from rebalancer.planning.allocation.roles import RATIO
+from rebalancer.planning.allocation.seating import Seating, needs_words
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
@@ -51,87 +51,87 @@ class Allocation:
         return {victim.target.key for victim in victims}
 
 
-def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
+def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     allocation = Allocation()
-    ledger.lacking = {name for name, each in scene.models.items() if not _content(each)}
-    _shrink(ledger, allocation, waiting=False)
+    seating.lacking = {name for name, each in scene.models.items() if not _content(each)}
+    _shrink(seating, allocation, waiting=False)
     precedences = sorted({model.precedence for model in scene.models.values()}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
-        ledger.reseating = tier != WANTED
-        _keep_for_the_confined(tier, ledger)
+        seating.reseating = tier != WANTED
+        _keep_for_the_confined(tier, seating)
         for precedence in precedences:
-            _serve_in_turn(precedence, tier, ledger, allocation)
-    _give_way(ledger, allocation)
-    allocation.units += fill(ledger)
-    _let_go(ledger, allocation)
-    allocation.astray = astray(ledger, allocation.units)
-    allocation.homeless = _homeless(ledger)
+            _serve_in_turn(precedence, tier, seating, allocation)
+    _give_way(seating, allocation)
+    allocation.units += fill(seating)
+    _let_go(seating, allocation)
+    allocation.astray = astray(seating, allocation.units)
+    allocation.homeless = _homeless(seating)
     return allocation
 
 
-def _homeless(ledger: Ledger) -> dict[str, tuple[int, str, str]]:
+def _homeless(seating: Seating) -> dict[str, tuple[int, str, str]]:
     """Replicas without a node that fit on none and were given no place, the constraint, and why; by model id."""
-    granted = {grant.model for grant in ledger.scene.memory.node_grants}
+    granted = {grant.model for grant in seating.scene.memory.node_grants}
     homeless = {}
-    for name, unseated in sorted(ledger.unseated.items()):
-        model, waiting = ledger.scene.models[name], unseated - ledger.reseated[name]
-        if waiting > 0 and name not in granted and not any(_nodes_come(ledger, each.pool) for each in model.targets):
-            homeless[name] = (waiting, *_why_short(model, ledger))
+    for name, unseated in sorted(seating.unseated.items()):
+        model, waiting = seating.scene.models[name], unseated - seating.reseated[name]
+        if waiting > 0 and name not in granted and not any(_nodes_come(seating, each.pool) for each in model.targets):
+            homeless[name] = (waiting, *_why_short(model, seating))
     return homeless
 
 
-def _nodes_come(ledger: Ledger, pool: str) -> bool:
+def _nodes_come(seating: Seating, pool: str) -> bool:
     """Whether a node was ordered for the pool, by whomever, and nothing speaks against it yet."""
-    there = ledger.scene.pools.get(pool)
+    there = seating.scene.pools.get(pool)
     behind = () if there is None else there.view.node_pools
     return any(claim.failed is None for one in behind for claim in one.claims)
 
 
-def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, allocation: Allocation) -> None:
+def _serve_in_turn(precedence: tuple[int, int], tier: str, seating: Seating, allocation: Allocation) -> None:
     """Places replicas of models of one precedence in turns, by id: one each, until each has its aim or no place."""
     wanting = [
         (model, missing)
-        for model, missing in _lacking(tier, ledger)
+        for model, missing in _lacking(tier, seating)
         if model.precedence == precedence and model.ruling.paused is None
     ]
     while wanting:
         left = []
         for model, missing in wanting:
             allocation.short.pop(model.entry.id, None)
-            unit = _place(model, tier, ledger)
+            unit = _place(model, tier, seating)
             if unit is None:
-                short = missing - _unseated(model, tier, ledger)
+                short = missing - _unseated(model, tier, seating)
                 if short > 0:
-                    allocation.short[model.entry.id] = (short, *_why_short(model, ledger))
+                    allocation.short[model.entry.id] = (short, *_why_short(model, seating))
                 continue
             allocation.units.append(unit)
-            ledger.gained[model.entry.id] += 1
+            seating.gained[model.entry.id] += 1
             if len(model.targets) == 1:
-                ledger.confined[unit.target.pool] -= unit.target.gpus
+                seating.confined[unit.target.pool] -= unit.target.gpus
             if missing > 1:
                 left.append((model, missing - 1))
         wanting = left
 
 
-def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
+def _keep_for_the_confined(tier: str, seating: Seating) -> None:
     """Counts the GPUs of each pool that models lack which can run nowhere else: others look elsewhere first."""
-    ledger.confined.clear()
-    if all(len(model.targets) == 1 for model in ledger.scene.models.values()):
+    seating.confined.clear()
+    if all(len(model.targets) == 1 for model in seating.scene.models.values()):
         return
-    for model, missing in _lacking(tier, ledger):
+    for model, missing in _lacking(tier, seating):
         if len(model.targets) == 1 and model.ruling.paused is None:
             (target,) = model.targets
-            ledger.confined[target.pool] += missing * target.gpus
+            seating.confined[target.pool] += missing * target.gpus
 
 
-def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelShare, int]]:
+def _lacking(tier: str, seating: Seating) -> list[tuple[ModelShare, int]]:
     """Models with fewer replicas than the tier entitles them to, by id, and how many they lack."""
     lacking = []
-    unseated = {} if tier == WANTED else ledger.unseated
-    for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
-        model = ledger.scene.models[name]
-        missing = _aim(model, tier) - ledger.left_of(model) + unseated.get(name, 0) - ledger.gained.get(name, 0)
+    unseated = {} if tier == WANTED else seating.unseated
+    for name in sorted({*seating.lacking, *seating.gone, *unseated}):
+        model = seating.scene.models[name]
+        missing = _aim(model, tier) - seating.left_of(model) + unseated.get(name, 0) - seating.gained.get(name, 0)
         if missing > 0:
             lacking.append((model, missing))
     return lacking
@@ -144,86 +144,86 @@ def _content(model: ModelShare) -> bool:
     )
 
 
-def _unseated(model: ModelShare, tier: str, ledger: Ledger) -> int:
+def _unseated(model: ModelShare, tier: str, seating: Seating) -> int:
     """Replicas asked for that fit on no node: they are not yet what a floor or an entitlement promises.
 
     Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
     """
-    return 0 if tier == WANTED else ledger.unseated.get(model.entry.id, 0)
+    return 0 if tier == WANTED else seating.unseated.get(model.entry.id, 0)
 
 
-def _shrink(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None:
+def _shrink(seating: Seating, allocation: Allocation, *, waiting: bool) -> None:
     """Releases replicas of pools that certainly shrank, down to floors: surplus first, then borrowed, then owned ones.
 
     Of each what has no node goes first, then low priority. Replicas that wait though their model's floor or entitlement
     is not on nodes give way last (`waiting`): first a place is sought for them.
     """
-    _take_back(ledger, allocation, waiting=waiting)
-    for pool in sorted(pool for pool, owed in ledger.owed.items() if owed > 0):
+    _take_back(seating, allocation, waiting=waiting)
+    for pool in sorted(pool for pool, gpus_over in seating.excess.items() if gpus_over > 0):
         for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
-                for model in reversed(ledger.scene.models_by_priority()):
+                for model in reversed(seating.scene.models_by_priority()):
                     for target in model.targets:
-                        if target.pool == pool and (placed or _gives_way(model, ledger, waiting=waiting)):
-                            _shrink_part(target, keeps(model), ledger, allocation, placed=placed)
+                        if target.pool == pool and (placed or _gives_way(model, seating, waiting=waiting)):
+                            _shrink_part(target, keeps(model), seating, allocation, placed=placed)
 
 
-def _give_way(ledger: Ledger, allocation: Allocation) -> None:
+def _give_way(seating: Seating, allocation: Allocation) -> None:
     """Replicas for which no place was found go last; what their models lack by that is short."""
     before = len(allocation.releases)
-    _shrink(ledger, allocation, waiting=True)
+    _shrink(seating, allocation, waiting=True)
     for name in sorted({victim.target.model for victim in allocation.releases[before:]}):
-        model = ledger.scene.models[name]
-        short = _keeps_aim(model) - ledger.left_of(model) - ledger.gained[name]
+        model = seating.scene.models[name]
+        short = _keeps_aim(model) - seating.left_of(model) - seating.gained[name]
         if short > 0:
-            allocation.short[name] = (short, *_why_short(model, ledger))
+            allocation.short[name] = (short, *_why_short(model, seating))
 
 
-def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
+def _gives_way(model: ModelShare, seating: Seating, *, waiting: bool) -> bool:
     """Whether a replica without a node may go: only after a place was sought for its model's floor and entitlement.
 
     Nor in a plan that found one: what it would give then is what somebody else gives a replica for.
     """
-    seeks = ledger.placed_of(model) < min(_keeps_entitled(model), ledger.left_of(model))
-    return not seeks or (waiting and not ledger.reseated[model.entry.id])
+    seeks = seating.placed_of(model) < min(_keeps_entitled(model), seating.left_of(model))
+    return not seeks or (waiting and not seating.reseated[model.entry.id])
 
 
-def _take_back(ledger: Ledger, allocation: Allocation, *, waiting: bool) -> None:
+def _take_back(seating: Seating, allocation: Allocation, *, waiting: bool) -> None:
     """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs.
 
     What its model needs beyond its own as well, once somebody else of the pool is short: as long as it waits, GPUs that
     are idle are promised to it, and not even a floor gets them.
     """
-    for model in ledger.scene.models.values():
+    for model in seating.scene.models.values():
         raised = [target for target in model.targets if target.view.by_others]
-        if not raised or not _gives_way(model, ledger, waiting=waiting):
+        if not raised or not _gives_way(model, seating, waiting=waiting):
             continue
         for target in raised:
-            others_short = _others_short(model, target.pool, ledger, allocation)
+            others_short = _others_short(model, target.pool, seating, allocation)
             keep = _keeps_entitled(model) if others_short else _keeps_aim(model)
-            while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
-                if not _release_one(target, keep, Purpose.BUDGET, ledger, allocation):
+            while seating.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, seating):
+                if not _release_one(target, keep, Purpose.BUDGET, seating, allocation):
                     break
 
 
-def _others_short(model: ModelShare, pool: str, ledger: Ledger, allocation: Allocation) -> bool:
+def _others_short(model: ModelShare, pool: str, seating: Seating, allocation: Allocation) -> bool:
     """Whether another model that runs on the pool found no place for a replica, so far in this plan."""
-    others = (other for other in ledger.scene.of_pool.get(pool, ()) if other is not model)
+    others = (other for other in seating.scene.of_pool.get(pool, ()) if other is not model)
     return any(other.entry.id in allocation.short for other in others)
 
 
-def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, allocation: Allocation, *, placed: bool) -> None:
-    owed = ledger.owed_held if placed else ledger.owed
-    while owed[target.pool] > 0:
-        if not placed and not _unplaced_first(target, ledger):
+def _shrink_part(target: TargetFacts, keep: int, seating: Seating, allocation: Allocation, *, placed: bool) -> None:
+    excess = seating.excess_held if placed else seating.excess
+    while excess[target.pool] > 0:
+        if not placed and not _unplaced_first(target, seating):
             return
-        if not _release_one(target, keep, Purpose.BUDGET, ledger, allocation):
+        if not _release_one(target, keep, Purpose.BUDGET, seating, allocation):
             return
 
 
-def _unplaced_first(target: TargetFacts, ledger: Ledger) -> bool:
+def _unplaced_first(target: TargetFacts, seating: Seating) -> bool:
     """Whether the next of the target's replicas to go has no node."""
-    first = next(iter(ledger.candidates(target)), None)
+    first = next(iter(seating.candidates(target)), None)
     return first is not None and first.node is None
 
 
@@ -239,52 +239,52 @@ def _keeps_floor(model: ModelShare) -> int:
     return model.floor
 
 
-def _let_go(ledger: Ledger, allocation: Allocation) -> None:
+def _let_go(seating: Seating, allocation: Allocation) -> None:
     """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it.
 
     None does for a role of a couple: it is pinned.
     """
-    priced = {name for name, state in ledger.scene.pools.items() if state.priced}
-    for model in ledger.scene.models.values():
+    priced = {name for name, state in seating.scene.pools.items() if state.priced}
+    for model in seating.scene.models.values():
         ruling = model.ruling
-        content = not priced and ledger.left_of(model) <= model.most_replicas and ledger.caps.kept(model.targets)
-        if content or ledger.gained.get(model.entry.id) or ruling.frozen is not None:
+        content = not priced and seating.left_of(model) <= model.most_replicas and seating.caps.kept(model.targets)
+        if content or seating.gained.get(model.entry.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
         for target in reversed(model.targets):
             _release_down(
-                target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, allocation
+                target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, seating, allocation
             )
-            while ledger.caps.room(target) < 0 and _release_one(
-                target, model.floor, Purpose.SURPLUS, ledger, allocation
+            while seating.caps.room(target) < 0 and _release_one(
+                target, model.floor, Purpose.SURPLUS, seating, allocation
             ):
                 pass
-            pinned = target.model in ledger.roles.couples
+            pinned = target.model in seating.roles.couples
             if target.pool in priced and (target.owner is None or pinned):
-                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, allocation)
+                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, seating, allocation)
 
 
-def _release_down(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, allocation: Allocation) -> None:
-    while _release_one(target, keep, purpose, ledger, allocation):
+def _release_down(target: TargetFacts, keep: int, purpose: Purpose, seating: Seating, allocation: Allocation) -> None:
+    while _release_one(target, keep, purpose, seating, allocation):
         pass
 
 
-def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, allocation: Allocation) -> bool:
+def _release_one(target: TargetFacts, keep: int, purpose: Purpose, seating: Seating, allocation: Allocation) -> bool:
     """Let one replica of the target go if its model keeps `keep`; whether one went.
 
     One that serves is no surplus beside replicas that do not: bounds may wake nobody, a load may take long, a silent
     node may never answer again.
     """
-    model = ledger.scene.models[target.model]
-    if ledger.left_of(model) <= keep or target.stuck is not None or ledger.givable(target) <= 0:
+    model = seating.scene.models[target.model]
+    if seating.left_of(model) <= keep or target.stuck is not None or seating.givable(target) <= 0:
         return False
-    victim = Victim(target, ledger.candidates(target)[0], purpose)
-    placed = bool(ledger.home(target, victim.pod))
-    if (ledger.placed_of(model) if placed else ledger.left_of(model)) <= keep:
+    victim = Victim(target, seating.candidates(target)[0], purpose)
+    placed = bool(seating.home(target, victim.pod))
+    if (seating.placed_of(model) if placed else seating.left_of(model)) <= keep:
         return False
-    if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and ledger.ready_of(model) <= keep:
+    if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and seating.ready_of(model) <= keep:
         return False
-    ledger.take(victim)
+    seating.take(victim)
     allocation.releases.append(victim)
     return True
 
@@ -298,88 +298,88 @@ def _aim(model: ModelShare, tier: str) -> int:
     return model.floor if tier == FLOOR else min(model.demand.owed, model.entry.entitlement)
 
 
-def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
+def _place(model: ModelShare, tier: str, seating: Seating) -> Unit | None:
     """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's.
 
     Of a model that asks for its most already, only where one waits: that takes the place, and nothing more is asked.
     """
-    asks = ledger.left_of(model) + ledger.gained.get(model.entry.id, 0)
+    asks = seating.left_of(model) + seating.gained.get(model.entry.id, 0)
     more = asks < max(_aim(model, tier), model.entry.max_replicas)
-    open_parts = (target for target in _in_tier_order(model, tier, ledger) if ledger.open_to(target, model))
-    targets = [target for target in open_parts if more or ledger.waits(target)]
+    open_parts = (target for target in _in_tier_order(model, tier, seating) if seating.open_to(target, model))
+    targets = [target for target in open_parts if more or seating.waits(target)]
     for now, source in ((True, "free"), (False, "soon")):
         for target in targets:
-            if ledger.headroom(target) < target.gpus or not ledger.let_in(target):
+            if seating.headroom(target) < target.gpus or not seating.let_in(target):
                 continue
-            nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            nodes = seating.fit(target, model.ruling.excluded_nodes, now=now)
             if nodes:
-                ledger.seat(target, nodes)
+                seating.seat(target, nodes)
                 return Unit(target, tier, source, nodes)
     for target in targets:
-        unit = displace(model, target, tier, ledger)
+        unit = displace(model, target, tier, seating)
         if unit is not None:
             return unit
     return None
 
 
-def _in_tier_order(model: ModelShare, tier: str, ledger: Ledger) -> list[TargetFacts]:
+def _in_tier_order(model: ModelShare, tier: str, seating: Seating) -> list[TargetFacts]:
     """Entitled replicas look on primary pools first, others in the policy's order, but last where others must."""
     if tier == WANTED:
         return sorted(
             model.targets,
             key=lambda target: (
                 len(model.targets) > 1
-                and target.gpus <= ledger.capacity.get(target.pool, 0) < target.gpus + ledger.confined[target.pool]
+                and target.gpus <= seating.capacity.get(target.pool, 0) < target.gpus + seating.confined[target.pool]
             ),
         )
-    pools = ledger.scene.pools
+    pools = seating.scene.pools
     return sorted(
         model.targets, key=lambda target: target.pool not in pools or pools[target.pool].pool.kind != "primary"
     )
 
 
-def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
+def _why_short(model: ModelShare, seating: Seating) -> tuple[str, str]:
     """(binding constraint, words with numbers) for a replica that found no place."""
     alone = [target for target in model.targets if target.stuck is not None]
     if alone and len(alone) == len(model.targets):
         return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
-    if not ledger.roles.borne(model.entry.id, 1):
-        return RATIO, ledger.roles.said(model.entry.id)
-    pools = ledger.scene.pools
-    full = [target for target in model.targets if target.stuck is None and ledger.quotas.room(target) <= 0]
-    if full and all(target in full or ledger.capacity.get(target.pool, 0) < target.gpus for target in model.targets):
-        return QUOTA, "; ".join(ledger.quotas.words(target) for target in full)
-    capped = [target for target in model.targets if target.stuck is None and ledger.caps.room(target) <= 0]
-    free = [_free_words(target, pools[target.pool], ledger) for target in model.targets if target.pool in pools]
+    if not seating.roles.borne(model.entry.id, 1):
+        return RATIO, seating.roles.said(model.entry.id)
+    pools = seating.scene.pools
+    full = [target for target in model.targets if target.stuck is None and seating.quotas.room(target) <= 0]
+    if full and all(target in full or seating.capacity.get(target.pool, 0) < target.gpus for target in model.targets):
+        return QUOTA, "; ".join(seating.quotas.words(target) for target in full)
+    capped = [target for target in model.targets if target.stuck is None and seating.caps.room(target) <= 0]
+    free = [_free_words(target, pools[target.pool], seating) for target in model.targets if target.pool in pools]
     if capped and all(
-        target in capped or ledger.capacity.get(target.pool, 0) < target.gpus for target in model.targets
+        target in capped or seating.capacity.get(target.pool, 0) < target.gpus for target in model.targets
     ):
-        return "cap", "; ".join([*(ledger.caps.words(target) for target in capped), *free])
-    fits = any(ledger.capacity.get(target.pool, 0) >= target.gpus for target in model.targets)
+        return "cap", "; ".join([*(seating.caps.words(target) for target in capped), *free])
+    fits = any(seating.capacity.get(target.pool, 0) >= target.gpus for target in model.targets)
     return ("fit" if fits else "budget"), "; ".join(free)
 
 
-def _barred_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
+def _barred_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     """Why no node of the pool may take a pod, however many GPUs are free; "" where some node may."""
-    open_nodes = set(ledger.eligible(target))
+    open_nodes = set(seating.eligible(target))
     if state.view.nodes and not open_nodes:
         barred = bars(target.placement, state.view.nodes)
         if barred:
             return f"0 of {counted(len(state.view.nodes), 'node')} of pool {target.pool} may take its pods: {barred}"
-    if open_nodes and open_nodes <= ledger.crowded(target, now=False):
+    if open_nodes and open_nodes <= seating.crowded(target, now=False):
         full = f"{counted(len(open_nodes), 'node')} of pool {target.pool} {'are' if len(open_nodes) > 1 else 'is'} full"
         return f"{distance(target.view.placement)}, by which {full}"
     return ""
 
 
-def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
+def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     if state.budget is None:
         return f"the budget of pool {target.pool} is unknown: {state.unknown}"
-    barred = _barred_words(target, state, ledger)
+    barred = _barred_words(target, state, seating)
     if barred:
         return barred
-    free = ", ".join(f"{spare} on {name}" for name, spare in ledger.spare(target.pool, 4)) or "none is free"
-    left = ledger.capacity[target.pool]
+    free = ", ".join(f"{spare} on {name}" for name, spare in seating.spare(target.pool, 4)) or "none is free"
+    left = seating.capacity[target.pool]
     budget = f"{left} of the {gpus(state.budget)} in its budget are left"
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""
@@ -388,7 +388,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
         [
             f"{needs_words(target)} on one node of pool {target.pool}: {free}",
             budget,
-            *resliced(target, ledger),
+            *resliced(target, seating),
             *uncounted(state.view),
         ]
     )

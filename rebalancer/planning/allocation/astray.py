@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalancer.planning.allocation.donors import FLOOR
-from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
 
@@ -35,9 +35,9 @@ class WaitingPod(NamedTuple):
         return f"{self.target.model} to take its GPUs on {self.node}, where the scheduler could put this replica"
 
 
-def astray(ledger: Ledger, units: Sequence[Unit]) -> dict[int, tuple[WaitingPod, ...]]:
-    """By index of a unit that has free GPUs: whose room it could take. `ledger`: all `units` are seated in it."""
-    waiting = [*_pending(ledger), *_making_room(units)]
+def astray(seating: Seating, units: Sequence[Unit]) -> dict[int, tuple[WaitingPod, ...]]:
+    """By index of a unit that has free GPUs: whose room it could take. `seating`: all `units` are seated in it."""
+    waiting = [*_pending(seating), *_making_room(units)]
     if not waiting:
         return {}
     strayed: Counter[str] = Counter()  # GPUs, by node, of raises before this one that could land there
@@ -45,8 +45,8 @@ def astray(ledger: Ledger, units: Sequence[Unit]) -> dict[int, tuple[WaitingPod,
     for index, unit in enumerate(units):
         if unit.source != "free" or unit.tier == FLOOR:
             continue
-        able = [one for one in waiting if (one.unit is None or one.unit < index) and _could_land(unit, one, ledger)]
-        robbed = tuple(one for one in able if _robs(unit, one, ledger, strayed))
+        able = [one for one in waiting if (one.unit is None or one.unit < index) and _could_land(unit, one, seating)]
+        robbed = tuple(one for one in able if _robs(unit, one, seating, strayed))
         if robbed:
             waits[index] = robbed
         else:
@@ -59,10 +59,10 @@ def held_up(robbed: Mapping[int, Sequence[WaitingPod]], index: int, made: Collec
     return next((one for one in robbed.get(index, ()) if one.unit is None or one.unit in made), None)
 
 
-def _pending(ledger: Ledger) -> Iterator[WaitingPod]:
-    targets = {target.key: target for model in ledger.scene.models.values() for target in model.targets}
-    for key, uid in sorted(ledger.awaiting):
-        for node in dict.fromkeys(ledger.homes.get(key, {}).get(uid, ())):
+def _pending(seating: Seating) -> Iterator[WaitingPod]:
+    targets = {target.key: target for model in seating.scene.models.values() for target in model.targets}
+    for key, uid in sorted(seating.awaiting):
+        for node in dict.fromkeys(seating.homes.get(key, {}).get(uid, ())):
             yield WaitingPod(targets[key], node, None)
 
 
@@ -73,20 +73,20 @@ def _making_room(units: Sequence[Unit]) -> Iterator[WaitingPod]:
                 yield WaitingPod(unit.target, node, index)
 
 
-def _could_land(unit: Unit, waiting: WaitingPod, ledger: Ledger) -> bool:
+def _could_land(unit: Unit, waiting: WaitingPod, seating: Seating) -> bool:
     """Whether there is room now for a pod of the unit on the node, other than on its own seat there."""
     target, node = unit.target, waiting.node
-    if target.pool != waiting.target.pool or node in unit.nodes or node not in ledger.eligible(target):
+    if target.pool != waiting.target.pool or node in unit.nodes or node not in seating.eligible(target):
         return False
-    return ledger.scene.pools[target.pool].rooms[node].now >= target.pod_gpus
+    return seating.scene.pools[target.pool].rooms[node].now >= target.pod_gpus
 
 
-def _robs(unit: Unit, waiting: WaitingPod, ledger: Ledger, strayed: Counter[str]) -> bool:
+def _robs(unit: Unit, waiting: WaitingPod, seating: Seating, strayed: Counter[str]) -> bool:
     """Whether the pod that waits would fit neither beside the unit's pod nor where that was to go."""
-    rooms, gpus = ledger.rooms[unit.target.pool], unit.target.gpus
+    rooms, gpus = seating.rooms[unit.target.pool], unit.target.gpus
     if rooms[waiting.node].soon - strayed[waiting.node] >= gpus:
         return False
-    eligible = ledger.eligible(waiting.target)
+    eligible = seating.eligible(waiting.target)
     return not any(
         node in eligible and rooms[node].soon + unit.nodes.count(node) * unit.target.pod_gpus >= waiting.target.pod_gpus
         for node in unit.places

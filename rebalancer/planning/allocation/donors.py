@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
-from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import Scene, TargetFacts
@@ -23,37 +23,37 @@ from rebalancer.planning.shares.share import ModelShare
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
 
 
-def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
+def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seating) -> Unit | None:
     """A place for one replica of `target` made by releases of others, or None where no set of releases makes one.
 
     One replica whose node then has room comes first, then the fewest that make room together. The victims are taken in
-    `ledger`, and the replica is seated there.
+    `seating`, and the replica is seated there.
     """
-    donors = _donors(recipient, target, tier, ledger)
-    if not ledger.let_in(target):
-        donors = [donor for donor in donors if ledger.quotas.frees(donor.target, target)]
+    donors = _donors(recipient, target, tier, seating)
+    if not seating.let_in(target):
+        donors = [donor for donor in donors if seating.quotas.frees(donor.target, target)]
     if not donors:
         return None
-    nodes = set(ledger.eligible(target)) - recipient.ruling.excluded_nodes - ledger.crowded(target, now=False)
+    nodes = set(seating.eligible(target)) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
     if target.pods == 1:
-        chosen = _one_victim(target, donors, nodes, ledger) or _several_victims(target, donors, nodes, ledger)
+        chosen = _one_victim(target, donors, nodes, seating) or _several_victims(target, donors, nodes, seating)
     else:
-        chosen = _for_several_pods(target, donors, nodes, ledger)
+        chosen = _for_several_pods(target, donors, nodes, seating)
     if chosen is None:
         return None
     places, picks = chosen
     victims = []
     on_nodes = Counter(donor.target.model for donor, pod in picks if pod.node is not None)
     for donor, pod in picks:
-        purpose = _purpose(donor.model, recipient, tier, ledger)
+        purpose = _purpose(donor.model, recipient, tier, seating)
         victim = Victim(donor.target, pod, purpose, max(1, on_nodes[donor.target.model]), tier == FLOOR)
-        ledger.take(victim)
+        seating.take(victim)
         victims.append(victim)
-    ledger.seat(target, places)
+    seating.seat(target, places)
     return Unit(target, tier, "shift", places, tuple(victims))
 
 
-def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> int:
+def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seating) -> int:
     """Replicas that `donor` does not give to `recipient` at this tier; all of them where it is pinned or frozen."""
     ruling = donor.ruling
     if ruling.pin is not None or ruling.frozen is not None:
@@ -63,12 +63,12 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
     if donor.entry.takes_idle:
         return max(donor.floor, donor.demand.replicas)
     own = max(donor.entry.entitlement, ruling.raised_floor)
-    if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, ledger)):
+    if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, seating)):
         return max(donor.floor, min(donor.demand.owed, own))
     return max(donor.floor, donor.aim)
 
 
-def _outranks(recipient: ModelShare, ledger: Ledger) -> bool:
+def _outranks(recipient: ModelShare, seating: Seating) -> bool:
     """Whether its priority takes what others need: only of a model that votes, and not for a queue that will be gone.
 
     What a person or a schedule raised it to is asked for as long as that stands. Priorities are in the shares, of
@@ -80,14 +80,14 @@ def _outranks(recipient: ModelShare, ledger: Ledger) -> bool:
     if recipient.share is not None:
         return False
     busy, votes = recipient.busy_now, recipient.ballot.need
-    has = ledger.left_of(recipient) + ledger.gained.get(recipient.entry.id, 0)
+    has = seating.left_of(recipient) + seating.gained.get(recipient.entry.id, 0)
     if recipient.demand.replicas > recipient.unruled:
         return True
     if votes is not None and votes <= has:
         return False
     if busy is None or has < busy:
         return True
-    since = ledger.scene.now - COOLDOWNS * rules_of(ledger.scene.policy, recipient.entry).cooldown_seconds
+    since = seating.scene.now - COOLDOWNS * rules_of(seating.scene.policy, recipient.entry).cooldown_seconds
     pods = (pod for target in recipient.targets for pod in target.staying_pods)
     return all(pod.phase == "ready" and pod.since <= since for pod in pods)
 
@@ -113,7 +113,7 @@ class _Donor(NamedTuple):
     rank: tuple[bool, bool, bool, tuple[int, int], int, str]
 
 
-def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
+def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seating) -> list[_Donor]:
     """Donors with a replica to give in the target's pool, best first: unguarded, surplus, no pod yet, low priority.
 
     Donors that a guard protects are in the list too, so that its refusal is shown; but not where a node can come
@@ -121,19 +121,19 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
     surplus is given.
     """
     donors = []
-    grows = any(_may_grow(each, ledger.scene) for each in recipient.targets)
-    for donor in _askable(recipient, target.pool, tier, ledger):
-        if donor is recipient or ledger.gained.get(donor.entry.id):
+    grows = any(_may_grow(each, seating.scene) for each in recipient.targets)
+    for donor in _askable(recipient, target.pool, tier, seating):
+        if donor is recipient or seating.gained.get(donor.entry.id):
             continue
-        left = ledger.sure_of(donor)
-        spare = left - max(_reserve(donor, recipient, tier, ledger), _needed_beside_a_rollout(donor, target))
+        left = seating.sure_of(donor)
+        spare = left - max(_reserve(donor, recipient, tier, seating), _needed_beside_a_rollout(donor, target))
         if spare <= 0:
             continue
         for own in donor.targets:
-            here = min(spare, ledger.givable(own))
+            here = min(spare, seating.givable(own))
             if own.pool == target.pool and own.stuck is None and here > 0:
-                purpose = _purpose(donor, recipient, tier, ledger)
-                refusal = _judged(own, purpose, ledger)
+                purpose = _purpose(donor, recipient, tier, seating)
+                refusal = _judged(own, purpose, seating)
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
                 needed = left <= donor.aim and not donor.entry.takes_idle
@@ -142,40 +142,40 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
     return sorted(donors, key=lambda each: each.rank)
 
 
-def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | None:
+def _judged(target: TargetFacts, purpose: Purpose, seating: Seating) -> Refusal | None:
     """Why the target's next replica may not go, None where it may; judged again once the model has given one.
 
     A replica that goes for somebody else must pass the guards that count what others give.
     """
-    known = ledger.judged.get(target.model)
+    known = seating.judged.get(target.model)
     if known is None:
-        known = ledger.judged[target.model] = {}
+        known = seating.judged[target.model] = {}
     key = (target.pool, purpose)
     if key not in known:
-        known[key] = judge(Release(ledger.scene, ledger.tally, target, purpose, ledger.candidates(target)[0]))
+        known[key] = judge(Release(seating.scene, seating.tally, target, purpose, seating.candidates(target)[0]))
     return known[key]
 
 
-def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> list[ModelShare]:
+def _askable(recipient: ModelShare, pool: str, tier: str, seating: Seating) -> list[ModelShare]:
     """Models with something to spare in the pool at this tier; they only become fewer while units are placed.
 
     The list is made once per pool, tier and property of the recipient that `_reserve` reads: at 1,000 models in a surge
     of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
-    key = (pool, tier, (recipient.precedence, _outranks(recipient, ledger)) if tier == WANTED else None)
-    donors = ledger.askable.get(key)
+    key = (pool, tier, (recipient.precedence, _outranks(recipient, seating)) if tier == WANTED else None)
+    donors = seating.askable.get(key)
     if donors is None:
-        donors = ledger.askable[key] = [
+        donors = seating.askable[key] = [
             donor
-            for donor in ledger.scene.of_pool.get(pool, ())
-            if ledger.sure_of(donor) > _reserve(donor, recipient, tier, ledger)
+            for donor in seating.scene.of_pool.get(pool, ())
+            if seating.sure_of(donor) > _reserve(donor, recipient, tier, seating)
         ]
     return donors
 
 
-def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> Purpose:
+def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seating) -> Purpose:
     """Why a donor's replica goes: by a person's cap, home to an owner with a usable vote, or as a shift."""
-    placed = ledger.placed_of(donor)
+    placed = seating.placed_of(donor)
     if donor.ruling.cap is not None and placed > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
         return Purpose.OVERRIDE
     borrowed = placed > donor.entry.entitlement
@@ -203,14 +203,14 @@ class _Step(NamedTuple):
     gpus: int
 
 
-def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
+def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
     """A single replica whose node then has the room."""
-    rooms = ledger.rooms[target.pool]
+    rooms = seating.rooms[target.pool]
     for donor in donors:
-        if ledger.headroom(target) + donor.target.gpus < target.gpus:
+        if seating.headroom(target) + donor.target.gpus < target.gpus:
             continue
-        for pod in ledger.first_out(donor.target):
-            home = ledger.home(donor.target, pod)
+        for pod in seating.first_out(donor.target):
+            home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
                 freed = home.count(node) * donor.target.pod_gpus
                 if node in nodes and rooms[node].soon + freed >= target.gpus:
@@ -218,16 +218,16 @@ def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledg
     return None
 
 
-def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
+def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
     """The fewest replicas that make room together on one node; ties by rank of the donor, then by node name."""
     on_node: dict[str, list[_Step]] = {}
     for donor in donors:
-        for node, steps in _steps(donor, nodes, ledger).items():
+        for node, steps in _steps(donor, nodes, seating).items():
             on_node.setdefault(node, []).extend(steps)
     best: tuple[int, int, str] | None = None
     picks: Picks = []
     for node, steps in sorted(on_node.items()):
-        chosen = _enough(target, steps, ledger.rooms[target.pool][node].soon, ledger)
+        chosen = _enough(target, steps, seating.rooms[target.pool][node].soon, seating)
         if chosen is not None:
             key = (len(chosen), donors.index(chosen[0][0]), node)
             if best is None or key < best:
@@ -235,7 +235,7 @@ def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str],
     return ((best[2],), picks) if best else None
 
 
-def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
+def _steps(donor: _Donor, nodes: set[str], seating: Seating) -> dict[str, list[_Step]]:
     """By node: the donor's replicas there, each with all pods that would end before it.
 
     Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node,
@@ -243,10 +243,10 @@ def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_St
     """
     by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
-    for _, alike in groupby(ledger.candidates(donor.target)[: donor.spare * 4], out_class):
+    for _, alike in groupby(seating.candidates(donor.target)[: donor.spare * 4], out_class):
         pods = list(alike)
         for pod in pods:
-            home = ledger.home(donor.target, pod)
+            home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
                 if node in nodes:
                     steps = by_node.setdefault(node, [])
@@ -262,7 +262,7 @@ def _missing(before: list[PodView], steps: list[_Step]) -> Iterator[PodView]:
     return (pod for pod in before if pod.uid not in going)
 
 
-def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) -> Picks | None:
+def _enough(target: TargetFacts, steps: list[_Step], room: int, seating: Seating) -> Picks | None:
     """The first of `steps` that together free GPUs for one replica within what each donor can spare; None: all do not.
 
     A replica that fits on no node is no loss to its donor.
@@ -270,12 +270,12 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) 
     chosen: Picks = []
     used: Counter[tuple[str, str]] = Counter()
     missed: Counter[tuple[str, str]] = Counter()
-    freed, capacity = 0, ledger.headroom(target)
+    freed, capacity = 0, seating.headroom(target)
     for donor, pods, gpus in steps:
         own, key = donor.target, donor.target.key
         used[key] += len(pods)
-        missed[key] += sum([bool(ledger.home(own, pod)) for pod in pods])
-        if missed[key] > donor.spare or used[key] > ledger.givable(own):
+        missed[key] += sum([bool(seating.home(own, pod)) for pod in pods])
+        if missed[key] > donor.spare or used[key] > seating.givable(own):
             continue  # and so are all later steps of this donor
         chosen += [(donor, pod) for pod in pods]
         freed += gpus
@@ -285,7 +285,7 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) 
     return None
 
 
-def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
+def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
     """Replicas that make room for all pods of one replica, on one node or several; none of them could stay.
 
     They are taken in the donors' order until there is room. Then, from the last one on, each stays that need not go:
@@ -293,39 +293,39 @@ def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str]
     """
     picks: Picks = []
     for donor in donors:
-        for pod in ledger.candidates(donor.target)[: max(0, min(donor.spare, ledger.givable(donor.target)))]:
+        for pod in seating.candidates(donor.target)[: max(0, min(donor.spare, seating.givable(donor.target)))]:
             picks.append((donor, pod))
-            if _places(target, picks, nodes, ledger):
-                needed = _needed(target, picks, nodes, ledger)
-                return _places(target, needed, nodes, ledger), needed
+            if _places(target, picks, nodes, seating):
+                needed = _needed(target, picks, nodes, seating)
+                return _places(target, needed, nodes, seating), needed
     return None
 
 
-def _needed(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> Picks:
+def _needed(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating) -> Picks:
     """The picks without those whose room the others make as well."""
     for pick in reversed(picks):
         others = [each for each in picks if each is not pick]
         before = any(each is pick[0] and out_class(pod) < out_class(pick[1]) for each, pod in others)
-        if not before and _places(target, others, nodes, ledger):
+        if not before and _places(target, others, nodes, seating):
             picks = others
     return picks
 
 
-def _places(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> tuple[str, ...]:
+def _places(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating) -> tuple[str, ...]:
     """A node for each pod of one replica once the picked ones are gone; () where there is none, or no GPUs to promise.
 
-    Nodes with least room come first, as `Ledger.fit` has it, and pods keep the distance that their template asks for.
+    Nodes with least room come first, as `Seating.fit` has it, and pods keep the distance that their template asks for.
     """
-    if ledger.headroom(target) + sum(donor.target.gpus for donor, _ in picks) < target.gpus:
+    if seating.headroom(target) + sum(donor.target.gpus for donor, _ in picks) < target.gpus:
         return ()
-    rooms = {name: ledger.rooms[target.pool][name].soon for name in nodes}
+    rooms = {name: seating.rooms[target.pool][name].soon for name in nodes}
     for donor, pod in picks:
-        for node in ledger.home(donor.target, pod):
+        for node in seating.home(donor.target, pod):
             if node in rooms:
                 rooms[node] += donor.target.pod_gpus
     places: list[str] = []
     for _ in range(target.pods):
-        shut = ledger.crowded(target, now=False, beside=places)
+        shut = seating.crowded(target, now=False, beside=places)
         fitting = [(room, name) for name, room in rooms.items() if room >= target.pod_gpus and name not in shut]
         if not fitting:
             return ()

@@ -6,7 +6,7 @@ share every model gives.
 
 import heapq
 
-from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.by_worth import next_gain
@@ -16,55 +16,55 @@ from rebalancer.planning.shares.share import ModelShare
 IDLE = "idle"  # the last tier
 
 
-def fill(ledger: Ledger) -> list[Unit]:
+def fill(seating: Seating) -> list[Unit]:
     """One replica after another for whom it is worth most, into free GPUs of pools where they cost nothing."""
     units: list[Unit] = []
     tight: set[object] = set()  # kinds of pods that fit nowhere any more
     queue: list[tuple[float, str]] = []
-    if not any(_idle(pool, ledger) for pool in ledger.capacity):
+    if not any(_idle(pool, seating) for pool in seating.capacity):
         return units
-    for name, model in ledger.scene.models.items():
-        _enter(queue, name, model, ledger)
+    for name, model in seating.scene.models.items():
+        _enter(queue, name, model, seating)
     heapq.heapify(queue)
     while queue:
         _, name = heapq.heappop(queue)
-        model = ledger.scene.models[name]
-        unit = next((seat for target in model.targets if (seat := _seated(target, model, ledger, tight))), None)
+        model = seating.scene.models[name]
+        unit = next((seat for target in model.targets if (seat := _seated(target, model, seating, tight))), None)
         if unit is not None:
             units.append(unit)
-            ledger.gained[name] += 1
+            seating.gained[name] += 1
             left: list[tuple[float, str]] = []
-            _enter(left, name, model, ledger)
+            _enter(left, name, model, seating)
             for entry in left:
                 heapq.heappush(queue, entry)
     return units
 
 
-def _idle(pool: str, ledger: Ledger) -> bool:
-    state = ledger.scene.pools.get(pool)
-    return state is not None and not state.priced and state.budget is not None and ledger.capacity[pool] > 0
+def _idle(pool: str, seating: Seating) -> bool:
+    state = seating.scene.pools.get(pool)
+    return state is not None and not state.priced and state.budget is not None and seating.capacity[pool] > 0
 
 
-def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, ledger: Ledger) -> None:
+def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, seating: Seating) -> None:
     """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
-    if model.share is None or ledger.gone[name] or not any(_idle(target.pool, ledger) for target in model.targets):
+    if model.share is None or seating.gone[name] or not any(_idle(target.pool, seating) for target in model.targets):
         return
-    gain = next_gain(model, model.staying_replicas + ledger.gained[name], ledger.scene.memo)
+    gain = next_gain(model, model.staying_replicas + seating.gained[name], seating.scene.memo)
     if gain > LEAST_GAIN:
         queue.append((-gain, name))
 
 
-def _seated(target: TargetFacts, model: ModelShare, ledger: Ledger, tight: set[object]) -> Unit | None:
-    kind = ledger.kind(target, model.ruling.excluded_nodes)
-    if kind in tight or not _idle(target.pool, ledger) or not ledger.open_to(target, model):
+def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set[object]) -> Unit | None:
+    kind = seating.kind(target, model.ruling.excluded_nodes)
+    if kind in tight or not _idle(target.pool, seating) or not seating.open_to(target, model):
         return None
-    if not ledger.let_in(target):
+    if not seating.let_in(target):
         return None
-    if ledger.capacity[target.pool] >= target.gpus:
+    if seating.capacity[target.pool] >= target.gpus:
         for now, source in ((True, "free"), (False, "soon")):
-            nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            nodes = seating.fit(target, model.ruling.excluded_nodes, now=now)
             if nodes:
-                ledger.seat(target, nodes)
+                seating.seat(target, nodes)
                 return Unit(target, IDLE, source, nodes)
     tight.add(kind)
     return None

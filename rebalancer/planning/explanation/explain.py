@@ -9,6 +9,7 @@ from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal
 from rebalancer.domain.words import listed, replicas, sentences
+from rebalancer.planning.actions.changes import borrowed_of
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.demand.at_work import at_work
@@ -16,6 +17,7 @@ from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, len
 from rebalancer.planning.explanation.lateness import in_time, late_now
 from rebalancer.planning.explanation.node_words import node_words
 from rebalancer.planning.explanation.steps import StepResults, steps_of
+from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.overrides.rulings import NO_RULING
 from rebalancer.planning.shares.share import ModelShare
@@ -51,6 +53,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, allocation)
     lent, gpus_lent, borrowed = scene.memo.of("", by_model, loans)
+    unowned = Counter(loan.borrower for loan in loans if loan.owner is None)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
@@ -72,9 +75,10 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 surge=model.demand.surge,
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
-                why=_headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves)),
+                why=_headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves, scene)),
                 steps=steps_of(model, results, own, scene),
                 headroom=0 if lack is None or lack.short else lack.replicas,
+                unowned=unowned[name],
             )
         )
     return tuple(decisions)
@@ -89,11 +93,14 @@ def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
     return len([pod for pod in going if pod.phase == "ready" and not pod.on(doomed)])
 
 
-def _given(model: ModelShare, moves: Moves) -> tuple[int, tuple[str, ...]]:
-    """How many of the model's replicas this plan lets go, and for whom."""
+def _given(model: ModelShare, moves: Moves, scene: Scene[ModelShare]) -> str:
+    """How many of the model's replicas this plan lets go, and for whom; "" where it lets none go."""
     going = [moves.going[target.key] for target in model.targets if target.key in moves.going]
-    names = sorted({name for one in going for name in one.recipients})
-    return sum(len(one.pods) for one in going), tuple(names)
+    names, count = sorted({name for one in going for name in one.recipients}), sum(len(one.pods) for one in going)
+    if not count:
+        return ""
+    verb = "returns" if count <= borrowed_of(model, names, scene) else "gives"
+    return f"{verb} {replicas(count)} to {listed(names)}" if names else f"gives up {replicas(count)}"
 
 
 def _headline(
@@ -101,7 +108,7 @@ def _headline(
     lack: Lack | None,
     refusals: list[Refusal],
     lent: tuple[tuple[str, int], ...],
-    given: tuple[int, tuple[str, ...]],
+    given: str,
 ) -> str:
     """The one thing to know about the model, as a sentence without its subject."""
     if lack is not None and lack.short is not None:
@@ -110,12 +117,12 @@ def _headline(
         return refusals[0].said
     if model.demand.unknown:
         return model.demand.why
-    count, recipients = given
-    if count:
-        to = f"gives {replicas(count)} to {listed(recipients)}" if recipients else f"gives up {replicas(count)}"
-        return sentences(to, f"has {at_work(model)}", late_now(model))
+    if given:
+        return sentences(given, f"has {at_work(model)}", late_now(model))
     state = model.demand.why if not lent and model.ruling is not NO_RULING else f"has {at_work(model)}"
-    return sentences(lends_words(lent), state, late_now(model), _would_use(model, lack))
+    wait = unclaimed(model)
+    lacks = "" if wait is None else f"lacks {replicas(wait.lacks)}: {wait.clause}"
+    return sentences(lends_words(lent), state, lacks, late_now(model), "" if lacks else _would_use(model, lack))
 
 
 def _would_use(model: ModelShare, lack: Lack | None) -> str:
@@ -137,9 +144,11 @@ def explain_pools(scene: Scene[ModelShare], loans: tuple[Loan, ...]) -> tuple[Po
 
 
 def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision:
-    ready = loading = doomed = 0
+    ready = loading = doomed = closed = 0
     for node in state.view.nodes:
         taken = state.taken.get(node.name)
+        if node.name not in state.rooms:
+            closed += max(0, node.gpus - node.foreign_gpus - (taken.gpus if taken is not None else 0))
         if taken is not None and node.name in scene.doomed:
             doomed += taken.gpus
         elif taken is not None:
@@ -157,9 +166,10 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         loading=loading,
         doomed=doomed,
         foreign=foreign,
-        free=max(0, total - foreign - ready - loading - doomed),
+        free=max(0, total - foreign - ready - loading - doomed - closed),
         others=state.view.others,
         uncounted=uncounted(state.view),
         warm=sum(node.warm_gpus for node in state.view.nodes),
         nodes=node_words(state, scene.now),
+        closed=closed,
     )

@@ -16,6 +16,7 @@ from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
+from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
@@ -95,7 +96,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             model, scene, allocation, moves, declined=wanted[name] < model.needed, brought=brought
         )
         if short and not model.lacks:
-            constraint, why = MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
+            constraint, why = _beyond_need(model)
         couple = coupled.get(name)
         if (
             couple
@@ -136,15 +137,27 @@ def _beside(scene: Scene[ModelShare]) -> dict[str, str]:
     return {pool: f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held.items()}
 
 
+def _beyond_need(model: ModelShare) -> tuple[str, str]:
+    """The constraint of who is short and has all that it needs by now: its votes do not count yet, or its maximum."""
+    wait = unclaimed(model)
+    if wait is not None:
+        return "waiting", wait.clause
+    return MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
+
+
 def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
     """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it."""
     if not lent or constraint == STANDS_DOWN:  # who keeps what it lent is said there already
         return ""
-    own, owed = model.entry.entitlement, model.demand.owed
-    if constraint == "waiting":
+    own, owed, wait = model.entry.entitlement, model.demand.owed, unclaimed(model)
+    if wait is not None and not model.lacks:
+        why = f"its work and its votes claim {owed} of the {own} that it owns by now"
+    elif constraint == "waiting":
         why = "those come home"
     elif constraint in BY_PERSON or constraint == "schedule":
         why = "those come home when that ends"
+    elif wait is not None:
+        why = f"its work and its votes claim {owed} of its own by now; {wait.clause}"
     elif owed < own:
         why = f"its work and its votes claim {owed} of the {own} that it owns, and what nobody claims goes by worth"
     else:

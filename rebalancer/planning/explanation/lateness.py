@@ -7,6 +7,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.words import counted, figure, seconds, sentences, work_of
 from rebalancer.planning.demand.at_work import OVER, work_now
 from rebalancer.planning.demand.votes import Vote
+from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.shares.share import ModelShare
 
 LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of them late a model is short
@@ -25,7 +26,7 @@ def short_of(model: ModelShare) -> int:
         return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
     in_slo, outlook = _kept(model), model.load.outlook
     if not model.lacks:
-        return beyond_policy(model)
+        return beyond_policy(model) or _short_of_own(model)
     if in_slo is False:
         return model.lacks
     votes = model.ballot.need
@@ -64,6 +65,15 @@ def beyond_policy(model: ModelShare) -> int:
     return max(0, votes - most)
 
 
+def _short_of_own(model: ModelShare) -> int:
+    """Replicas of its own that an owner is short of until its votes count, while its requests are late or will be."""
+    wait, outlook = unclaimed(model), model.load.outlook
+    if wait is None or outlook is None or outlook.deferred:
+        return 0
+    late = _kept(model) is False or _will_be_late(outlook, has_now(model), model.entry.priority)
+    return wait.lacks if late else 0
+
+
 def has_now(model: ModelShare) -> int:
     """Replicas that serve or load, without doomed ones."""
     return model.ready_staying + model.loading_staying
@@ -78,7 +88,10 @@ def lateness(model: ModelShare, replicas: int) -> str:
 
 
 def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
-    """`4.2 replicas of work on 3, about 140 of 900 requests late in 110 s at a level of 3.1`; "" of what is unknown."""
+    """`4.2 replicas of work on 3, about 140 of 900 requests late in the next 110 s at a level of 3.1`.
+
+    "" of what is unknown.
+    """
     busy = "" if work is None else f"{work_of(work)} on {replicas}"
     late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
     if outlook is None or late is None:
@@ -86,7 +99,7 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
     many = "none" if figure(late) == "0" else f"about {figure(late)}"
     of = counted(round(outlook.expected_requests), "request")
     amount = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
-    until = " ".join(filter(None, [f"{amount} in {outlook.horizon_seconds} s", outlook.at_level(work)]))
+    until = " ".join(filter(None, [f"{amount} in the next {outlook.horizon_seconds} s", outlook.at_level(work)]))
     return ", ".join(filter(None, [busy, until]))
 
 

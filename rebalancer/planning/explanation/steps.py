@@ -14,6 +14,7 @@ from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
 from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
+from rebalancer.planning.explanation.unclaimed import own_step
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
 from rebalancer.planning.shares.share import ModelShare
@@ -51,6 +52,7 @@ def steps_of(
     )
     apart = (
         *_schedule(model),
+        *own_step(model),
         *deferral_steps(model),
         *_outage(model, scene),
         *_ratio(model, scene),

@@ -27,8 +27,8 @@ export const decision = (it) => {
     section("steps", "Steps by model", null, plan.models.slice(0, MOST).map((each) => h("details", { key: each.model, id: `steps-${each.model}`, open: plan.models.length === 1 }, h("summary", {}, h("span", { class: "name" }, each.model), ` ${each.why}`),
       table("steps", `Steps of ${each.model}`, [["Stage"], ["Said"]], each.steps.map((step, n) => row(n, h("th", { scope: "row" }, step.stage), cell("", step.said))))))),
     section("inputs", "Inputs", null, h("p", {}, ["model", "pool", "notice", "override"].map((one) => counted(inputs[`${one}s`].length, one)).join(", "), inputs.writeStop && ", writes stopped", ". Again from these: "), h("p", { class: "command" }, h("code", {}, `rebalancer explain MODEL --at ${it.at}`))),
-    section("pools", "Pools", null, table("pools-table", "GPUs of each pool then", [["Pool"], ["Budget", "number"], ["Promised", "number"], ["Owned", "number"], ["Lent or in use", "number"], ["Loading", "number"], ["Doomed", "number"], ["Other", "number"], ["Free", "number"]], plan.pools.map((each) => row(each.pool,
-      h("th", { scope: "row", class: "name" }, each.pool), [each.budget, each.promised, each.owned, each.lent, each.loading, each.doomed, each.foreign, each.free].map((n) => number(n)))))),
+    section("pools", "Pools", null, table("pools-table", "GPUs of each pool then", [["Pool"], ["Budget", "number"], ["Promised", "number"], ["Owned", "number"], ["Lent or in use", "number"], ["Loading", "number"], ["Doomed", "number"], ["Other", "number"], ["Closed", "number"], ["Free", "number"]], plan.pools.map((each) => row(each.pool,
+      h("th", { scope: "row", class: "name" }, each.pool), [each.budget, each.promised, each.owned, each.lent, each.loading, each.doomed, each.foreign, each.closed ?? 0, each.free].map((n) => number(n)))))),
   ];
 };
 

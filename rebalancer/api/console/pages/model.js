@@ -32,7 +32,8 @@ function numbers({ decision, unmet }) {
   const lacking = unmet.reduce((sum, each) => sum + each.replicas, 0);
   const wants = [["Demand", known(decision.demand)], ["Alloc", decision.allocation], ["Ready", `${decision.ready}${decision.loading ? ` + loading ${decision.loading}` : ""}`], ["Doomed", decision.doomed], ["Unmet", lacking], ["Floor", decision.floor], ["Granted", decision.granted]];
   if (decision.lent) wants.push(["Lends", decision.lent]);
-  if (decision.borrowed) wants.push(["Borrows", decision.borrowed]);
+  if (decision.borrowed > decision.unowned) wants.push(["Borrows", decision.borrowed - decision.unowned]);
+  if (decision.unowned) wants.push(["On nobody's GPUs", decision.unowned]);
   return h("dl", { class: "numbers" }, wants.map(([name, value]) => h("div", { key: name, class: name === "Unmet" && value ? "short" : null }, h("dt", {}, name), h("dd", {}, String(value)))),
     decision.surge && h("div", { key: "surge" }, h("dt", {}, "State"), h("dd", {}, "surge")));
 }
@@ -56,7 +57,7 @@ function more({ moreGpus: it, unmet }) {
   return folding("more", "Would more GPUs help?", null,
     h("p", { class: "summary" }, `${{ true: "Yes", false: "No" }[it.helps] ?? "Nobody knows"}: ${it.why}`),
     table("more", "Late requests with more GPUs", [["With"], ["Replicas more now", "number"], [`Late in ${known(it.horizonSeconds)} s${unmet.length ? "" : " of a surge"}`, "number"], ["Late in the last hour, played again", "number"]], rows),
-    h("p", { class: "quiet" }, [!unmet.length && "It is in time; late in a surge is the mean over surges of its past.", it.lateLastHour !== null && `In the last hour ${amount(it.lateLastHour)} requests were late.`, "Played again, each row has so many GPUs more all the while, up to maxReplicas: compare rows with each other, not with what was."].filter(Boolean).join(" ")),
+    h("p", { class: "quiet" }, [!unmet.length && "It is in time; late in a surge is the mean over surges of its past.", it.lateLastHour !== null && `In the last hour ${amount(it.lateLastHour)} requests came late, by the p95.`, "Played again, each row has so many GPUs more all the while, up to maxReplicas: compare rows with each other, not with what was."].filter(Boolean).join(" ")),
     h("ul", { class: "plain" }, it.pools.map((each) => h("li", { key: each.pool }, h("strong", {}, each.pool), each.fits ? ": fits, " : ": no, ", each.why, each.usdPerGpuHour ? `; ${each.usdPerGpuHour} USD a GPU-hour` : ""))));
 }
 

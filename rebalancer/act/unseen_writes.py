@@ -32,7 +32,7 @@ class Ask(NamedTuple):
     minimum: int
 
 
-class LedgerEntry(NamedTuple):
+class UnseenWrite(NamedTuple):
     """The least and the most that one target may be asked for since `at`; infinity while the write is under way."""
 
     least: Ask
@@ -40,11 +40,11 @@ class LedgerEntry(NamedTuple):
     at: float
 
 
-class WriteLedger:
+class UnseenWrites:
     """One entry per target that is written to, or was in the last 10 s."""
 
     def __init__(self) -> None:
-        self._entries: dict[Key, LedgerEntry] = {}
+        self._entries: dict[Key, UnseenWrite] = {}
 
     def least(self, target: TargetView) -> Ask:
         """The least this target may be asked for by now, and the least that its autoscaler may leave it."""
@@ -59,7 +59,7 @@ class WriteLedger:
         entry = self._entries.get(_key(target))
         return target if entry is None else replace(target, unconfirmed_replicas=max(entry.most, peak_replicas(target)))
 
-    def enter(self, key: Key, entry: LedgerEntry) -> None:
+    def enter(self, key: Key, entry: UnseenWrite) -> None:
         """Note that one target may have been asked for other numbers."""
         self._entries[key] = entry
 
@@ -83,7 +83,7 @@ class WriteLedger:
         least, most = self.least(change.target), peak_replicas(self.with_most(change.target))
         after = asking(change)
         least = Ask(min(least.replicas, after.replicas), min(least.minimum, after.minimum))
-        self._entries[key] = LedgerEntry(least, max(most, after.replicas), math.inf)
+        self._entries[key] = UnseenWrite(least, max(most, after.replicas), math.inf)
         try:
             yield Booking(self, key)
         except Conflict:
@@ -102,13 +102,13 @@ class WriteLedger:
 class Booking:
     """One write under way."""
 
-    def __init__(self, ledger: WriteLedger, key: Key) -> None:
-        self._ledger = ledger
+    def __init__(self, unseen: UnseenWrites, key: Key) -> None:
+        self._unseen = unseen
         self._key = key
 
     def written(self, ask: Ask, at: float) -> None:
         """The write happened, and that is what the target asks for."""
-        self._ledger.enter(self._key, LedgerEntry(ask, ask.replicas, at))
+        self._unseen.enter(self._key, UnseenWrite(ask, ask.replicas, at))
 
 
 def asking(change: Change) -> Ask:

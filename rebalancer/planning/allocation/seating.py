@@ -22,7 +22,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 
 @dataclass(slots=True)
-class Ledger:
+class Seating:
     """Working copy of everything free while units are placed; rooms are copies, so the scene stays as it is.
 
     A replica that waits for a GPU is the first of its model to go, and others release for it only where their room is
@@ -32,8 +32,8 @@ class Ledger:
     tally: what guards' windows have after the replicas taken so far.
     rooms: free GPUs by pool and node, now and once all that goes has gone.
     capacity: GPUs by pool that may still be promised.
-    owed: GPUs by pool that must be released: what its replicas have or ask for beyond the GPUs there are for certain.
-    owed_held: the part of `owed` that replicas on nodes hold.
+    excess: GPUs by pool that must be released: what its replicas have or ask for beyond the GPUs there are for certain.
+    excess_held: the part of `excess` that replicas on nodes hold.
     caps: room left on elastic pools by models' and teams' limits.
     roles: how far the roles of couples may move, and what is `gone` and `gained` by model.
     quotas: replicas that the cluster would still let in; what was taken in this plan counts as gone.
@@ -60,8 +60,8 @@ class Ledger:
     tally: Tally
     rooms: dict[str, dict[str, NodeRoom]]
     capacity: dict[str, int]
-    owed: dict[str, int]
-    owed_held: dict[str, int]
+    excess: dict[str, int]
+    excess_held: dict[str, int]
     caps: Caps
     roles: Roles
     quotas: QuotaRoom
@@ -94,8 +94,8 @@ class Ledger:
         return self.roles.gained
 
     @classmethod
-    def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
-        """The ledger before the first unit; pods without a node are placed as the scheduler would place them."""
+    def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Seating":
+        """The seating before the first unit; pods without a node are placed as the scheduler would place them."""
         rooms = {
             name: {node: NodeRoom(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
@@ -114,14 +114,14 @@ class Ledger:
             name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
         }
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
-        owed = {name: obliging[name] - most for name, most in known.items()}
-        owed_held = {name: placed[name] - most for name, most in known.items()}
+        excess = {name: obliging[name] - most for name, most in known.items()}
+        excess_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
-        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, QuotaRoom(scene))
-        ledger.silent = _silent_nodes(scene)
+        seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
+        seating.silent = _silent_nodes(scene)
         for target in unplaced:
-            ledger._seat_unplaced(target)
-        return ledger
+            seating._seat_unplaced(target)
+        return seating
 
     def _seat_unplaced(self, target: TargetFacts) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
@@ -344,9 +344,9 @@ class Ledger:
         self.judged.pop(target.model, None)
         if target.pool in self.capacity:
             self.capacity[target.pool] += target.gpus
-        if target.pool in self.owed:
-            self.owed[target.pool] -= target.certain_gpus
-            self.owed_held[target.pool] -= target.certain_gpus if victim.pod.node is not None else 0
+        if target.pool in self.excess:
+            self.excess[target.pool] -= target.certain_gpus
+            self.excess_held[target.pool] -= target.certain_gpus if victim.pod.node is not None else 0
         if not self.home(target, victim.pod):
             self.unseated[target.model] -= 1
         rooms = self.rooms.get(target.pool, {})

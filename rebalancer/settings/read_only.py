@@ -1,0 +1,29 @@
+"""What is allowed in a policy and does less than its author may believe: no reason to refuse it."""
+
+from collections.abc import Iterator
+
+from rebalancer.domain.target_kinds import UNSAID
+from rebalancer.settings.document import read_document
+from rebalancer.settings.policy_file import check_bytes
+from rebalancer.settings.problem import Problem, show
+
+
+def warnings_of(content: bytes, name: str) -> tuple[Problem, ...]:
+    """The warnings about a good file `name` in order of its lines; none about one that has problems."""
+    policy, document = check_bytes(content, name)[0], None
+    if policy is not None:
+        document = read_document(content.decode())[0]
+    if policy is None or document is None:
+        return ()
+
+    def read_only() -> Iterator[Problem]:
+        for model, entry in enumerate(policy.models):
+            for place, target in enumerate(entry.targets):
+                if not target.of.victims:
+                    path = ("models", model, "targets", place, "kind")
+                    what = f"it is only read and nothing is written to it: {UNSAID}"
+                    fix = "add victims: replicaSet (as of a Deployment) or victims: ordinal (the highest number)"
+                    given = show(target.of.kind)
+                    yield Problem(document.line(path), document.spell(path), given, what, fix=fix, file=name, at=path)
+
+    return tuple(sorted(read_only()))
