@@ -1,4 +1,7 @@
-"""A first look without Kafka: three commands, a real Prometheus with a day of its past, an account that only reads."""
+"""A first look without Kafka: three commands, a real Prometheus with a day of its past, an account that only reads.
+
+Its pods tell the exposition that was recorded of vLLM 0.7.
+"""
 
 import asyncio
 import os
@@ -9,6 +12,7 @@ import pytest
 
 from rebalancer.loop.clock import RealClock
 from tests.chart.helm import RELEASE, render
+from tests.obs.recorded_vllm import told
 from tests.real.first_look import ANSWER_SECONDS, PROGRAM, past_pods, planned, scraped, typed
 from tests.real.rights import take_away, to_apply
 from tests.real.six_models import run_six, zeros
@@ -34,7 +38,7 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
         token = await kube.token(namespace, RELEASE)
         kubeconfig = await asyncio.to_thread(cluster.kubeconfig, f"{namespace}-observer", token)
         pods = await past_pods(kube, namespace)
-        scraping = scraped(tmp_path, pods)
+        scraping = scraped(tmp_path, pods, told)
         url = (await asyncio.to_thread(next, scraping)).url
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         observing: subprocess.Popen[str] | None = None
@@ -45,11 +49,12 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
             observing = await asyncio.to_thread(_observe, environment, out, url)
             said = await _until(out, "IDLE GPU-HOURS")
             environment["REBALANCER_SERVER"] = said.split("REBALANCER_SERVER=")[1].split()[0]
+            report = await typed(environment, tmp_path, "report", "--last", "7d")
+            seconds = clock.monotonic() - began
             await kube.wait_for(lambda: planned(environment, tmp_path), "a plan", ANSWER_SECONDS)
             status = await typed(environment, tmp_path, "status")
-            seconds = clock.monotonic() - began
             print(await asyncio.to_thread(out.read_text))
-            print(f"three commands to a first look: {seconds:.1f} s, {len(pods)} pods, a day of the past")
+            print(f"three commands to the first report: {seconds:.1f} s, {len(pods)} pods, a day of the past")
             explained = await typed(environment, tmp_path, "explain", "chat")
             await typed(environment, tmp_path, "plan")
         finally:
