@@ -118,13 +118,11 @@ async def test_every_command_that_asks_a_prometheus_is_let_in_by_a_login_and_onl
             assert (await typed(["init", *asks, *options], here))[0] == 0
             after_init = len(prometheus.asked)
             code, screen = await typed(["observe", *asks, *options, "--port", "0"], here, "questions to Prometheus")
-            print(screen)
             after_observe = len(prometheus.asked)
             _, diagnosed = await typed([*doctor, *options], here)
             after_doctor = len(prometheus.asked)
             bridged, written = await typed(bridge, bridging | settings)
             report, told = await typed(["report", "--last", "7d"], here)
-    print(diagnosed, written, told)
     assert code == 0
     assert FULL_BAR in screen
     assert not [line for line in re.split(r"[\r\n]+", screen) if len(line) > int(here["COLUMNS"])]

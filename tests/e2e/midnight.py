@@ -1,7 +1,7 @@
-"""Some minutes of a service without Kafka, beside an embedded Kubernetes API and a Prometheus, by whatever clock it has.
+"""A service without Kafka, beside an embedded Kubernetes API and a Prometheus, for some minutes of any clock.
 
-`python -m tests.e2e.midnight FOLDER SECONDS` under `faketime` is a service that runs over a midnight. What it shows on
-/metrics in the end goes to FOLDER/metrics, what it logged to FOLDER/log.
+`python -m tests.e2e.midnight FOLDER SECONDS [DAY]` under `faketime` is a service that runs over a midnight: for so
+long, or until that day is predicted. FOLDER/metrics has what it showed last, FOLDER/log what it logs.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from rebalancer.loop.clock import RealClock
+from rebalancer.obs.predictions import NAME
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.api.resources import PODS
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, build, demo_policy
@@ -23,16 +24,17 @@ from tests.obs.answering import answering, steady
 from tests.testbed.process import free_port
 
 LOOK_SECONDS = 30.0  # of the clock: between two looks at the metrics
+HEARD_SECONDS = 150.0  # of the clock: the service looks at its predictions each minute, and we look after it
 SLOW_SECONDS = 8.0  # of the first token, for one minute in ten: above every SLO of the demo's policy
 
 
 def values(pod: str, at: float) -> Mapping[str, float]:
     """A steady load whose users wait for a minute in ten, of which the work says nothing."""
-    return steady(pod, at) | {"ttftP95Seconds": SLOW_SECONDS if at % 600 < 60 else 0.3}
+    return {**steady(pod, at), "ttftP95Seconds": SLOW_SECONDS if at % 600 < 60 else 0.3}
 
 
-async def live(folder: Path, seconds: float) -> None:
-    """Run the service for so long by the clock."""
+async def live(folder: Path, seconds: float, day: str = "") -> None:
+    """Run the service for so long by the clock, or until that day is predicted."""
     clock, probe_port = RealClock(), free_port()
     policy = folder / "policy.yaml"
     policy.write_text(POLICY_FILE.read_text())
@@ -66,22 +68,30 @@ async def live(folder: Path, seconds: float) -> None:
             }
             program = [str(Path(sys.executable).parent / "rebalancer"), "run"]
             with (folder / "log").open("a") as log:
-                service = subprocess.Popen(program, env=environment, stdout=log, stderr=log)
+                service = subprocess.Popen(  # noqa: ASYNC220, S603  our own command, started in no time
+                    program, env=environment, stdout=log, stderr=log
+                )
             until = clock.now() + seconds
             try:
                 while clock.now() < until and service.poll() is None:
                     await clock.sleep(LOOK_SECONDS)
                     await _look(f"http://127.0.0.1:{probe_port}/metrics", folder / "metrics")
+                    if day and _predicted(folder / "journal" / NAME, day):
+                        until, day = clock.now() + HEARD_SECONDS, ""
             finally:
                 service.terminate()
                 service.wait()
 
 
+def _predicted(file: Path, day: str) -> bool:
+    return file.exists() and day in file.read_text()
+
+
 async def _look(url: str, into: Path) -> None:
     with suppress(aiohttp.ClientError, TimeoutError):
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            into.write_text(await answer.text())
+            await asyncio.to_thread(into.write_text, await answer.text())
 
 
 if __name__ == "__main__":
-    asyncio.run(live(Path(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(live(Path(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:]))

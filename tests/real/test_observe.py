@@ -5,6 +5,7 @@ Its pods tell the exposition that was recorded of vLLM 0.7.
 
 import asyncio
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.chart.helm import RELEASE, render
 from tests.obs.recorded_vllm import told
 from tests.real.first_look import ANSWER_SECONDS, PROGRAM, past_pods, planned, scraped, typed
 from tests.real.rights import take_away, to_apply
-from tests.real.six_models import run_six, zeros
+from tests.real.six_models import SIX, run_six, zeros
 from tests.testbed.audit import AuditLog
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Kube
@@ -64,6 +65,8 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
             await asyncio.to_thread(lambda: next(scraping, None))
             await take_away(kube, granted, namespace)
     assert seconds < _TEN_MINUTES
+    for model in SIX:
+        assert re.search(rf"^{model.name} +\d+\.0 +\d+ +\d+ % +\d+ % ", report, re.MULTILINE), "GPUs held, and busy"
     assert "Observing: nothing is written" in status
     assert "by arrivals" in explained
     await audit.settle(kube)
