@@ -45,7 +45,6 @@ def test_each_of_two_days_is_predicted_after_its_midnight_also_where_the_service
     assert {each.model for each in both if each.day == "2026-11-26"} == MODELS
     for each in both:
         assert 800 < each.seconds < 86_400
-        assert (each.late or 0.0) > 0 or each.model == "image", "one minute in ten was slow; image has no SLO"
         assert None not in (each.late, each.late_by_autoscaler, each.late_by_us)
         assert re.search(rf"^{each.model} +{each.day} ", told, re.MULTILINE)
     assert {line.split('model="')[1].split('"')[0] for line in shown} == MODELS
