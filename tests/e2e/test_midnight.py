@@ -12,7 +12,6 @@ from tests.testbed.build import Missing
 from tests.testbed.system import program
 
 RATE = 6
-# The days are short: a whole one, played with us in charge and a plan every 2 s, takes minutes of a core.
 ERROR = "rebalancer_prediction_error_ratio{"
 MODELS = {"chat", "code", "image"}
 
@@ -35,6 +34,7 @@ def test_each_of_two_days_is_predicted_after_its_midnight_also_where_the_service
         program("faketime")
     except Missing as missing:
         pytest.skip(str(missing))
+    # The days are short: a whole one, played with us in charge and a plan every 2 s, takes minutes of a core.
     first = lived(tmp_path, "2026-11-25 23:45:00", 7200, "2026-11-25")
     shown = _errors(tmp_path)
     before = lived(tmp_path, "2026-11-28 23:50:00", 360)  # to 23:56: that midnight finds nobody up
