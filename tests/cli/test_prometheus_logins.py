@@ -129,6 +129,6 @@ async def test_every_command_that_asks_a_prometheus_is_let_in_by_a_login_and_onl
     assert 0 < after_init < after_observe < after_doctor < len(prometheus.asked)
     assert "none of the metrics" not in diagnosed
     assert bridged == 0, written
-    assert report == 0
+    assert report == 0, told
     assert "in Prometheus:" in told
     assert not any(os.environ.get(name) for name in settings)
