@@ -14,11 +14,10 @@ from tests.testbed.control_plane import ADMIN
 from tests.testbed.kube import ApiError, Kube
 from tests.testbed.stack import Stack
 
-DECIDE: Json = {
-    "apiGroups": ["rebalancer.io"],
-    "resources": ["overrides", "writestops"],
-    "verbs": ["create", "delete", "get"],
-}
+WHO_MAY = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+VIEWERS, OPERATORS = [("User", "alice"), ("User", "bob")], [("Group", "sre")]
+NAMED: Json = {"operators": {"groups": ["sre"]}, "viewers": {"users": ["alice", "bob"]}}
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
 async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
@@ -93,12 +92,15 @@ KUBECTL, BASH = shutil.which("kubectl"), shutil.which("bash") or "bash"
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
-async def test_what_pages_do_by_kubectl_an_ordinary_user_may_do_under_our_policies(
-    cluster: Stack, kube: Kube, crds: None, namespace: str
+@pytest.mark.parametrize("managed", ["all", "one"])
+async def test_what_pages_do_by_kubectl_whoever_is_named_an_operator_may_do_and_has_no_other_right(
+    cluster: Stack, kube: Kube, crds: None, namespace: str, managed: str
 ) -> None:
-    token = await kube.account(namespace, "bob", [DECIDE])
+    token = await kube.account(namespace, "bob")
     config = await asyncio.to_thread(cluster.kubeconfig, f"{namespace}-bob", token)
-    rendered = await asyncio.to_thread(render, {}, namespace)
+    named: Json = {"login": {"operators": {"users": [f"system:serviceaccount:{namespace}:bob"]}}}
+    named |= {"namespaces": [namespace]} if managed == "one" else {}
+    rendered = await asyncio.to_thread(render, named, namespace)
 
     def ran(script: str) -> subprocess.CompletedProcess[str]:
         here = script.replace("namespace: serving", f"namespace: {namespace}").replace("serving", namespace)
@@ -113,12 +115,24 @@ async def test_what_pages_do_by_kubectl_an_ordinary_user_may_do_under_our_polici
             return True
         return False
 
-    async with applied(kube, rendered, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+    async def may(*words: str) -> bool:
+        done = await asyncio.to_thread(ran, f"kubectl auth can-i {' '.join(words)}")
+        return done.stdout.strip() == "yes"
+
+    here = f"--namespace {namespace}"
+    async with applied(kube, rendered, *WHO_MAY, *POLICIES):
         await kube.wait_for(in_force, "the policy is in force")
+        await kube.wait_for(lambda: may("create overrides", here), "RBAC knows the roles")
         assert len(BY_KUBECTL) == 4
         for block in BY_KUBECTL:
             done = await asyncio.to_thread(ran, block.text)
             assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+        viewers_token = f"create serviceaccounts/{RELEASE}-viewer --subresource token"
+        for words in ("list overrides", "create pods --subresource portforward", viewers_token):
+            assert await may(words, here), words
+        anybodys_token = "create serviceaccounts --subresource token"
+        for words in ("patch overrides", "patch deployments", "delete pods", anybodys_token):
+            assert not await may(words, here), words
 
 
 async def test_a_drain_that_concerns_everybody_is_made_where_the_service_lives(
@@ -168,3 +182,29 @@ async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crd
             assert await may("operator", verb, "writestops")
             assert await may("operator", verb, "overrides", namespace)
             assert not await may("operator", verb, "overrides", "kube-system")
+
+
+def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
+    rendered = render({"login": NAMED, "namespaces": ["serving"]})
+    both = ["rebalancer-viewer", "rebalancer-operator"]
+    for account, people, tokens in (("operator", OPERATORS, both), ("viewer", VIEWERS, both[:1])):
+        token, *others = rendered.one("Role", f"rebalancer-login-{account}")["rules"]
+        assert (token["resources"], token["verbs"]) == (["serviceaccounts/token"], ["create"])
+        assert token["resourceNames"] == tokens
+        assert {resource for rule in others for resource in rule["resources"]} == {"pods", "pods/portforward"}
+        subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
+        assert [(each["kind"], each["name"]) for each in subjects] == people
+
+
+def test_people_have_in_their_own_name_what_the_account_has_for_which_they_are_named() -> None:
+    rendered = render({"login": NAMED, "namespaces": ["serving"]})
+    for account, people in (("operator", OPERATORS), ("viewer", VIEWERS)):
+        bindings = [each for each in rendered.of("ClusterRoleBinding", "RoleBinding") if _is_of(each, account)]
+        assert bindings
+        for binding in bindings:
+            assert [(each["kind"], each["name"]) for each in binding["subjects"][1:]] == people
+
+
+def _is_of(binding: Json, account: str) -> bool:
+    """Whether it gives that account of people something."""
+    return bool(binding["subjects"][0]["name"] == f"rebalancer-{account}")

@@ -245,16 +245,6 @@ def test_no_right_is_a_dangerous_one() -> None:
         assert right.verb != "delete" or right.group == "rebalancer.io", right
 
 
-def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
-    rendered = render(EVERYTHING_ON)
-    for account, kind, names in (("operator", "Group", ["sre"]), ("viewer", "User", ["alice", "bob"])):
-        (rule,) = rendered.one("Role", f"rebalancer-login-{account}")["rules"]
-        assert rule["resourceNames"] == [f"rebalancer-{account}"]
-        assert (rule["resources"], rule["verbs"]) == (["serviceaccounts/token"], ["create"])
-        subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
-        assert [(each["kind"], each["name"]) for each in subjects] == [(kind, name) for name in names]
-
-
 def test_every_file_that_a_setting_names_is_mounted() -> None:
     rendered = render(EVERYTHING_ON)
     spec = rendered.one("Deployment")["spec"]["template"]["spec"]

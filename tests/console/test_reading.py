@@ -347,7 +347,7 @@ async def test_who_is_not_logged_in_pastes_a_token(scene: SceneServer, opened: O
     scene.logged_in = False
     opened.expected.append("401")
     page = await opened(scene.url + "/console/models/llama-70b")
-    await expect(page.get_by_text("rebalancer login --print")).to_be_visible()
+    await expect(page.get_by_text("rebalancer login --show-token")).to_be_visible()
     await page.get_by_label("Token").fill("wrong")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("alert")).to_have_text("this token is not good here; get one")

@@ -1,10 +1,11 @@
 """The timeline: a shift is one entry, filters act at once, an entry has an address, days are named."""
 
+import asyncio
 import re
 
 import pytest
 from msgspec.structs import replace
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from tests.console.conftest import Opened
@@ -14,6 +15,7 @@ from tests.console.server import SceneServer
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
 ENTRIES = ".happenings > li"
+A_ROW_PX = 36
 
 
 def notices(count: int, *, apart: float = 60.0) -> list[DecisionRow]:
@@ -85,9 +87,40 @@ async def test_a_link_to_an_old_entry_opens_with_it_in_view_and_marked(scene: Sc
 
 async def test_each_entry_links_itself_from_every_page(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
+    await expect(page.locator("rb-hours svg").first).to_be_visible()  # what comes late moves what is below it
     await page.locator(ENTRIES, has_text="qwen-32b → llama-70b").get_by_role("link").first.click()
     await expect(page).to_have_url(re.compile(rf"/console/timeline\?entry={SHIFT[0]}$"))
     await expect(page.locator(f"{ENTRIES}.here")).to_contain_text("shift of 22 s")
+
+
+async def test_what_somebody_points_at_stays_where_it_is_when_newer_entries_and_the_last_hours_come(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened("about:blank")
+    answers = asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await answers.wait()
+        await route.continue_()
+
+    await page.route("**/v1/history*", later)
+    await page.goto(scene.url + "/console/")
+    await expect(page.get_by_text("Reading history")).to_be_visible()
+    heading = page.locator("#models")
+    before = await heading.bounding_box()
+    answers.set()
+    await expect(page.locator("rb-hours svg").first).to_be_visible()
+    after = await heading.bounding_box()
+    assert before
+    assert after
+    assert abs(after["y"] - before["y"]) < A_ROW_PX
+
+    link = page.locator(ENTRIES, has_text="qwen-32b → llama-70b").get_by_role("link").first
+    await link.focus()
+    newest = replace(TIMELINE[-1], at=NOW, text="one more thing", id="48299-0", shift=None, steps=())
+    await scene.show(timeline=(*TIMELINE, newest), cycle=48_299)
+    await expect(page.locator(ENTRIES).first).to_contain_text("one more thing")
+    await expect(link).to_be_focused()
 
 
 async def test_an_entry_that_is_not_kept_any_more_says_where_it_may_be(scene: SceneServer, opened: Opened) -> None:

@@ -215,6 +215,16 @@ def command_lines() -> list[tuple[str, str]]:
     return found
 
 
+def test_each_option_that_the_console_tells_people_to_type_exists() -> None:
+    text = "".join(page.read_text() for page in sorted((ROOT / "rebalancer/api/console").rglob("*.js")))
+    lines = re.findall(r"rebalancer ([a-z][^\"`<\n]*--[a-z-]+)", text)
+    assert len(lines) > 4
+    for line in lines:
+        words = line.split()
+        path = next(tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in commands())
+        assert set(re.findall(r"--[a-z-]+", line)) <= commands()[path], line
+
+
 @cache
 def commands() -> dict[tuple[str, ...], set[str]]:
     """Every command by its words, with its options."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import RELEASE
+from tests.chart.helm import RELEASE, render
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
@@ -20,17 +20,6 @@ from tests.testbed.objects import deployment, gpu_node
 from tests.testbed.stack import Stack
 
 _PROGRAM = Path(sys.executable).parent / "rebalancer"
-_GROUP = "rebalancer.io"
-_VERBS = ["create", "get", "list", "delete"]
-_RIGHTS = [
-    {"apiGroups": [_GROUP], "resources": ["overrides", "writestops"], "verbs": _VERBS},
-    {
-        "apiGroups": [""],
-        "resources": ["serviceaccounts/token"],
-        "resourceNames": [f"{RELEASE}-viewer"],
-        "verbs": ["create"],
-    },
-]
 
 
 @dataclass
@@ -66,8 +55,12 @@ class Person:
 
 @pytest.fixture
 async def oncall(cluster: Stack, kube: Kube, service: Service, namespace: str, tmp_path: Path) -> AsyncIterator[Person]:
-    """May decide and stop, and may ask for a viewer's token; what they leave behind goes."""
-    yield await _person(cluster, kube, service, namespace, tmp_path, "oncall", _RIGHTS)
+    """Whom the chart's `login.operators` names, with no other right; what they leave behind goes."""
+    named = {"operators": {"users": [f"system:serviceaccount:{namespace}:oncall"]}}
+    rendered = await asyncio.to_thread(render, {"namespaces": [namespace], "login": named}, namespace)
+    theirs = rendered.of("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    await kube.apply(*[obj for obj in theirs if "operator" in obj["metadata"]["name"]])
+    yield await _person(cluster, kube, service, namespace, tmp_path, "oncall", [])
     for stop in await kube.items("WriteStop"):
         await kube.delete("WriteStop", stop["metadata"]["name"])
 

@@ -35,9 +35,15 @@ function told(each, about, whole) {
   return toDecision(each.cycle, sentence(each, about), waits && "; the grant is still to come");
 }
 
+/** Each with a key that stays when newer ones come above it: whoever points at one, or has the focus there, keeps it. */
+function keyed(list) {
+  const seen = {};
+  return list.map((each) => [each, `${each.id} ${(seen[each.id] = (seen[each.id] ?? 0) + 1)}`]);
+}
+
 /** A list of entries, the newest first; `about`: the model whose page it stands on; `whole`: with the steps of shifts. */
 export function entries(every, { most = Infinity, about = "", whole = false, entry = "" } = {}) {
-  return h("ol", { class: "happenings" }, once(every).toReversed().slice(0, most).map((each, n) => h("li", { key: `${each.id} ${n}`, "data-row": true, class: each.id === entry ? "here" : null, "aria-current": each.id === entry ? "true" : null },
+  return h("ol", { class: "happenings" }, keyed(once(every)).toReversed().slice(0, most).map(([each, key]) => h("li", { key, "data-row": true, class: each.id === entry ? "here" : null, "aria-current": each.id === entry ? "true" : null },
     each.id === entry && h("rb-here", {}),
     glyph(markKind(each)), " ", toEntry(each, h("time", { datetime: each.at }, clock(each.at))), " ", h("span", { class: "unseen" }, `${markKind(each)}: `), told(each, about, whole))));
 }

@@ -2,12 +2,13 @@
 
 import { figuresOf, heldSaid, marked, marksIn, stepAt } from "./chart.js";
 import { h } from "./dom.js";
-import { changed } from "./live.js";
-import { section, table } from "./parts.js";
+import { changed, now } from "./live.js";
+import { narrow, section, table } from "./parts.js";
 import { Failed, get } from "./wire.js";
 import { amount, clock, ms } from "./words.js";
 
 const AGAIN_MS = 30_000;
+const ROOM_PX = 220; // what the picture of the last hours has besides a pool's GPUs
 const LEAST_STEPS = 10; // a minute alone is not drawn as wide as the page
 const MOST_LINES = 200;
 const SPANS = ["1", "6", "24"];
@@ -59,7 +60,7 @@ export function hours(model = "", usual = "6") {
   if (!chosen() && hours !== "1" && young(asked(address(hours)).page)) hours = "1";
   const { page: whole, trouble } = asked(address(hours));
   const picks = h("div", { class: "spans", role: "group", "aria-label": "How many hours" }, SPANS.map((each) => h("button", { key: each, "aria-pressed": String(each === hours), onclick: () => choose(each) }, `${each} h`)));
-  if (!whole) return section("hours", "Last hours", picks, h("p", { class: "quiet" }, trouble || "Reading history"));
+  if (!whole) return section("hours", "Last hours", picks, h("p", { class: "quiet" }, trouble || "Reading history"), !trouble && room(model));
   const page = begun(whole);
   return section("hours", "Last hours", picks,
     trouble && h("p", { class: "trouble" }, trouble),
@@ -68,6 +69,9 @@ export function hours(model = "", usual = "6") {
     page !== whole && h("p", { class: "quiet" }, `Nothing is known of the time before ${clock(page.firstAt)} UTC.`),
     h("details", { open, ontoggle: (event) => { open = event.target.open; changed(); } }, h("summary", {}, "The chart as text"), open && asText(page)));
 }
+
+/** About as high as the picture that comes: what is below it stays where somebody is about to press. */
+const room = (model) => h("svg", { width: 1, height: ROOM_PX + (model ? 310 : (narrow.matches ? 116 : 146) * (now.overview?.pools.length ?? 0)), "aria-hidden": "true" });
 
 /** Which letters and colour are whose. */
 function legend(page) {

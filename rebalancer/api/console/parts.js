@@ -21,7 +21,7 @@ export function section(id, title, aside, ...kids) {
     h("div", { class: "title" }, h("h2", { id: `${id}-title` }, title), aside), ...kids);
 }
 
-const narrow = matchMedia("(max-width: 719px)");
+export const narrow = matchMedia("(max-width: 719px)");
 narrow.addEventListener("change", changed);
 
 /** A part that is folded on a telephone. */

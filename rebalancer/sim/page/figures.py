@@ -67,7 +67,7 @@ def _replicas(runs: Sequence[ContestRun], fine: Bins, rough: Bins) -> PageFigure
         need = Line(fine.means(model.work), "need", "work", filled=True)
         owned = runs[0].owned[index]
         levels = [LevelLine(model.floor, f"floor {model.floor}", "top")] * (0 < model.floor < owned)
-        levels += [LevelLine(owned, f"owns {owned}" + ", the floor" * (owned == model.floor), "bottom")] * (owned > 0)
+        levels += [LevelLine(owned, f"owns {owned}" + " = floor" * (owned == model.floor), "bottom")] * (owned > 0)
         lines = [need, *_lines(runs, index, fine, ready)]
         panels.append(Panel(model.name, lines, levels, unit="replicas", whole=True))
     return PageFigure(

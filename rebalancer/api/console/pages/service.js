@@ -81,8 +81,8 @@ async function enter(event) {
 /** Nobody is logged in: paste a token, get a cookie that scripts cannot read. */
 export const login = () => [
   h("div", { class: "login" }, h("h1", {}, "Log in"),
-    h("p", {}, "Paste the token that this prints:"),
-    h("p", { class: "command" }, h("code", {}, "rebalancer login --print")),
+    h("p", {}, "Paste the token that this prints; with --as operator it may also change things:"),
+    h("p", { class: "command" }, h("code", {}, "rebalancer login --show-token")),
     h("form", { onsubmit: enter },
       h("p", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", name: "token", type: "password", required: true, autofocus: true, autocomplete: "off", spellcheck: "false" })),
       h("p", { role: "alert", class: "outcome trouble" }, trouble),
