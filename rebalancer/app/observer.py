@@ -180,11 +180,11 @@ class Observer:
         except PastUnanswered as error:
             self._onlooker.knows_nothing(str(error))
         else:
-            self._onlooker.knows(past)
             try:
                 await asyncio.to_thread(store_past, settings.journal_dir, past)
             except OSError as error:
                 log.warning("the past is not kept for reports", why=str(error))
+            self._onlooker.knows(past)  # whoever reads it may ask for a report at once
 
     async def _pods_known(self, state: ClusterState) -> None:
         """Wait for the lists that say whose a pod is; what keeps them away is told every few seconds."""

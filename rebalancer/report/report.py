@@ -20,6 +20,7 @@ from rebalancer.report.recorded import RecordedFrom
 
 DASH = "-"  # what is unknown
 GAPS_TOLD = 20
+UNCOUNTED = "nobody counts its requests, or what one of them costs is not learnt yet"
 COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
 
 
@@ -188,7 +189,7 @@ def _tokens(seen: Gathered, model: str) -> float | None:
 
 def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
     left_out = {
-        name: "nobody counts its requests" if each.requests is None else "it owns nothing"
+        name: UNCOUNTED if each.requests is None else "it owns nothing"
         for name, each in sorted(sums.items())
         if each.requests is None or each.alone is None
     }

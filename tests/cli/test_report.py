@@ -17,6 +17,7 @@ from rebalancer.obs.predictions import stored
 from tests.builders import NOW, a_policy, a_snapshot
 from tests.report.month import write_month
 
+DAY_SECONDS = 86_400.0
 Captured = pytest.CaptureFixture[str]
 
 
@@ -67,6 +68,19 @@ def test_what_prometheus_had_before_a_young_journal_stands_first_and_before_an_o
         assert printed.startswith("The last 7d0h in Prometheus:") is there
         assert ("That was before `rebalancer observe` began." in printed) is there
         assert ("m00     4.0     8  50 %  75 %     ?           336.0" in printed) is there
+
+
+def test_before_the_first_cycle_the_past_of_prometheus_is_told_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REBALANCER_JOURNAL_DIR", raising=False)
+    store_past(OBSERVED, Backfilled(0.0, DAY_SECONDS, (), (WindowUse("chat", 24.0, 6.0, 8, busy=0.625),), ()))
+    assert run(["report", "--last", "7d", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("The last 1d0h in Prometheus:")
+    assert "Nothing since `rebalancer observe` began: no journal in" in told
+    assert run(["report", "--last", "7d", "--quiet", "--output", "json"]) != 0, "a script asks for the journal's"
 
 
 def test_scripts_get_json_and_csv_and_a_page_goes_to_its_file(journal: Path, tmp_path: Path, capsys: Captured) -> None:

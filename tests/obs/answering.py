@@ -1,11 +1,13 @@
 """A Prometheus that answers what the service asks of it, about pods that a test names: no PromQL, but its answers."""
 
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from aiohttp.typedefs import Middleware
 
 from rebalancer.ingest.engines import DCGM, VLLM
 from rebalancer.ingest.promql import STARTED
@@ -98,14 +100,18 @@ def _answer(kind: str, result: Sequence[Mapping[str, object]]) -> web.Response:
 
 
 @asynccontextmanager
-async def answering(pods: Pods, values: Values = steady) -> AsyncIterator[Answering]:
-    """On loopback, on a free port."""
+async def answering(
+    pods: Pods, values: Values = steady, doors: Iterable[Middleware] = (), tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Answering]:
+    """On loopback, on a free port. `doors`: what a request passes first."""
     made = Answering(pods, values)
-    app = web.Application()
+    app = web.Application(middlewares=doors)
     app.router.add_get("/api/v1/label/__name__/values", made.names)
     app.router.add_get("/api/v1/labels", made.labels)
     app.router.add_get("/api/v1/query", made.now)
     app.router.add_get("/api/v1/query_range", made.then)
-    async with TestServer(app) as server:
+    server = TestServer(app, scheme="http" if tls is None else "https")
+    await server.start_server(ssl=tls)
+    async with server:
         made.url = str(server.make_url("")).rstrip("/")
         yield made

@@ -6,7 +6,7 @@ dcgm-exporter-*.txt); values are made: a day's wave, whose GPUs are busy by as m
 
 import math
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,10 @@ class PastPod(NamedTuple):
         return self.running / SECONDS_PER_REQUEST * ((at % 1e7) - 0.5 / turn * math.sin(turn * at))
 
 
+Exposition = Callable[[PastPod, float, str], Iterator[tuple[str, str, float]]]
+"""(family, labels, value) of all that a pod's exporters tell at an instant; each label set begins with the third."""
+
+
 def exposition(pod: PastPod, at: float, labels: str = "") -> Iterator[tuple[str, str, float]]:
     """(family, labels, value) of all that its exporters tell at an instant."""
     engine = f'{labels}model_name="{pod.model}"'
@@ -63,13 +67,19 @@ def exposition(pod: PastPod, at: float, labels: str = "") -> Iterator[tuple[str,
     yield "DCGM_FI_DEV_FB_FREE", device, 10_000.0
 
 
-def text(pod: PastPod, at: float) -> str:
+def text(pod: PastPod, at: float, tells: Exposition = exposition) -> str:
     """What a scrape of the pod gets."""
-    return "".join(f"{family}{{{labels}}} {value}\n" for family, labels, value in exposition(pod, at))
+    return "".join(f"{family}{{{labels}}} {value}\n" for family, labels, value in tells(pod, at, ""))
 
 
-def write_past(  # what was scraped, when, and of whom
-    folder: Path, pods: Sequence[PastPod], begin: float, end: float, step_seconds: float, instance: str = "engine:8000"
+def write_past(  # what was scraped, when, of whom, and what they told
+    folder: Path,
+    pods: Sequence[PastPod],
+    begin: float,
+    end: float,
+    step_seconds: float,
+    instance: str = "engine:8000",
+    tells: Exposition = exposition,
 ) -> None:
     """Blocks of a Prometheus in `folder`/tsdb; skips the test where there is no promtool. Blocks.
 
@@ -84,7 +94,7 @@ def write_past(  # what was scraped, when, and of whom
         labels = f'namespace="{pod.namespace}",pod="{pod.name}",instance="{instance}",job="vllm",'
         at = max(begin, pod.since)
         while at <= end:
-            for family, named, value in exposition(pod, at, labels):
+            for family, named, value in tells(pod, at, labels):
                 by_family.setdefault(family, []).append(f"{family}{{{named}}} {value} {at:.0f}\n")
             at += step_seconds
     with (folder / "past").open("w") as file:

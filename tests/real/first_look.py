@@ -11,7 +11,7 @@ from threading import Thread
 
 from rebalancer.loop.clock import RealClock
 from tests.obs.prometheus import Prometheus, prometheus
-from tests.obs.vllm_past import PastPod, text, write_past
+from tests.obs.vllm_past import Exposition, PastPod, exposition, text, write_past
 from tests.real.six_models import SIX
 from tests.testbed.kube import Kube
 
@@ -41,12 +41,12 @@ async def past_pods(kube: Kube, namespace: str) -> list[PastPod]:
 class _Exporters:
     """All pods' exporters in one server: each under its own path."""
 
-    def __init__(self, pods: list[PastPod]) -> None:
+    def __init__(self, pods: list[PastPod], tells: Exposition) -> None:
         by_path, clock = {f"/metrics/{pod.name}": pod for pod in pods}, RealClock()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = text(by_path[self.path], clock.now()).encode()
+                body = text(by_path[self.path], clock.now(), tells).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.send_header("Content-Length", str(len(body)))
@@ -69,10 +69,10 @@ class _Exporters:
         ]
 
 
-def scraped(folder: Path, pods: list[PastPod]) -> Iterator[Prometheus]:
+def scraped(folder: Path, pods: list[PastPod], tells: Exposition = exposition) -> Iterator[Prometheus]:
     """A Prometheus that has scraped these pods for a day and goes on."""
-    now, exporters = RealClock().now(), _Exporters(pods)
-    write_past(folder, pods, now - 86_400, now - 30, 60.0, exporters.address)
+    now, exporters = RealClock().now(), _Exporters(pods, tells)
+    write_past(folder, pods, now - 86_400, now - 30, 60.0, exporters.address, tells)
     try:
         with prometheus(folder, {"vllm": exporters.targets}) as running:
             yield running

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import os
 import re
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from rebalancer.loop.clock import RealClock
+from rebalancer.sandbox.demo_cluster import build, demo_policy
+from rebalancer.sandbox.sandbox import Sandbox
 from tests.house.repository import ROOT
 from tests.testbed.aws import AwsKeys, Signed, extras_python, keys_endpoint, signature
 from tests.testbed.build import Missing
@@ -94,6 +98,19 @@ async def run(python: Path, identity: Mapping[str, str], *command: str) -> "subp
     )
 
 
+async def read_until(python: Path, identity: Mapping[str, str], *command: str, ends: str) -> str:
+    """The line of a command's output with these words, at which it is ended as by Ctrl-C."""
+    pipe = asyncio.subprocess.PIPE
+    running = await asyncio.create_subprocess_exec(str(python), "-c", *command, env=identity, cwd="/", stdout=pipe)
+    assert running.stdout is not None
+    async for line in running.stdout:
+        if ends in line.decode():
+            running.send_signal(signal.SIGINT)
+            await running.communicate()
+            return line.decode()
+    raise AssertionError(f"it ended with {await running.wait()}")
+
+
 async def doctor(python: Path, identity: Mapping[str, str], url: str) -> "subprocess.CompletedProcess[str]":
     away = ("--server", "http://127.0.0.1:1", "--kubeconfig", "/nonexistent")
     return await run(python, identity, CLI, "doctor", "--prometheus", url, "--sigv4-region", REGION, *away)
@@ -110,6 +127,37 @@ async def test_a_hosted_prometheus_is_asked_by_requests_that_aws_would_take(
     asked, answered = prometheus.let_in
     assert "/api/v1/label/__name__/values" in asked
     assert "query=count%20by%20" in answered, "a query with spaces was signed, too"
+
+
+async def test_whoever_asks_a_hosted_prometheus_signs(python: Path, identity: dict[str, str], tmp_path: Path) -> None:
+    prometheus, clock, signs = ManagedPrometheus(), RealClock(), ("--sigv4-region", REGION)
+    asked = dict[str, int]()
+    world = await asyncio.to_thread(lambda: build(demo_policy(), clock.now()).world)
+    async with TestServer(prometheus.app()) as server, Sandbox(clock, world) as sandbox:
+        url = str(server.make_url("/workspaces/ws-1"))
+        await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, tmp_path / "kubeconfig", "me")
+        environment = {
+            **identity,
+            "KUBECONFIG": str(tmp_path / "kubeconfig"),
+            "REBALANCER_KAFKA_BOOTSTRAP": sandbox.bootstrap,
+            "REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
+            "REBALANCER_PROMETHEUS_URL": url,
+            "REBALANCER_PROMETHEUS_SIGV4_REGION": REGION,
+        }
+        policy = str(tmp_path / "policy.yaml")
+        done = await run(python, environment, CLI, "init", "--prometheus", url, *signs, "--out", policy)
+        assert done.returncode == 0, done.stderr
+        asked["init"] = len(prometheus.let_in)
+        journal = ("--folder", str(tmp_path / "observed"), "--port", "0")
+        words = ("observe", "--prometheus", url, *signs, "--policy", policy, *journal)
+        assert "nothing of the policy's pods" in await read_until(
+            python, environment, CLI, *words, ends="in Prometheus:"
+        )
+        asked["observe"] = len(prometheus.let_in)
+        done = await run(python, environment, CLI, "bridge", "--namespace", "serving", "--once")
+        asked["bridge"] = len(prometheus.let_in)
+    assert done.returncode == 1, "there was nothing to write"
+    assert 0 < asked["init"] < asked["observe"] < asked["bridge"], (asked, done.stderr)
 
 
 async def test_a_signature_by_another_key_is_refused_and_the_refusal_does_not_repeat_our_login(

@@ -1,7 +1,11 @@
-"""A first look without Kafka: three commands, a real Prometheus with a day of its past, an account that only reads."""
+"""A first look without Kafka: three commands, a real Prometheus with a day of its past, an account that only reads.
+
+Its pods tell the exposition that was recorded of vLLM 0.7.
+"""
 
 import asyncio
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,9 +13,10 @@ import pytest
 
 from rebalancer.loop.clock import RealClock
 from tests.chart.helm import RELEASE, render
+from tests.obs.recorded_vllm import told
 from tests.real.first_look import ANSWER_SECONDS, PROGRAM, past_pods, planned, scraped, typed
 from tests.real.rights import take_away, to_apply
-from tests.real.six_models import run_six, zeros
+from tests.real.six_models import SIX, run_six, zeros
 from tests.testbed.audit import AuditLog
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Kube
@@ -34,7 +39,7 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
         token = await kube.token(namespace, RELEASE)
         kubeconfig = await asyncio.to_thread(cluster.kubeconfig, f"{namespace}-observer", token)
         pods = await past_pods(kube, namespace)
-        scraping = scraped(tmp_path, pods)
+        scraping = scraped(tmp_path, pods, told)
         url = (await asyncio.to_thread(next, scraping)).url
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         observing: subprocess.Popen[str] | None = None
@@ -45,11 +50,12 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
             observing = await asyncio.to_thread(_observe, environment, out, url)
             said = await _until(out, "IDLE GPU-HOURS")
             environment["REBALANCER_SERVER"] = said.split("REBALANCER_SERVER=")[1].split()[0]
+            report = await typed(environment, tmp_path, "report", "--last", "7d")
+            seconds = clock.monotonic() - began
             await kube.wait_for(lambda: planned(environment, tmp_path), "a plan", ANSWER_SECONDS)
             status = await typed(environment, tmp_path, "status")
-            seconds = clock.monotonic() - began
             print(await asyncio.to_thread(out.read_text))
-            print(f"three commands to a first look: {seconds:.1f} s, {len(pods)} pods, a day of the past")
+            print(f"three commands to the first report: {seconds:.1f} s, {len(pods)} pods, a day of the past")
             explained = await typed(environment, tmp_path, "explain", "chat")
             await typed(environment, tmp_path, "plan")
         finally:
@@ -59,6 +65,8 @@ async def test_three_commands_lead_to_a_first_look_by_an_account_that_can_only_r
             await asyncio.to_thread(lambda: next(scraping, None))
             await take_away(kube, granted, namespace)
     assert seconds < _TEN_MINUTES
+    for model in SIX:
+        assert re.search(rf"^{model.name} +\d+\.0 +\d+ +\d+ % +\d+ % ", report, re.MULTILINE), "GPUs held, and busy"
     assert "Observing: nothing is written" in status
     assert "by arrivals" in explained
     await audit.settle(kube)

@@ -20,7 +20,7 @@ from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
 from rebalancer.report.prices import PriceUnknown, prices
-from rebalancer.report.report import Report, headline, report, worth
+from rebalancer.report.report import UNCOUNTED, Report, headline, report, worth
 from rebalancer.report.telling import lines
 from rebalancer.settings.policy_file import check_bytes
 from tests.report.conftest import STEP_SECONDS, STEPS
@@ -68,7 +68,7 @@ def test_csv_and_parquet_have_the_exact_accounts(gathered: Gathered, tmp_path: P
 
 def test_what_lending_was_worth_is_told_first_and_with_its_baselines(made: Report) -> None:
     lending = made.lending
-    assert lending.left_out == {f"model-{IDLE}": "nobody counts its requests"}
+    assert lending.left_out == {f"model-{IDLE}": UNCOUNTED}
     assert lending.autoscaler == "keda"
     assert lending.spared == pytest.approx(lending.late_alone - lending.late)
     assert re.fullmatch(r"[\d,]+ GPU-hours for [\d,]+ USD: .*% free", headline(made))

@@ -1,4 +1,4 @@
-"""Programs that come as system packages: Chromium, buildah, debootstrap, Prometheus.
+"""Programs that come as system packages: Chromium, buildah, debootstrap, faketime, Prometheus.
 
 As root on a Debian-like system they are installed when first asked for; elsewhere the one command that installs them
 is the reason of the skip. With CI set a skip is a failure, as for every other part of the real tier.
@@ -18,6 +18,7 @@ PACKAGES = {
     "buildah": ("buildah",),
     "chromium": ("chromium", "fonts-dejavu-core"),
     "debootstrap": ("debootstrap",),
+    "faketime": ("faketime",),
     "prometheus": ("prometheus",),
     "promtool": ("prometheus",),
 }

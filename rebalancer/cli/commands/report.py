@@ -91,7 +91,7 @@ def command(
     import msgspec
 
     from rebalancer.app.backfill import stored_past
-    from rebalancer.cli.render.window import window_before
+    from rebalancer.cli.render.window import render_window, window_before
     from rebalancer.obs.journal_lines import NoJournal
     from rebalancer.report.export import as_csv, write_parquet
     from rebalancer.report.gathering import gather
@@ -106,6 +106,10 @@ def command(
             seen = gather(journal, _seconds(last), heard, predict=predictions is not None)
         result = report(seen, given, _predictions(predictions, journal, seen), dated)
     except NoJournal as error:
+        if output is ReportOutput.TABLE and page is None and parquet is None and (past := stored_past(journal)):
+            typer.echo(render_window(past))
+            typer.echo(f"\nNothing since `rebalancer observe` began: {error}")
+            return
         raise Failed(str(error)) from error
     except PriceUnknown as error:
         raise Failed(f"--price: {error}", USAGE) from error

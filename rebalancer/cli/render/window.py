@@ -21,7 +21,8 @@ def render_window(past: Backfilled) -> str:
         return f"{title} nothing of the policy's pods. Which series it has of them: rebalancer doctor --prometheus URL"
     seen = max(use.hours for use in past.use)
     lines = [title, "", *columns([HEADER, *map(_row, past.use), _total(past.use)], "<>>>>>>", gap=2), ""]
-    lines.append("GPUS: held on the average. BUSY: of their time, on the average and in 95 of 100 steps at most.")
+    lines.append("GPUS: held on the average.")
+    lines.append("BUSY: of their time, on the average and in 95 of 100 steps at most.")
     lines.append("LATE: steps in which the latency was above the SLO.")
     if any(use.busy is not None and not use.by_gpus for use in past.use):
         lines.append(f"{BY_REQUESTS}: nobody tells how busy its GPUs were; a replica with a request in work counts.")
