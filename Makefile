@@ -37,9 +37,10 @@ check: lint ## lint and every test but the real tier and the slow ones (minutes)
 
 proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days
 	@$(BIN)/python -m pytest -m proof $(ARGS)
+	@$(if $(ARGS),,$(MAKE) newest)
 
-newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter; ARGS="tests/real/test_gate.py"
-	@TESTBED_LINE=newest $(BIN)/python -m pytest -m "real and not proof" $(ARGS)
+newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter, and its page; ARGS="tests/real/test_gate.py"
+	@TESTBED_LINE=$@ $(BIN)/python -m pytest -p tests.testbed.page -m "real and not proof" $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
 	@$(BIN)/python -m tests.mutants
