@@ -252,11 +252,17 @@ class Offered:
         return work, sample.interval_seconds
 
     def _within(self, gauges: Gauges) -> bool | None:
-        """Whether the latency keeps the SLO; None where nobody tells, or nothing was promised."""
+        """Whether the latency keeps the SLO; None where nobody tells it, or where nothing was promised.
+
+        Where the policy names neither an SLO nor a figure, who runs while nobody waits is served as was promised.
+        """
+        if self._slo_seconds is None:
+            unpromised = self.capacity is not None and self.capacity.prior is None
+            return True if unpromised and gauges.waiting == 0.0 else None
         latency, above = gauges.ttft
         if latency is None and not self.tells_tokens:
             latency, above = gauges.latency
-        if latency is None or self._slo_seconds is None:
+        if latency is None:
             return None
         return keeps(latency, self._slo_seconds, above=above)
 

@@ -67,10 +67,21 @@ async def test_where_namespaces_are_named_another_installation_may_speak_for_peo
     async def in_force() -> bool:
         return not await signed_by_another(namespace)
 
+    async def drained_from(where: str) -> str:
+        drain = override(where, ADMIN)
+        drain["spec"] |= {"kind": "drain", "target": {"node": "a100-1"}}
+        try:
+            await kube.create(drain, dryRun="All")
+        except ApiError as error:
+            return str(error)
+        return ""
+
     async with applied(kube, rendered, *kinds):
         await kube.wait_for(in_force, "the policy is in force")
         assert not await signed_by_another("default")
         assert await signed_by_another("kube-system")
+        assert "names no model concerns everybody" in await drained_from("default")
+        assert await drained_from("kube-system") == ""
 
 
 def _ours(block: Block) -> bool:

@@ -64,6 +64,8 @@ def rules() -> Iterator[Mutant]:
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
+    yield _instead(allocate, "_homeless", "nowhere", "loads nowhere", lambda _: {})
+    yield _instead(allocate, "_nodes_come", "nowhere", "awaits no node", lambda *_: False)
     yield _instead(allocate, "astray", "astray", "trusts the scheduler", lambda *_: {})
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends no fight", math.inf)
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends it at once", 0.0)

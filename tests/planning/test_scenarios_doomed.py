@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Replaced
+from rebalancer.domain.pool_view import NodeClaimView, NodePoolView
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import (
     Story,
@@ -284,3 +285,33 @@ class TestPartOfThem:
         story.turns(3)
         assert {(pod.node, pod.phase) for pod in story.of("b").pods} == {("a100-2", "ready")}
         assert story.replicas("b") == 2
+
+
+class TestNowhere:
+    """A model at its floor whose only node has gone: its controller made a pod that fits on no node."""
+
+    def a_story(self) -> Story:
+        policy = a_policy(a_model("b", 1, gpus_per_replica=8, entitlement=1), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"b": 1}, {"b": {"concurrency": 4.0}}, {"b": 1.0}))
+        story.plan()
+        story.lose("a100-1")
+        story.kubernetes()
+        assert [(pod.phase, pod.node) for pod in story.of("b").pods] == [("pending", None)]
+        return story
+
+    def test_it_is_short_of_it_and_told_that_its_pod_waits_for_a_node(self) -> None:
+        plan = self.a_story().plan()
+        lacks = unmet_of(plan, "b")
+        assert lacks is not None
+        assert (lacks.replicas, lacks.constraint) == (1, "budget")
+        assert lacks.why.startswith("1 replica of it has no node to start on: ")
+        assert moves(plan) == {}
+
+    def test_while_a_node_comes_it_loads(self) -> None:
+        story = self.a_story()
+        coming = NodeClaimView("claim-1", 8, story.snapshot.at)
+        behind = NodePoolView("np", "uid-np", "1", gpu_limit=16, gpus_used=0, claims=(coming,))
+        story.pool("a100", node_pools=(behind,))
+        assert story.plan().unmet == ()
+        story.pool("a100", node_pools=(replace(behind, claims=(replace(coming, failed="no capacity"),)),))
+        assert [lacks.model for lacks in story.plan().unmet] == ["b"]

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.readings import Carries, NoReading, Reading, Work
 from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.demand.votes import NOT_LEARNT
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, decision_of, moves, refusal_of, unmet_of
 
@@ -59,6 +60,20 @@ class TestConcurrency:
         )
         story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 4.0, 12))
         assert decision_of(list(story.turns(60))[-1], "b").demand == 1
+
+    def test_one_that_nobody_asks_anything_gives_after_ten_minutes_whatever_a_replica_carries(self) -> None:
+        # A class that falls after 30 s: ten minutes are the time in which it might be learnt.
+        story = a_story({"concurrency": 0.0}, {"concurrency": {}})
+        story.load("b", {"concurrency": 0.0}, work=Work(why_not_better=NOT_LEARNT))
+        demands = [decision_of(plan, "b").demand for plan in story.turns(62)]
+        assert demands[:60] == [4] * 60
+        assert demands[-1] == 1
+
+    def test_one_that_is_asked_anything_meanwhile_keeps_what_it_has(self) -> None:
+        story = a_story({"concurrency": 0.0}, {"concurrency": {}})
+        for flight in [0.0] * 40 + [1.0] + [0.0] * 40:
+            story.load("b", {"concurrency": flight}, work=Work(why_not_better=NOT_LEARNT))
+            assert decision_of(story.turn(), "b").granted == 4
 
 
 class TestWatermarks:

@@ -73,6 +73,9 @@ async def test_half_of_all_nodes_at_once_and_gone_half_a_minute_early_are_replac
     writes = await service.writes(kube)
     assert scaled(writes, "lone") == [], "there is room for it nowhere: nothing is asked for that can only pend"
     assert failed(writes) == []
+    (lacks,) = (await service.explain("lone"))["unmet"]
+    print("lone, its node gone:", lacks["constraint"], lacks["why"])
+    assert lacks["why"].startswith("1 replica of it has no node to start on")
     for node in doomed[:-1]:
         print(node.removeprefix(f"{namespace}-"), (await service.node(node))["explanation"][0])
 

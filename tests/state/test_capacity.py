@@ -263,6 +263,24 @@ def test_without_an_slo_only_full_replicas_say_what_one_carries() -> None:
     assert full.learnt == pytest.approx(6.0, rel=0.02)
 
 
+def test_with_neither_figure_nor_slo_who_runs_while_nobody_waits_is_carried() -> None:
+    silent = a_policy(a_model("b", signals={"concurrency": {}}))
+    assert load_of(busy(silent, ttft=0.4, running=6.0), now=NOW + 5 * MINUTE).carries is None
+    later = load_of(busy(silent, ttft=0.4, running=6.0, minutes=13), now=NOW + 13 * MINUTE)
+    assert later.carries is not None
+    assert later.carries.learnt == pytest.approx(6.0 * 1.25, rel=0.02)
+    assert later.carries.high is None  # nothing says where it ends
+    assert later.work.last_60s == pytest.approx(2 * 6.0 / later.carries.learnt, rel=0.05)
+
+
+def test_with_neither_figure_nor_slo_a_queue_that_nobody_tells_is_not_an_empty_one() -> None:
+    state = two_pods(a_policy(a_model("b", signals={"concurrency": {}})))
+    for n in range(20 * 12):
+        at = NOW + 5.0 * n
+        feed(state, *(a_sample(pod=pod, at=at, running=6.0) for pod in ("b-1", "b-2")), now=at)
+    assert load_of(state, now=NOW + 20 * MINUTE).carries is None
+
+
 def test_one_garbled_look_hardly_moves_it() -> None:
     capacity = lived(40.0, 20 * MINUTE)
     capacity.saw(1e9, 5.0, full=True, within=True)

@@ -46,7 +46,7 @@ class Page:
         self._page, self._commit = page, commit
         self._to_play: Counter[str] = Counter()
         self._outcomes: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._to_play.update(_file(item.nodeid) for item in session.items)

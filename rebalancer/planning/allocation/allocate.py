@@ -34,12 +34,14 @@ class Allocation:
     units: wanted, in the order of their claims.
     releases: replicas that go though nobody needs them.
     short: how many replicas of a model found no place, the binding constraint, and why; by model id.
+    homeless: the same of replicas that are there as pods and fit on no node, where no node comes for them.
     astray: for whose room a unit has to wait, since the scheduler could put it there; by index of the unit.
     """
 
     releases: list[Victim] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    homeless: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     astray: dict[int, tuple[WaitingPod, ...]] = field(default_factory=dict)
 
     @property
@@ -64,7 +66,26 @@ def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     allocation.units += fill(ledger)
     _let_go(ledger, allocation)
     allocation.astray = astray(ledger, allocation.units)
+    allocation.homeless = _homeless(ledger)
     return allocation
+
+
+def _homeless(ledger: Ledger) -> dict[str, tuple[int, str, str]]:
+    """Replicas without a node that fit on none and were given no place, the constraint, and why; by model id."""
+    granted = {grant.model for grant in ledger.scene.memory.node_grants}
+    homeless = {}
+    for name, unseated in sorted(ledger.unseated.items()):
+        model, waiting = ledger.scene.models[name], unseated - ledger.reseated[name]
+        if waiting > 0 and name not in granted and not any(_nodes_come(ledger, each.pool) for each in model.targets):
+            homeless[name] = (waiting, *_why_short(model, ledger))
+    return homeless
+
+
+def _nodes_come(ledger: Ledger, pool: str) -> bool:
+    """Whether a node was ordered for the pool, by whomever, and nothing speaks against it yet."""
+    there = ledger.scene.pools.get(pool)
+    behind = () if there is None else there.view.node_pools
+    return any(claim.failed is None for one in behind for claim in one.claims)
 
 
 def _serve_in_turn(precedence: tuple[int, int], tier: str, ledger: Ledger, allocation: Allocation) -> None:

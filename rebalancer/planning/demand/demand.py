@@ -20,7 +20,9 @@ from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, owed
-from rebalancer.planning.demand.votes import Ballot, replicas_for
+from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, replicas_for
+
+UNLEARNT_SECONDS = 600.0  # without a request before a model gives, of which nobody knows what a replica carries
 
 
 def need_of(level: float) -> int:
@@ -110,8 +112,9 @@ class Stance(NamedTuple):
 
     @property
     def cooldown_seconds(self) -> float:
-        """The cooldown of the model's class."""
-        return rules_of(self.policy, self.entry).cooldown_seconds
+        """The cooldown of the model's class, but ten minutes while nobody knows what a replica carries."""
+        usual = rules_of(self.policy, self.entry).cooldown_seconds
+        return max(usual, UNLEARNT_SECONDS) if self.work.why_not_better == NOT_LEARNT else usual
 
     def at_work(self) -> "Stance":
         """With its surge as the offered work leaves it."""

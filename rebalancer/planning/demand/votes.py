@@ -159,7 +159,7 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
     why = _abstains(reading, load, blind, now)
     if who.ready == 0 and signal != "concurrency":
         return why or "no ready replica"
-    if signal == "concurrency" and who.carries is None:
+    if signal == "concurrency" and who.carries is None and not (why is None and _is_zero(reading)):
         return NOT_LEARNT
     if why is None and isinstance(reading, Reading):
         replicas, fewer = _count(signal, reading.value, who)
@@ -168,6 +168,11 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
         return Vote(signal, replicas, reading.value, reading.at, fewer, reading.above)
     idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
     return why or "absent" if idle_at is None else Vote(signal, who.floor, None, idle_at, fewer=True)
+
+
+def _is_zero(reading: Reading | NoReading) -> bool:
+    """Whether it was measured and is 0: no request in flight is no work, whatever a replica carries."""
+    return isinstance(reading, Reading) and reading.value == 0.0
 
 
 def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
@@ -218,8 +223,8 @@ def _idle_at(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
 def _count(signal: str, value: float, who: _Electorate) -> tuple[int, bool]:
     """(replicas asked for, consents to fewer than there are)."""
     signals = who.model.signals
-    if signal == "concurrency" and who.carries is not None:
-        return replicas_for(value / who.carries), True
+    if signal == "concurrency":
+        return 0 if who.carries is None else replicas_for(value / who.carries), True
     if signal == "queue" and signals.queue is not None:
         return who.watermark(value / who.ready, signals.queue.high, QUEUE_LOW)
     if signal == "kvCache" and signals.kv_cache is not None:

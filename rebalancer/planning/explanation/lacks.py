@@ -83,7 +83,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
     coupled, beside = scene.memo.of("", couples, scene.policy), _beside(scene)
     for name in sorted(scene.models):
-        model = scene.models[name]
+        model = _without_homeless(scene.models[name], allocation)
         memory, short = model.remembered, short_of(model)
         since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
         if since != memory.unmet_since:
@@ -118,6 +118,16 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
+
+
+def _without_homeless(model: ModelShare, allocation: Allocation) -> ModelShare:
+    """The model without the replicas that load nowhere: their pods fit on no node, and none comes for them."""
+    homeless = min(allocation.homeless.get(model.entry.id, (0,))[0], model.loading_staying)
+    if not homeless:
+        return model
+    loading = model.loading_staying - homeless
+    lacks = max(0, max(model.needed, model.unruled) - model.ready_staying - loading)
+    return replace(model, loading_staying=loading, lacks=lacks)
 
 
 def _beside(scene: Scene[ModelShare]) -> dict[str, str]:
@@ -202,6 +212,9 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         if held := list(_held_elsewhere(model, scene)):
             return "budget", f"{share}: {listed(held)}, and the rest goes where it keeps the most from being late"
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
+    if name in allocation.homeless:
+        count, constraint, why = allocation.homeless[name]
+        return constraint, f"{replicas(count)} of it {'has' if count == 1 else 'have'} no node to start on: {why}"
     if moves.waiting.get(name):
         return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
     gated = sum(pod.gated is True for target in model.targets for pod in target.staying_pods)

@@ -21,7 +21,8 @@ from rebalancer.planning.shares.share import ModelShare
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
 LEARNS = (
-    "; full replicas teach it, or ten minutes at work where the policy has an slo; "
+    "; full replicas teach it, or ten minutes at work within its slo, without an slo "
+    "ten minutes in which nobody waits; "
     "signals.concurrency.perReplica says it at once"
 )
 NEAR = 2  # counts about the share whose cost is told

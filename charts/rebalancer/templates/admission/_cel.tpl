@@ -10,6 +10,21 @@ matchConditions:
     expression: request.userInfo.username == '{{ include "rebalancer.user" . }}'
 {{- end -}}
 
+{{/*
+Where namespaces are named, another installation may have its own overrides elsewhere: its account speaks for people
+there, and what concerns everybody stands in its namespace. A WriteStop has no namespace, and is held to its maker
+everywhere.
+*/}}
+{{- define "rebalancer.whereOverridesLive" -}}
+{{- if .Values.namespaces -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values: {{ include "rebalancer.overrideNamespaces" . }}
+{{- end -}}
+{{- end -}}
+
 {{/* Whether two maps, variables NOW and OLD, differ at most in these keys. Arguments: now, old, keys (CEL list). */}}
 {{- define "rebalancer.sameBut" -}}
 variables.{{ .now }}.all(key, key in {{ .keys }} || (key in variables.{{ .old }} && variables.{{ .now }}[key] == variables.{{ .old }}[key])) && variables.{{ .old }}.all(key, key in {{ .keys }} || key in variables.{{ .now }})
