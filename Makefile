@@ -1,9 +1,11 @@
 # Every target sets up what it needs: Python >= 3.11 is enough; the real tier also wants Go, a JDK and Maven.
 # ARGS goes to the command behind `demo`, `test`, `check`, the benches and `testbed`: make demo ARGS="--keep"
+# Another Python has an environment of its own beside the usual one: make check PYTHON=python3.14 VENV=.venv-3.14
 PYTHON ?= python3
-BIN    := .venv/bin
+VENV   ?= .venv
+BIN    := $(VENV)/bin
 # One stamp per state of the dependencies: a changed pin installs again, anything else starts at once.
-STAMP  := .venv/.stamp-$(shell cat pyproject.toml requirements/test.txt | sha256sum | cut -c 1-16)
+STAMP  := $(VENV)/.stamp-$(shell cat pyproject.toml requirements/test.txt | sha256sum | cut -c 1-16)
 LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
@@ -19,12 +21,12 @@ install: $(STAMP) ## the command `rebalancer` in .venv
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/a/newer/python3"; exit 1; }
-	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || \
+	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
 		{ echo "no venv module in $(PYTHON): on Debian, apt-get install python3-venv"; exit 1; }
-	@echo "installing the pinned packages into .venv (about a minute the first time)"
+	@echo "installing the pinned packages into $(VENV) (about a minute the first time)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/test.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@rm -f .venv/.stamp-* && touch $@
+	@rm -f $(VENV)/.stamp-* && touch $@
 
 demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka and Kubernetes, in a minute
 	@$(BIN)/rebalancer demo $(ARGS)
@@ -35,11 +37,12 @@ test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter inc
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
 	@$(BIN)/python -m pytest -p tests.halves -m "not real and not slow and not proof" $(ARGS)
 
-proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days
+proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days, the newest line
 	@$(BIN)/python -m pytest -m proof $(ARGS)
+	@$(if $(ARGS),,$(MAKE) newest)
 
-newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter; ARGS="tests/real/test_gate.py"
-	@TESTBED_LINE=newest $(BIN)/python -m pytest -m "real and not proof" $(ARGS)
+newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter, and its page; ARGS="tests/real/test_gate.py"
+	@TESTBED_LINE=$@ $(BIN)/python -m pytest -p tests.testbed.page -m "real and not proof" $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
 	@$(BIN)/python -m tests.mutants

@@ -38,6 +38,7 @@ DEFINED = {
     "PodAutoscaler": "aibrix-podautoscaler.yaml",
     "StormService": "aibrix-stormservice.yaml",
     "LeaderWorkerSet": "leaderworkerset-v1.json",
+    "Rollout": "argo-rollouts-rollout.json",
 }
 ONE_GPU = "Deployment: adopted by /scale, replicaSet goes, 1 GPU"
 NO_GPU = "Deployment: refused: 1 GPU per pod in the policy, 0 in the template of "

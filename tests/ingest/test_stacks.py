@@ -67,6 +67,20 @@ def adapter() -> Json:
     }
 
 
+def rollout() -> Json:
+    """An Argo Rollout with a template of its own, at rest as its controller leaves it."""
+    made = deployment(status={"HPAReplicas": 3, "selector": "app=llama"})
+    return made | {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+
+
+def queued() -> Json:
+    """A Deployment that Kueue's webhook has given a queue."""
+    made = deployment()
+    made["spec"]["template"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "llms"
+    made["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    return made
+
+
 ISVC, LLM = "kserve-isvc-huggingface-fluid.yaml", "kserve-llmisvc-single-node-qwen2-7b.yaml"
 GRAPH, NIM, RAY = "dynamo-vllm-agg.yaml", "nim-operator-nimservice-autoscaling.yaml", "ray-service-llm-serve.yaml"
 
@@ -122,6 +136,8 @@ def stacks() -> Mapping[str, Named]:
             COMPOSED,
             (hpa({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "llama"}}),),
         ),
+        "Argo Rollout": Named(rollout(), COMPOSED),
+        "Deployment in a queue of Kueue": Named(queued(), COMPOSED),
         "NIM operator's Deployment": Named(below_shipped(NIM, "NIMService", plain), COMPOSED),
     }
 

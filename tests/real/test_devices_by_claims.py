@@ -15,6 +15,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.state import ClusterState
 from tests.builders import a_model, a_policy, a_pool
 from tests.testbed.kube import Kube
+from tests.testbed.line import chosen_line
 from tests.testbed.objects import deployment, gpu_node
 from tests.testbed.stack import Stack
 
@@ -41,7 +42,9 @@ async def driver(kube: Kube, namespace: str) -> AsyncIterator[str]:
     """Name of a driver of the test's own, and of its DeviceClass; what it published goes with the test."""
     name = f"gpu.{namespace}.test"
     yield name
-    await kube.delete("ResourceSlice", name)
+    for one in await kube.items("ResourceSlice"):
+        if one["spec"]["driver"] == name:
+            await kube.delete("ResourceSlice", one["metadata"]["name"])
     for kind in ("gpu", "mig"):
         await kube.delete("DeviceClass", f"{kind}.{name}")
 
@@ -65,23 +68,24 @@ def a_device(name: str, kind: str, card: str, slices: int) -> Json:
     }
 
 
-def a_slice(driver: str, node: str, cards: int) -> Json:
+def slices_of(driver: str, node: str, cards: int) -> list[Json]:
     """Cards of 8 slices: each whole, or as two devices of 4; what one way takes is not there for the other."""
     names = [f"card-{n}" for n in range(cards)]
     devices = [a_device(card, "gpu", card, 8) for card in names]
     devices += [a_device(f"{card}-half-{n}", "mig", card, 4) for card in names for n in range(2)]
-    return {
-        "apiVersion": API,
-        "kind": "ResourceSlice",
-        "metadata": {"name": driver},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": devices,
-            "sharedCounters": [{"name": card, "counters": {"slices": {"value": "8"}}} for card in names],
-        },
-    }
+    counters = [{"name": card, "counters": {"slices": {"value": "8"}}} for card in names]
+    apart = [{"devices": devices}, {"sharedCounters": counters}]
+    specs = apart if chosen_line().counters_apart else [{"devices": devices, "sharedCounters": counters}]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": len(specs)}
+    return [
+        {
+            "apiVersion": API,
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{driver}-{number}"},
+            "spec": {"driver": driver, "nodeName": node, "pool": pool, **spec},
+        }
+        for number, spec in enumerate(specs)
+    ]
 
 
 def by_claims(manifest: Json, template: str) -> Json:
@@ -113,7 +117,8 @@ async def test_gpus_by_claims_are_counted_once_however_pods_ask_for_them(
     await kube.create(manifest)
     await kube.create(a_class(driver, "gpu", extendedResourceName=extended))
     await kube.create(a_class(driver, "mig"))
-    await kube.create(a_slice(driver, node, cards=3))
+    for one in slices_of(driver, node, cards=3):
+        await kube.create(one)
     for kind in ("gpu", "mig"):
         request = {"name": "gpu", "exactly": {"deviceClassName": f"{kind}.{driver}"}}
         name = template if kind == "gpu" else "half-a-gpu"

@@ -22,7 +22,7 @@ from tests.testbed.kube import Json, Kube
 from tests.testbed.stack import Stack
 
 _PROGRAM = Path(sys.executable).parent / "rebalancer"
-SCALED = {"DynamoGraphDeploymentScalingAdapter", "LeaderWorkerSet", "StormService"}
+SCALED = {"DynamoGraphDeploymentScalingAdapter", "LeaderWorkerSet", "Rollout", "StormService"}
 
 
 @pytest.fixture

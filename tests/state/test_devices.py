@@ -103,8 +103,11 @@ def changed_device(manifest: dict[str, Any]) -> Any:  # noqa: ANN401  an event
     return changed(value) if type(value) in SOURCES.values() else type(changed(NODE))(source, NOW, value)
 
 
-def parts() -> dict[str, Any]:
-    """One GPU of 8 slices of memory: whole, as two 3g (4 slices each), or as seven 1g; none beside the whole one."""
+def parts() -> list[dict[str, Any]]:
+    """One GPU of 8 slices of memory: whole, as two 3g (4 slices each), or as seven 1g; none beside the whole one.
+
+    The counters stand in a slice of their own: Kubernetes 1.37 takes none beside devices, 1.34 no others.
+    """
 
     def uses(memory: int) -> dict[str, Any]:
         return {"consumesCounters": [{"counterSet": "gpu-0", "counters": {"slices": {"value": str(memory)}}}]}
@@ -112,7 +115,15 @@ def parts() -> dict[str, Any]:
     ways = [a_device("gpu-0", **uses(8))]
     ways += [a_device(f"gpu-0-mig-3g-{n}", "mig", "40Gi", **uses(4)) for n in range(2)]
     ways += [a_device(f"gpu-0-mig-1g-{n}", "mig", "10Gi", **uses(1)) for n in range(7)]
-    return a_slice(*ways, sharedCounters=[{"name": "gpu-0", "counters": {"slices": {"value": "8"}}}])
+    two = {"resourceSliceCount": 2}
+    shared = [{"name": "gpu-0", "counters": {"slices": {"value": "8"}}}]
+    return [a_slice(*ways, pool=two), a_slice(name="s2", pool=two, sharedCounters=shared)]
+
+
+def together(slices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As one slice."""
+    spec = slices[0]["spec"] | {"sharedCounters": slices[1]["spec"]["sharedCounters"]}
+    return [slices[0] | {"spec": spec | {"pool": spec["pool"] | {"resourceSliceCount": 1}}}]
 
 
 WHOLE = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
@@ -133,7 +144,8 @@ def test_a_gpu_that_can_be_parted_is_counted_once(
     expression: str, held: tuple[str, ...], expected: tuple[int, int]
 ) -> None:
     claims = [a_claim("c", held, ("x",))] if held else []
-    assert counts(a_device_class(expression), parts(), *claims) == expected
+    assert counts(a_device_class(expression), *parts(), *claims) == expected
+    assert counts(a_device_class(expression), *together(parts()), *claims) == expected
 
 
 def test_what_a_selector_says_that_nobody_understands_is_unknown_and_told() -> None:

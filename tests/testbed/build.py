@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,13 @@ def build(piece: str) -> Built:
 def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "rebalancer-testbed"
+
+
+def pinned_version(piece: str) -> str:
+    """Which version of the module that a recipe takes manifests of is pinned on this line, without its v."""
+    module, _ = next(iter(RECIPES[piece].manifests.values()))
+    words = (_pins(piece) / "go.mod").read_text().split()
+    return next(after.removeprefix("v") for word, after in pairwise(words) if word == module and after[0] == "v")
 
 
 def _pins(piece: str) -> Path:

@@ -12,13 +12,15 @@ class Line:
     """Versions that are tried together; their pins are the modules under `pieces/NAME/`.
 
     `gates` are the feature gates that this Kubernetes keeps closed, and that our tests need open; `hpas_at_once` is
-    whether an HPA acts when its spec changes, not at its next look 15 s after the one before.
+    whether an HPA acts when its spec changes, not at its next look 15 s after the one before; `counters_apart` whether
+    counters that devices share stand in a ResourceSlice of their own, not beside the devices.
     """
 
     name: str
     kubernetes: str
     gates: tuple[str, ...] = ()
     hpas_at_once: bool = True
+    counters_apart: bool = True
 
     @property
     def minor(self) -> str:
@@ -36,6 +38,7 @@ LINES = {
             "1.34.4",
             ("DRAExtendedResource", "DRAPartitionableDevices", "HPAScaleToZero", "HPAConfigurableTolerance"),
             hpas_at_once=False,
+            counters_apart=False,
         ),
     )
 }
