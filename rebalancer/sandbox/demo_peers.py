@@ -45,24 +45,38 @@ class Count(NamedTuple):
 Counts = Mapping[str, Mapping[str, Count]]  # by side, by model
 
 
+class Look(NamedTuple):
+    """How all sides stand at one instant.
+
+    at: the instant, by the demo's clock.
+    counts: requests by side and model.
+    rented: GPUs of nodes that Karpenter brought, by side.
+    """
+
+    at: float
+    counts: Counts
+    rented: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class SideTally:
     """Counts of all sides, `OURS` first, at instants of the demo's clock; `looks` are in order."""
 
     worlds: Mapping[str, World]
-    looks: list[tuple[float, Counts]] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
 
     def look(self, now: float) -> None:
         """Note how all sides stand. The sandbox moves the first world, we the others."""
         for name, world in self.worlds.items():
             if name != OURS:
                 world.advance(now)
-        self.looks.append((now, {name: _counts(world) for name, world in self.worlds.items()}))
+        counts = {name: _counts(world) for name, world in self.worlds.items()}
+        self.looks.append(Look(now, counts, {name: _rented(world) for name, world in self.worlds.items()}))
 
     def between(self, since: float, until: float) -> "Stretch":
         """What was noted in [since, until], from the last look before it on."""
-        before = [look for look in self.looks if look[0] <= since][-1:]
-        return Stretch([*before, *(look for look in self.looks if since < look[0] <= until)])
+        before = [look for look in self.looks if look.at <= since][-1:]
+        return Stretch([*before, *(look for look in self.looks if since < look.at <= until)])
 
 
 def _counts(world: World) -> dict[str, Count]:
@@ -70,16 +84,20 @@ def _counts(world: World) -> dict[str, Count]:
     return {model: Count(line.arrived.count, line.late, line.gave_up, line.waiting) for model, line in lines.items()}
 
 
+def _rented(world: World) -> int:
+    return sum(node.gpus for node in world.nodes.values() if node.node_pool is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The looks of a stretch of time; its numbers count from its first look on."""
 
-    looks: Sequence[tuple[float, Counts]]
+    looks: Sequence[Look]
 
     @property
     def sides(self) -> list[str]:
         """Names, ours first; none where nothing was noted."""
-        return list(self.looks[0][1]) if self.looks else []
+        return list(self.looks[0].counts) if self.looks else []
 
     def arrived(self, side: str, model: str) -> float:
         """Requests that came."""
@@ -95,11 +113,17 @@ class Stretch:
 
     def longest_queue(self, side: str) -> float:
         """The most requests that waited at one look, of all models together."""
-        return max((_waiting(counts[side]) for _, counts in self.looks), default=0.0)
+        return max((_waiting(look.counts[side]) for look in self.looks), default=0.0)
+
+    def rented(self, side: str) -> float:
+        """GPUs of nodes that Karpenter brought, on the average over time; 0 without two looks."""
+        spans = [(after.at - before.at, before.rented[side]) for before, after in pairwise(self.looks)]
+        seconds = sum(each for each, _ in spans)
+        return sum(each * gpus for each, gpus in spans) / seconds if seconds else 0.0
 
     def late_by(self, side: str, columns: int) -> list[float]:
         """Requests that became late in each of so many equal pieces of the stretch."""
-        sums = [(at, sum(count.late for count in counts[side].values())) for at, counts in self.looks]
+        sums = [(look.at, sum(count.late for count in look.counts[side].values())) for look in self.looks]
         edges = self._edges(columns)
         ends = [max((late for at, late in sums if at <= edge), default=sums[0][1]) for edge in edges]
         return [after - before for before, after in pairwise(ends)]
@@ -108,19 +132,19 @@ class Stretch:
         """The most requests that waited in each of so many equal pieces; of an empty piece, what the one before had."""
         edges, values = self._edges(columns), list[float]()
         for since, until in pairwise(edges):
-            inside = [_waiting(counts[side]) for at, counts in self.looks if since < at <= until]
+            inside = [_waiting(look.counts[side]) for look in self.looks if since < look.at <= until]
             values.append(max(inside, default=values[-1] if values else 0.0))
         return values
 
     def _edges(self, columns: int) -> list[float]:
-        begin, end = self.looks[0][0], self.looks[-1][0]
+        begin, end = self.looks[0].at, self.looks[-1].at
         return [begin + (end - begin) * step / columns for step in range(columns)] + [end]
 
     def _first(self, side: str, model: str) -> Count:
-        return self.looks[0][1][side][model]
+        return self.looks[0].counts[side][model]
 
     def _last(self, side: str, model: str) -> Count:
-        return self.looks[-1][1][side][model]
+        return self.looks[-1].counts[side][model]
 
 
 def _waiting(counts: Mapping[str, Count]) -> float:

@@ -16,14 +16,14 @@ GOOD, QUIET = "green", "dim"
 NOTE = (
     "rebalancer: measured here. KEDA: played, the same requests in the same simulated cluster with KEDA and Karpenter "
     "alone; own GPUs: each model up to its entitlement, shared: up to the policy's maxReplicas. A request is late when "
-    "its first token takes longer than the SLO; of image, which has none, when its client gave up. Until the override, "
-    "which is a person's doing."
+    "its first token takes longer than the SLO; of image, which has none, when its client gave up: it loses its only "
+    "spot node here, under KEDA one of two that are rented all along. Until the override, which is a person's doing."
 )
 
 
 def picture(stretch: Stretch, marks: Marks) -> RenderableType:
     """Late and waiting requests over time, a line for each side, and under them the sums by model."""
-    begin, end = stretch.looks[0][0], stretch.looks[-1][0]
+    begin, end = stretch.looks[0].at, stretch.looks[-1].at
     width = (end - begin) / COLUMNS
     late = {side: stretch.late_by(side, COLUMNS) for side in stretch.sides}
     waiting = {side: stretch.waiting_by(side, COLUMNS) for side in stretch.sides}
@@ -69,7 +69,7 @@ def _compared(ours: float, theirs: float) -> str:
 
 
 def _models(stretch: Stretch) -> Iterable[str]:
-    return stretch.looks[-1][1][OURS]
+    return stretch.looks[-1].counts[OURS]
 
 
 def _rows(values: dict[str, list[float]], numbers: Sequence[str]) -> Iterable[Text]:
@@ -119,6 +119,7 @@ def _table(stretch: Stretch) -> Table:
         totals = (sum(count(side, model) for model in every) for side in stretch.sides)
         table.add_row(what, *(f"{total:,.0f}" for total in totals), style="bold" if count == stretch.late else "")
     table.add_row("worst off", *worst_off(stretch))
+    table.add_row("spot GPUs rented", *(f"{stretch.rented(side):.1f}" for side in stretch.sides))
     return table
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
-from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, SideTally, Stretch, peers
+from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, Look, SideTally, Stretch, peers
 from rebalancer.sandbox.demo_picture import verdict, worst_off
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
@@ -67,6 +67,19 @@ def test_where_any_model_may_take_idle_gpus_their_owner_waits_for_them(
     assert after.late("KEDA, own GPUs", "chat") > 2 * after.late("KEDA, shared", "chat")
 
 
+def test_gpus_that_karpenter_brought_are_counted_over_time(clusters: dict[str, DemoCluster], tally: SideTally) -> None:
+    live(clusters, tally, 20)
+    stretch = tally.between(START, START + 20)
+    assert [stretch.rented(side) for side in stretch.sides] == [
+        2.0,
+        4.0,
+        4.0,
+    ]  # KEDA's third replica of image has a node
+    looks = [Look(START + at, {OURS: {}}, {OURS: gpus}) for at, gpus in ((0, 2), (10, 4), (40, 9))]
+    assert Stretch(looks).rented(OURS) == pytest.approx((10 * 2 + 30 * 4) / 40)
+    assert Stretch(looks[:1]).rented(OURS) == 0.0
+
+
 def test_the_picture_adds_up_to_the_sums(clusters: dict[str, DemoCluster], tally: SideTally) -> None:
     turn(clusters, "chat", SURGE_RATE)
     live(clusters, tally, 45)
@@ -88,7 +101,7 @@ def test_the_verdict_says_who_was_late_less_and_who_was_not(late: tuple[float, .
     sides = (OURS, *MAXIMUMS)
     before = {side: {"chat": Count(0.0, 0.0, 0.0, 0.0)} for side in sides}
     after = {side: {"chat": Count(1000.0, count, 0.0, 0.0)} for side, count in zip(sides, late, strict=True)}
-    assert verdict(Stretch([(START, before), (START + 60, after)])) == says
+    assert verdict(Stretch([Look(START, before, {}), Look(START + 60, after, {})])) == says
 
 
 def test_fewer_late_in_all_may_be_all_of_one_models() -> None:
@@ -97,4 +110,4 @@ def test_fewer_late_in_all_may_be_all_of_one_models() -> None:
         OURS: {"chat": Count(1000.0, 300.0, 0.0, 0.0), "code": Count(100.0, 5.0, 0.0, 0.0)},
         "KEDA, shared": {"chat": Count(1000.0, 0.0, 0.0, 0.0), "code": Count(100.0, 99.0, 0.0, 0.0)},
     }
-    assert worst_off(Stretch([(START, before), (START + 60, after)])) == ["chat: 30%", "code: 99%"]
+    assert worst_off(Stretch([Look(START, before, {}), Look(START + 60, after, {})])) == ["chat: 30%", "code: 99%"]
