@@ -19,7 +19,6 @@ LOOK_SECONDS = 60.0
 SETTLED_SECONDS = 600.0  # after midnight: cycles and ledger are on disk
 SKIPPED_SECONDS = 60.0  # of the day's begin: the last cycle is some seconds old, and no second is of the day before
 LEAST_PRIORITY = 19
-COMMAND = "import sys; from rebalancer.cli import main; sys.exit(main())"
 
 Play = Callable[[Path, float], Awaitable[str]]
 """Predicts the days that end in so many last seconds of that journal; why it could not, "" where it could."""
@@ -31,7 +30,7 @@ async def played_apart(journal_dir: Path, seconds: float) -> str:
     """A `Play` that takes minutes of a core: nobody waits for it, and at a stop it ends with this process."""
     words = ("--quiet", "--output", "json", "--last", f"{seconds / 60:.1f}m", "--journal", str(journal_dir))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", COMMAND, "report", *words, "--predictions", str(journal_dir / NAME)),
+        *(sys.executable, "-m", "rebalancer", "report", *words, "--predictions", str(journal_dir / NAME)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

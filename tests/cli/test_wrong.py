@@ -1,6 +1,8 @@
 """Wrong input is told in words: what was typed, where, what is allowed, and the nearest of it; no checker's words."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,3 +127,10 @@ async def test_the_version_is_told_by_option_too(capsys: pytest.CaptureFixture[s
     by_option = capsys.readouterr().out
     assert await rebalancer("version") == 0
     assert capsys.readouterr().out == by_option
+
+
+def test_the_interpreter_runs_the_command_where_no_script_is_on_the_path() -> None:
+    command = [sys.executable, "-m", "rebalancer", "status", "--hlp"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603  # our own
+    assert done.returncode == 2
+    assert "`rebalancer status --help` shows how it is written" in done.stderr
