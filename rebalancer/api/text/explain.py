@@ -253,7 +253,8 @@ def _before(model: str, past: Iterable[PastRefusal], plan: Plan) -> Iterator[str
         and not ((each.refusal.guard, each.refusal.subject) in now and plan.at - each.until <= SAME_SECONDS)
     ][::-1]
     for each in over[:MOST_BEFORE]:
-        times = clock(each.at) if each.until == each.at else f"{clock(each.at)} to {clock(each.until)}"
+        begin, end = clock(each.at), clock(each.until)
+        times = begin if begin == end else f"{begin} to {end}"
         yield f"{times} {each.refusal}"
     if len(over) > MOST_BEFORE:
         yield f"and {len(over) - MOST_BEFORE} more in the ten minutes before"
