@@ -45,7 +45,7 @@ class Count(NamedTuple):
 Counts = Mapping[str, Mapping[str, Count]]  # by side, by model
 
 
-class Look(NamedTuple):
+class TallyLook(NamedTuple):
     """How all sides stand at one instant.
 
     at: the instant, by the demo's clock.
@@ -63,7 +63,7 @@ class SideTally:
     """Counts of all sides, `OURS` first, at instants of the demo's clock; `looks` are in order."""
 
     worlds: Mapping[str, World]
-    looks: list[Look] = field(default_factory=list)
+    looks: list[TallyLook] = field(default_factory=list)
 
     def look(self, now: float) -> None:
         """Note how all sides stand. The sandbox moves the first world, we the others."""
@@ -71,7 +71,7 @@ class SideTally:
             if name != OURS:
                 world.advance(now)
         counts = {name: _counts(world) for name, world in self.worlds.items()}
-        self.looks.append(Look(now, counts, {name: _rented(world) for name, world in self.worlds.items()}))
+        self.looks.append(TallyLook(now, counts, {name: _rented(world) for name, world in self.worlds.items()}))
 
     def between(self, since: float, until: float) -> "Stretch":
         """What was noted in [since, until], from the last look before it on."""
@@ -92,7 +92,7 @@ def _rented(world: World) -> int:
 class Stretch:
     """The looks of a stretch of time; its numbers count from its first look on."""
 
-    looks: Sequence[Look]
+    looks: Sequence[TallyLook]
 
     @property
     def sides(self) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.sandbox.demo_cluster import DemoCluster, build, demo_policy
-from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, Look, SideTally, Stretch, peers
+from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, SideTally, Stretch, TallyLook, peers
 from rebalancer.sandbox.demo_picture import verdict, worst_off
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
@@ -75,7 +75,7 @@ def test_gpus_that_karpenter_brought_are_counted_over_time(clusters: dict[str, D
         4.0,
         4.0,
     ]  # KEDA's third replica of image has a node
-    looks = [Look(START + at, {OURS: {}}, {OURS: gpus}) for at, gpus in ((0, 2), (10, 4), (40, 9))]
+    looks = [TallyLook(START + at, {OURS: {}}, {OURS: gpus}) for at, gpus in ((0, 2), (10, 4), (40, 9))]
     assert Stretch(looks).rented(OURS) == pytest.approx((10 * 2 + 30 * 4) / 40)
     assert Stretch(looks[:1]).rented(OURS) == 0.0
 
@@ -101,7 +101,7 @@ def test_the_verdict_says_who_was_late_less_and_who_was_not(late: tuple[float, .
     sides = (OURS, *MAXIMUMS)
     before = {side: {"chat": Count(0.0, 0.0, 0.0, 0.0)} for side in sides}
     after = {side: {"chat": Count(1000.0, count, 0.0, 0.0)} for side, count in zip(sides, late, strict=True)}
-    assert verdict(Stretch([Look(START, before, {}), Look(START + 60, after, {})])) == says
+    assert verdict(Stretch([TallyLook(START, before, {}), TallyLook(START + 60, after, {})])) == says
 
 
 def test_fewer_late_in_all_may_be_all_of_one_models() -> None:
@@ -110,4 +110,7 @@ def test_fewer_late_in_all_may_be_all_of_one_models() -> None:
         OURS: {"chat": Count(1000.0, 300.0, 0.0, 0.0), "code": Count(100.0, 5.0, 0.0, 0.0)},
         "KEDA, shared": {"chat": Count(1000.0, 0.0, 0.0, 0.0), "code": Count(100.0, 99.0, 0.0, 0.0)},
     }
-    assert worst_off(Stretch([Look(START, before, {}), Look(START + 60, after, {})])) == ["chat: 30%", "code: 99%"]
+    assert worst_off(Stretch([TallyLook(START, before, {}), TallyLook(START + 60, after, {})])) == [
+        "chat: 30%",
+        "code: 99%",
+    ]
