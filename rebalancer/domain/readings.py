@@ -26,6 +26,9 @@ class Reading(Struct, frozen=True, tag="reading", omit_defaults=True):
     above: bool = False
 
 
+NOT_LEARNT = "what a replica carries is not learnt yet"  # why offered work is unknown, and concurrency has no vote
+
+
 class NoReading(Struct, frozen=True, tag="none"):
     """The reason why there is no value: never-seen, absent or not-finite."""
 

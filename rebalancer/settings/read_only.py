@@ -1,7 +1,5 @@
 """What is allowed in a policy and does less than its author may believe: no reason to refuse it."""
 
-from collections.abc import Iterator
-
 from rebalancer.domain.target_kinds import UNSAID
 from rebalancer.settings.document import read_document
 from rebalancer.settings.policy_file import check_bytes
@@ -16,14 +14,17 @@ def warnings_of(content: bytes, name: str) -> tuple[Problem, ...]:
     if policy is None or document is None:
         return ()
 
-    def read_only() -> Iterator[Problem]:
-        for model, entry in enumerate(policy.models):
-            for place, target in enumerate(entry.targets):
-                if not target.of.victims:
-                    path = ("models", model, "targets", place, "kind")
-                    what = f"it is only read and nothing is written to it: {UNSAID}"
-                    fix = "add victims: replicaSet (as of a Deployment) or victims: ordinal (the highest number)"
-                    given = show(target.of.kind)
-                    yield Problem(document.line(path), document.spell(path), given, what, fix=fix, file=name, at=path)
-
-    return tuple(sorted(read_only()))
+    what = f"it is only read and nothing is written to it: {UNSAID}"
+    fix = "add victims: replicaSet (as of a Deployment) or victims: ordinal (the highest number)"
+    kinds = {
+        ("models", model, "targets", place, "kind"): target.of.kind
+        for model, entry in enumerate(policy.models)
+        for place, target in enumerate(entry.targets)
+        if not target.of.victims
+    }
+    return tuple(
+        sorted(
+            Problem(document.line(path), document.spell(path), show(kind), what, fix=fix, file=name, at=path)
+            for path, kind in kinds.items()
+        )
+    )

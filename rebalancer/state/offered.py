@@ -20,7 +20,7 @@ from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 from rebalancer.domain.events import Counters, Gauges, MetricSample
-from rebalancer.domain.readings import Carries, keeps
+from rebalancer.domain.readings import NOT_LEARNT, Carries, keeps
 from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.state.capacity import Capacity, CapacityKept
 from rebalancer.state.cost import beginning
@@ -47,7 +47,7 @@ NOT_YET = Path(CONCURRENCY, "nothing is known to be finished yet")
 UNCOUNTED = Path(CONCURRENCY, "nobody counts the requests that are finished")
 NO_RUNNING = Path(UTILISATION, "nobody tells the requests running")
 NO_FIGURE = Path(UTILISATION, "the policy has no signals.concurrency")
-NOT_LEARNT = Path("", "what a replica carries is not learnt yet")
+UNLEARNT = Path("", NOT_LEARNT)
 
 FULL_WAITING = 0.1  # of those who run wait: an engine with room would take them on
 FULL_ROOTS = 2.0  # standard deviations of what was finished meanwhile: a shorter queue may have been empty in between
@@ -176,7 +176,7 @@ class Offered:
         if running is None or self.capacity is None:
             return self._of_utilisation(sample, pods)
         if measure is None:
-            self.path = NOT_LEARNT
+            self.path = UNLEARNT
             return None
         waiting = gauges.waiting or 0.0
         if not isfinite(running + waiting):

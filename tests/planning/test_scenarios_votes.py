@@ -3,9 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.readings import Carries, NoReading, Reading, Work
+from rebalancer.domain.readings import NOT_LEARNT, Carries, NoReading, Reading, Work
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.demand.votes import NOT_LEARNT
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, decision_of, moves, refusal_of, unmet_of
 

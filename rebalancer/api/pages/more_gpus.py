@@ -80,16 +80,17 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     view = next((each for each in data.snapshot.models if each.id == model.id), ModelView(id=model.id, targets=()))
     load = next((each for each in data.snapshot.loads if each.model == model.id), None)
     outlook = None if load is None else load.outlook
+    ahead = None if outlook is None or outlook.deferred else outlook  # of work that stands back nothing is counted
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
     minute = int(data.status.at // STEP_SECONDS) - HOUR
     hour = day.fine_window(model.id, minute * FINE_STEPS, HOUR * FINE_STEPS)
-    rows, minutes = tuple(_rows(model, decision, outlook, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS
+    rows, minutes = tuple(_rows(model, decision, ahead, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS
     helps, why = _verdict(model, decision, lacks, view, rows, outlook)
     pools = tuple(_fit(model, pool, view, data.snapshot.pools) for pool in data.policy.pools)
-    horizon = None if outlook is None or outlook.deferred else outlook.horizon_seconds
+    horizon = None if ahead is None else ahead.horizon_seconds
     late = _late(day, model, minute)
     answer = MoreGpus(data.status.at, model.id, helps, why, horizon, rows, pools, late_last_hour=late)
-    lines = _lines(answer, outlook, minutes, short=lacks is not None)
+    lines = _lines(answer, ahead, minutes, short=lacks is not None)
     return printed(replace(answer, lines=tuple(lines)))
 
 
@@ -100,11 +101,7 @@ def _rows(model: Model, decision: ModelDecision, outlook: Outlook | None, hour: 
     has, most = decision.ready + decision.loading, model.max_replicas
     for more in (0, *REPLICAS):
         can = min(more, max(0, most - has))
-        soon = (
-            None
-            if outlook is None or outlook.deferred or outlook.by_minute
-            else outlook.late_with(has + can, model.priority)
-        )
+        soon = None if outlook is None or outlook.by_minute else outlook.late_with(has + can, model.priority)
         yield WithMore(more * model.gpus_per_replica, can, soon, _played(model, outlook, hour, more))
 
 
@@ -124,13 +121,7 @@ def _played(model: Model, outlook: Outlook | None, hour: Figures, more: int) -> 
     just full would be late for minutes in which nobody was.
     """
     least = LEAST_MINUTES * FINE_STEPS
-    if (
-        outlook is None
-        or outlook.deferred
-        or outlook.by_minute
-        or not outlook.work_of_one
-        or np.isfinite(hour[:, 0]).sum() < least
-    ):
+    if outlook is None or outlook.by_minute or not outlook.work_of_one or np.isfinite(hour[:, 0]).sum() < least:
         return None
     may_wait = WAIT_SECONDS[model.workload_class] if model.slo is None else model.slo.latency_seconds
     backlog = late = 0.0

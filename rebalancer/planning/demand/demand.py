@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
-from rebalancer.domain.readings import Work
+from rebalancer.domain.readings import NOT_LEARNT, Work
 from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, owed
-from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, replicas_for
+from rebalancer.planning.demand.votes import Ballot, replicas_for
 
 UNLEARNT_SECONDS = 600.0  # without a request before a model gives, of which nobody knows what a replica carries
 

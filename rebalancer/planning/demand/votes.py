@@ -11,7 +11,15 @@ import math
 from msgspec import Struct
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
-from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading, keeps
+from rebalancer.domain.readings import (
+    FRESH_INTERVALS,
+    LEAST_FRESH_SECONDS,
+    NOT_LEARNT,
+    ModelLoad,
+    NoReading,
+    Reading,
+    keeps,
+)
 from rebalancer.domain.words import seconds
 
 QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
@@ -20,7 +28,6 @@ LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more t
 NEVER_SEEN = NoReading(why="never-seen")
 NOT_FINITE = frozenset({"not-finite", "not finite"})  # why some readings have no vote: somebody measured that
 IN_FLIGHT = ("concurrency", "queue")  # who runs and waits: an idle model is seen to have nobody in either
-NOT_LEARNT = "what a replica carries is not learnt yet"
 ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
 
 

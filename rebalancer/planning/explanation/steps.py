@@ -8,11 +8,11 @@ from rebalancer.domain.couples import ANY, couples
 from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
-from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
+from rebalancer.domain.readings import NOT_LEARNT, TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.domain.words import counted, figure, replicas, work_of
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
-from rebalancer.planning.demand.votes import NOT_LEARNT, Ballot, Vote, abstention
+from rebalancer.planning.demand.votes import Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
 from rebalancer.planning.explanation.unclaimed import own_step
 from rebalancer.planning.facts.scene import Scene
