@@ -9,19 +9,23 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.api.living import living_service
-from tests.fuzz.api import CASES, SPEED, Asker
+from tests.fuzz.api import CASES, SPEED, Answers, Asker
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.plays import play
 from tests.machine.page import commit_now
 from tests.machine.quiet import be_quiet
 
-PAGE = Path(__file__).parent / "results" / "fuzz.md"
+RESULTS = Path(__file__).parent / "results"
 API = "api"
+DECODERS_ALONE = "decoders"
 _LONGEST = 2000
 
 
@@ -36,7 +40,7 @@ class Row(NamedTuple):
 def records(cases: int, seed: int, only: str) -> Iterator[Row]:
     """Of each decoder."""
     for decoder in DECODERS:
-        if only in {"", decoder.name}:
+        if only in {"", DECODERS_ALONE, decoder.name}:
             played = play(decoder, cases, seed)
             line = f"| {decoder.name} | {played.cases:,} | {len(played.broke)} | {len(played.slow)} |"
             kinds = {why: record for record, why in played.broke}
@@ -44,13 +48,23 @@ def records(cases: int, seed: int, only: str) -> Iterator[Row]:
             yield Row(line, played.cases, [*(f"{why}: {record[:_LONGEST]!r}" for why, record in kinds.items()), *slow])
 
 
-def requests(cases: int, seed: int) -> Iterator[Row]:
-    """Of each operation of the API."""
-    with tempfile.TemporaryDirectory() as folder, living_service(Path(folder), SPEED) as url:
-        for answers in Asker(url, seed).ask_all(cases):
+def requests(cases: int, seed: int, processes: int) -> Iterator[Row]:
+    """Of each operation of the API. Each process has a service of its own, and the next seed."""
+    jobs = [(cases // processes + (number < cases % processes), seed + number) for number in range(processes)]
+    with ProcessPoolExecutor(processes) as pool:
+        for parts in zip(*pool.map(_asked, jobs), strict=True):
+            answers = reduce(add, parts)
             codes = ", ".join(f"{code}: {count:,}" for code, count in sorted(answers.codes.items()))
             line = f"| {answers.operation} | {answers.cases:,} | {len(answers.broke)} | {codes} |"
             yield Row(line, answers.cases, [f"{request}\n    {why}" for request, why in answers.broke])
+
+
+def _asked(job: tuple[int, int]) -> list[Answers]:
+    cases, seed = job
+    be_quiet()
+    warnings.filterwarnings("ignore", "Do not use the `random` module")  # schemathesis draws from it in its strategies
+    with tempfile.TemporaryDirectory() as folder, living_service(Path(folder), SPEED) as url:
+        return list(Asker(url, seed).ask_all(cases))
 
 
 def played(rows: Iterator[Row]) -> tuple[list[Row], float]:
@@ -63,12 +77,13 @@ def played(rows: Iterator[Row]) -> tuple[list[Row], float]:
     return all_rows, time.perf_counter() - began
 
 
-def table(title: str, heads: tuple[str, ...], rows: list[Row], seconds: float) -> list[str]:
-    """A part of the page."""
+def page(title: str, heads: tuple[str, ...], rows: list[Row], seconds: float, origin: str) -> str:
+    """All rows of one kind, and where they come from."""
     broken = sum(len(row.breaks) for row in rows) or "none"
     sentence = f"{sum(row.cases for row in rows):,} in {seconds:.0f} s; {broken} broke anything."
     rule = f"|---|{'---:|' * (len(heads) - 2)}---|"
-    return ["", f"## {title}", "", sentence, "", f"| {' | '.join(heads)} |", rule, *(row.line for row in rows)]
+    lines = [f"# {title}", "", origin, "", sentence, "", f"| {' | '.join(heads)} |", rule, *(row.line for row in rows)]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -77,22 +92,30 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000, help="for each decoder (default: %(default)s)")
     parser.add_argument("--requests", type=int, default=CASES, help="to the API in all (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help=f"the decoder of that name, or {API}")
-    parser.add_argument("--page", action="store_true", help="write results/fuzz.md beside this module")
+    parser.add_argument("--processes", type=int, default=1, help="that send requests (default: %(default)s)")
+    parser.add_argument("--only", default="", help=f"{DECODERS_ALONE}, the decoder of that name, or {API}")
+    parser.add_argument("--page", action="store_true", help="write the pages in results/ beside this module")
     args = parser.parse_args()
     be_quiet()
-    warnings.filterwarnings("ignore", "Do not use the `random` module")  # schemathesis draws from it in its strategies
-    began = f"commit {commit_now()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"  # noqa: TID251  # when it was
-    by_decoder = played(records(args.cases, args.seed, args.only))
-    by_operation = played(requests(args.requests, args.seed) if args.only in {"", API} else iter(()))
-    if args.page:
-        head = ["# Fuzzing", "", f"`python -m tests.fuzz {' '.join(sys.argv[1:])}`, {began}."]
-        spoiled = table("Spoiled records", ("decoder", "records", "broke it", "slow"), *by_decoder)
-        unlike = "not as the document says"
-        drawn = table("Requests by the OpenAPI document", ("operation", "requests", unlike, "answered"), *by_operation)
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text("\n".join([*head, *spoiled, *drawn]) + "\n")
-    return sum(len(row.breaks) for rows, _ in (by_decoder, by_operation) for row in rows)
+    command = f"`python -m tests.fuzz {' '.join(sys.argv[1:])}`"
+    origin = f"{command}, commit {commit_now()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."  # noqa: TID251  # when it was
+    broken = 0
+    unlike = ("operation", "requests", "not as the document says", "answered")
+    spoiled = ("decoder", "records", "broke it", "slow")
+    of_records = partial(records, args.cases, args.seed, args.only)
+    of_requests = partial(requests, args.requests, args.seed, args.processes)
+    for name, title, heads, rows in (
+        ("records", "Spoiled records", spoiled, of_records),
+        ("requests", "Requests by the OpenAPI document", unlike, of_requests),
+    ):
+        if (args.only == API) != (name == "requests") and args.only:
+            continue
+        all_rows, seconds = played(rows())
+        broken += sum(len(row.breaks) for row in all_rows)
+        if args.page:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / f"{name}.md").write_text(page(title, heads, all_rows, seconds, origin))
+    return broken
 
 
 if __name__ == "__main__":
