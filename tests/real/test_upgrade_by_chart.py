@@ -18,7 +18,7 @@ COMMON = {
     "handBack.enabled": False,
     "admissionPolicies.enabled": False,
 }
-ONE = {"replicas": 1, "journal.persistence.enabled": True, "journal.persistence.storageClassName": ""}
+ONE = {"replicas": 1, "journal.persistence.enabled": True}
 TWO = {"replicas": 2, "journal.persistence.enabled": False}
 
 
@@ -27,9 +27,26 @@ async def release(cluster: Stack, kube: Kube, crds: None, namespace: str, ours: 
     """What to tell helm of the cluster; there are two nodes to stand on."""
     for name in ("a", "b"):
         await kube.create(gpu_node(f"{namespace}-{name}", gpus=1, labels=ours))
+    volumes = [_volume(namespace, number) for number in (1, 2)]  # a claim that is made anew takes another one
+    for volume in volumes:
+        await kube.create(volume)
     where = {"kubeconfig": str(await asyncio.to_thread(cluster.kubeconfig)), "namespace": namespace, "labels": ours}
     yield where
     await asyncio.to_thread(helm, "uninstall", RELEASE, *_where(where))
+    for volume in volumes:
+        await kube.delete("PersistentVolume", volume["metadata"]["name"])
+
+
+def _volume(name: str, number: int) -> Json:
+    """For the journal of one replica; nothing here mounts it."""
+    spec = {
+        "storageClassName": name,
+        "capacity": {"storage": "2Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/nothing-mounts-it"},
+        "persistentVolumeReclaimPolicy": "Retain",
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"{name}-{number}"}, "spec": spec}
 
 
 def _where(release: Json) -> list[str]:
@@ -37,7 +54,8 @@ def _where(release: Json) -> list[str]:
 
 
 async def _put(verb: str, release: Json, shape: Json) -> None:
-    given = COMMON | shape | {"nodeSelector": release["labels"], "fullnameOverride": release["namespace"]}
+    own = {"nodeSelector": release["labels"], "fullnameOverride": release["namespace"]}
+    given = COMMON | shape | own | {"journal.persistence.storageClassName": release["namespace"]}
     await asyncio.to_thread(helm, verb, RELEASE, str(CHART), *_where(release), "--skip-crds", *values(given))
 
 
