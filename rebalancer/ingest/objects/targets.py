@@ -15,6 +15,9 @@ from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
+MOST_REPLICAS = (
+    100_000  # of a model, as of the policy; 2,147,483,647, which Kubernetes takes, would be 16 GiB in a plan
+)
 REVISION = "deployment.kubernetes.io/revision"  # of a Deployment's templates, the first is 1
 # Of the condition Progressing while the latest template has not been Available in all its pods. Once it was, the reason
 # is NewReplicaSetAvailable until there is another template, whatever becomes of its pods.
@@ -155,6 +158,8 @@ def _of_template(
     ref: WorkloadRef, meta: Managed, replicas: int | None, template: PodTemplateWire, *, rolling: bool
 ) -> Workload:
     spec = template.spec
+    if replicas is not None and not 0 <= replicas <= MOST_REPLICAS:
+        raise ValueError(f"{replicas} replicas are none that a policy could allow: 0 to {MOST_REPLICAS:,}")
     return Workload(
         ref=ref,
         uid=meta.uid,
