@@ -143,8 +143,8 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         if min(wanted, most) <= 0 or state is None or not _may_grow(model, target, state):
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
-            # One grant at a time, and the next when it has ended. What came under notice since cannot wait for that: the
-            # notices of a storm come within seconds, a node takes minutes.
+            # One grant at a time, and the next when it has ended. What came under notice since cannot wait for that:
+            # the notices of a storm come within seconds, a node takes minutes.
             wanted = min(wanted, model.committed_replicas - model.staying_replicas)
             if wanted <= 0:
                 return

@@ -41,8 +41,8 @@ def _open_grants(
 ) -> tuple[NodeGrant, ...]:
     """A grant is open for the GPUs that its replicas, or others in its pool, still wait for.
 
-    Nodes come in the order in which they were asked for: of several grants of a model, what waits waits for the last. The
-    scheduler may bind a granted replica to GPUs that were free for another one: then that one waits for the node.
+    Nodes come in the order in which they were asked for: of several grants of a model, what waits waits for the last.
+    The scheduler may bind a granted replica to GPUs that were free for another one: then that one waits for the node.
     """
     waiting = Counter({key: _unplaced(target) * gpus.get(key[0], 0) for key, target in targets.items()})
     own = {}
