@@ -42,16 +42,16 @@ def of_page(name: str, *, after: str = "") -> Iterator[str]:
 
 
 def of_runbooks() -> list[str]:
-    """Each line for kubectl in a runbook, once."""
+    """Each line for kubectl in a runbook, once; those that end a service come last, so that the others find pods."""
     pages = [page(file.stem) for file in sorted(FOLDER.glob("*.md"))]
     lines = [each.line for read in pages for part in read.sections for each in read.commands(part)]
-    return sorted({line for line in lines if line.startswith("kubectl ")})
+    return sorted({line for line in lines if line.startswith("kubectl ")}, key=lambda line: (" scale " in line, line))
 
 
 INSTALLING = [line for line in of_page("install.md") if "serving" not in line]
 LEAVING = list(of_page("upgrade.md", after="Uninstall"))
 UPGRADING = [line for line in of_page("upgrade.md") if line not in LEAVING]
-RUNBOOKS = [*of_runbooks(), *(line for line in of_page("operations.md") if " exec " in line)]
+RUNBOOKS = [*(line for line in of_page("operations.md") if " exec " in line), *of_runbooks()]
 
 
 def test_every_page_has_its_lines() -> None:
@@ -89,8 +89,9 @@ class Terminal:
         )
         said = f"$ {here}\n{done.stdout}{done.stderr}"
         assert "orbidden" not in said, said
+        assert "No resources found" not in said, said
         kubelet = any(re.search(rf"\b{word}\b", line) for word in KUBELET)
-        assert done.returncode == 0 or kubelet, said
+        assert kubelet is bool(done.returncode), said
 
 
 @pytest.fixture
