@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from rebalancer.domain.cluster import ClusterObject, Pod, Workload
+from rebalancer.domain.placement import Placement
 from rebalancer.domain.target_kinds import BY_NAME, TargetKind
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.kinds import NoScale, scale_paths
@@ -101,6 +102,22 @@ def test_a_group_asks_for_what_leader_and_workers_ask_for() -> None:
     }
     found = target(shape_of(LWS, PATHS), obj)
     assert (found.pods, found.gpus, found.leader_gpus, found.rolling) == (3, {GPU: 8}, {GPU: 1}, True)
+
+
+def test_the_topology_of_its_groups_stands_in_its_annotations() -> None:
+    keys = {
+        "leaderworkerset.sigs.k8s.io/exclusive-topology": "rack",
+        "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "row",
+    }
+    both = {"size": 2, "workerTemplate": {"spec": {"containers": [container(8)]}}}
+    obj = {"metadata": meta("vllm") | {"annotations": keys}, "spec": {"replicas": 2, "leaderWorkerTemplate": both}}
+    assert target(shape_of(LWS, PATHS), obj).placement == Placement(
+        alone="rack",
+        unseen=(
+            "keeps each group away from those of other LeaderWorkerSets (rack)",
+            "keeps each part of a group alone (row)",
+        ),
+    )
 
 
 def test_a_real_leader_worker_set_is_read_as_it_is_shipped() -> None:

@@ -65,7 +65,7 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
         if rules := [f"{target.name} {rule}" for target in model.targets for rule in target.placement.unseen]:
             problem = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
-            fix = "node labels instead of pod affinity, where a grant stays Pending for it"
+            fix = "node labels instead of pod affinity, and no host port, where a grant stays Pending for it"
             yield Finding(WARN, f"model/{model.id}", problem, fix)
         for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
             yield Finding(WARN, f"model/{model.id}", claim.why, claim.way_out)

@@ -49,6 +49,7 @@ class Container(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _Port(Struct, frozen=True, gc=False, rename="camel"):
+    container_port: int | None = None
     host_port: int | None = None
 
 
@@ -132,6 +133,7 @@ class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     affinity: AffinityWire | None = None
     topology_spread_constraints: tuple[SpreadWire, ...] | None = None
     resource_claims: tuple[_PodClaim, ...] | None = None
+    host_network: bool = False  # then each container's port is one of the node
 
 
 class _TemplateMetadata(Struct, frozen=True, gc=False):
@@ -298,13 +300,10 @@ def tolerations_of(spec: TemplateSpec) -> tuple[Toleration, ...]:
 def placement_of(template: PodTemplateWire) -> Placement:
     """What a template asks of nodes beside selector and tolerations."""
     spec = template.spec
-    ports = (port for one in spec.containers for port in one.ports or ())
-    return placement(
-        template.metadata.labels or {},
-        spec.affinity,
-        spec.topology_spread_constraints or (),
-        host_ports=any(port.host_port for port in ports),
-    )
+    ports = [port for one in spec.containers for port in one.ports or ()]
+    taken = [port.host_port or (port.container_port if spec.host_network else None) for port in ports]
+    spreads = spec.topology_spread_constraints or ()
+    return placement(template.metadata.labels or {}, spec.affinity, spreads, list(filter(None, taken)))
 
 
 def _toleration(wire: _Toleration) -> Toleration:
