@@ -56,7 +56,7 @@ schedules: $(STAMP) ## random schedules of faults over two replicas on a virtual
 faults: $(STAMP) ## the 101 faults of the catalogue on real parts, and their page; ARGS="-k kafka --seeds 1"
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-fuzz: $(STAMP) ## spoiled records into every decoder; ARGS="--cases 20000 --seed 7"
+fuzz: $(STAMP) ## spoiled records into every decoder, 20,000 requests to the API; ARGS="--seed 7 --only api --page"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json

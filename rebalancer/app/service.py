@@ -159,7 +159,7 @@ class Service:
         )
         past.into(state, now)
         if not settings.lease_name:  # else who takes the Lease does it, having asked the objects
-            self.recorder.succeed(untold(past.outcomes, past.published))
+            self.recorder.succeed(untold(past.outcomes, past.published), past.journaled)
         self._run(policy, past, state, kube, signatures)
         self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
@@ -298,7 +298,7 @@ class Service:
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
         ports.succeed(past.memory, past.first_cycle)
-        self.recorder.succeed(untold(outcomes, past.published))
+        self.recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True
         self._runner.wake()
         seconds = round(self.clock.monotonic() - began, 3)

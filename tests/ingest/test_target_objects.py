@@ -156,6 +156,13 @@ def test_an_object_whose_replicas_are_no_number_is_unusable_with_the_path() -> N
     assert "`spec.replicas` is no number of replicas" in found.why
 
 
+@pytest.mark.parametrize("replicas", [2**31 - 1, 100_001, -1])
+def test_a_number_of_replicas_that_no_policy_could_allow_makes_its_target_unusable(replicas: int) -> None:
+    found = seen(STATEFUL_SETS, stateful_set(replicas=replicas))
+    assert isinstance(found, Unusable)
+    assert found.why == f"{replicas} replicas are none that a policy could allow: 0 to 100,000"
+
+
 def test_a_rollout_s_pods_are_told_by_its_hash() -> None:
     found = owned("ReplicaSet", "llama-5d9", "llama-5d9-x1", **{"rollouts-pod-template-hash": "5d9"})
     assert (found.workload, found.ordinal) == (WorkloadRef("serving", "Rollout", "llama"), None)

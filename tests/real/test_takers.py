@@ -1,27 +1,51 @@
 """Idle GPUs of serving are lent to the workers of batch jobs, and come home: on the real API server and scheduler."""
 
-from tests.real.occupancy import failed, scaled
+import asyncio
+
+from tests.real.occupancy import Pods, failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
-from tests.testbed.kube import Kube
-from tests.testbed.objects import deployment, gpu_node
+from tests.testbed.audit import AuditLog
+from tests.testbed.kube import Json, Kube
+from tests.testbed.objects import COMPLETE_DELAY, GPU, deployment, gpu_node
 
 GPUS = 6
+WITH_A_JOB = GPUS + 1
+
+
+def _job(name: str, namespace: str, node_labels: dict[str, str]) -> Json:
+    """A Job whose only pod works on a GPU for longer than the test."""
+    container = {"name": "work", "image": "work:test", "resources": {"limits": {GPU: "1"}}}
+    pod = {
+        "metadata": {"annotations": {COMPLETE_DELAY: "1h"}, "labels": {"app": name}},
+        "spec": {"containers": [container], "nodeSelector": node_labels, "restartPolicy": "Never"},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"template": pod},
+    }
 
 
 async def test_workers_of_batch_jobs_take_what_is_idle_and_give_it_back_before_a_model_is_raised(
-    service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+    service: Service, traffic: Traffic, kube: Kube, audit: AuditLog, namespace: str, ours: dict[str, str]
 ) -> None:
-    """The model chat holds four GPUs of six and its requests keep one busy: nightly's workers get the others."""
-    await kube.create(gpu_node(f"{namespace}-own", gpus=GPUS, labels=ours))
+    """The model chat holds four GPUs of six and its requests keep one busy: nightly's workers get the others.
+
+    A Job's pod holds a seventh: a Job has no scale, so nothing is offered to it and nothing taken from it.
+    """
+    await kube.create(gpu_node(f"{namespace}-own", gpus=WITH_A_JOB, labels=ours))
+    await kube.apply(_job("weekly", namespace, ours))
+    (weekly,) = await kube.wait_ready(1, namespace, "app=weekly")
     await kube.apply(
         deployment("chat", namespace, 4, node_labels=ours, load_seconds=1, end_seconds=1),
         deployment("nightly", namespace, 0, node_labels=ours, load_seconds=1, end_seconds=2),
     )
-    await kube.wait_ready(4, namespace)
+    await kube.wait_ready(4, namespace, "app=chat")
     nightly = model("nightly", namespace, 0, 0, GPUS, takesIdle=True, signals={}, **{"class": "batch"})
-    await service.policy(policy([pool("gpus", ours, GPUS)], [model("chat", namespace, 1, 2, GPUS), nightly]))
+    await service.policy(policy([pool("gpus", ours, WITH_A_JOB)], [model("chat", namespace, 1, 2, GPUS), nightly]))
     await traffic.past("chat", running=8)
     await service.start()
 
@@ -46,3 +70,9 @@ async def test_workers_of_batch_jobs_take_what_is_idle_and_give_it_back_before_a
     assert [to for _, to in down][-1] == GPUS - 4
     assert {write.resource for write in writes} <= {"deployments", "leases", "events"}
     assert failed(writes) == []
+    made = await asyncio.to_thread(audit.writes, namespace=namespace)
+    assert Pods.of(made).most() == WITH_A_JOB, "a worker has gone, by its grace, before a replica comes in its place"
+    ended = [write for write in made if (write.resource, write.verb) == ("pods", "delete") and write.user != "kwok"]
+    assert ended
+    assert [write.request for write in ended if write.request.get("gracePeriodSeconds") == 0] == []
+    assert weekly["metadata"]["name"] in {pod["metadata"]["name"] for pod in await kube.ready_pods(namespace)}

@@ -16,6 +16,8 @@ from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
+# Of a model, as of the policy; 2,147,483,647, which Kubernetes takes, would be 16 GiB in a plan.
+MOST_REPLICAS = 100_000
 # Annotations of a LeaderWorkerSet, whose webhook makes required affinity of them when it admits pods: a topology key in
 # one of whose domains each group stands alone, and the same for parts of a group.
 GROUP_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -161,6 +163,8 @@ def _of_template(
     ref: WorkloadRef, meta: Managed, replicas: int | None, template: PodTemplateWire, *, rolling: bool
 ) -> Workload:
     spec = template.spec
+    if replicas is not None and not 0 <= replicas <= MOST_REPLICAS:
+        raise ValueError(f"{replicas} replicas are none that a policy could allow: 0 to {MOST_REPLICAS:,}")
     return Workload(
         ref=ref,
         uid=meta.uid,

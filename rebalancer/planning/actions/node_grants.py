@@ -92,7 +92,10 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> Non
         failed = _failed_claim(scene, grant)
         if failed is None and scene.now < grant.until:
             continue
+        if any(other.key == target.key for _, other, _, _ in plan.withdrawn):
+            continue  # a target has one number: the next plan sees what this one leaves
         waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
+        waiting = max(0, waiting - _for_later(scene, grant) // target.gpus)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
         count = seating.roles.parting(grant.model, count)
         if count == min(waiting, grant.replicas):
@@ -101,6 +104,13 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> Non
             seating.gone[grant.model] += count
             why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, target, count, why))
+
+
+def _for_later(scene: Scene[ModelShare], grant: NodeGrant) -> int:
+    """GPUs that still wait for later grants of the model in the pool: they are not this one's to withdraw."""
+    grants = scene.memory.node_grants
+    later = grants[grants.index(grant) + 1 :]
+    return sum(each.gpus for each in later if (each.model, each.pool) == (grant.model, grant.pool))
 
 
 def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
@@ -134,7 +144,11 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         if min(wanted, most) <= 0 or state is None or not _may_grow(model, target, state):
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
-            return  # one grant at a time; the next is asked when it has ended
+            # One grant at a time, and the next when it has ended. What came under notice since cannot wait for that:
+            # the notices of a storm come within seconds, a node takes minutes.
+            wanted = min(wanted, model.committed_replicas - model.staying_replicas)
+            if wanted <= 0:
+                return
         bringer = willing(scene, state, plan.nodes)
         per_node = state.pool.gpus_per_node // target.pod_gpus
         nodes = _growth(scene, state, plan) // state.pool.gpus_per_node

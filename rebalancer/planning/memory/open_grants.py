@@ -41,18 +41,18 @@ def _open_grants(
 ) -> tuple[NodeGrant, ...]:
     """A grant is open for the GPUs that its replicas, or others in its pool, still wait for.
 
+    Nodes come in the order in which they were asked for: of several grants of a model, what waits waits for the last.
     The scheduler may bind a granted replica to GPUs that were free for another one: then that one waits for the node.
     """
-    waiting = {key: _unplaced(target) * gpus.get(key[0], 0) for key, target in targets.items()}
-    own = {
-        grant.id: min(grant.replicas * gpus.get(grant.model, 0), waiting.get((grant.model, grant.pool), 0))
-        for grant in grants
-    }
+    waiting = Counter({key: _unplaced(target) * gpus.get(key[0], 0) for key, target in targets.items()})
+    own = {}
+    for grant in reversed(grants):
+        key = grant.model, grant.pool
+        own[grant.id] = min(grant.replicas * gpus.get(grant.model, 0), waiting[key])
+        waiting[key] -= own[grant.id]
     others: Counter[str] = Counter()
     for (_, pool), count in waiting.items():
         others[pool] += count
-    for grant in grants:
-        others[grant.pool] -= own[grant.id]
     still_open = []
     for grant in grants:
         spare = grant.replicas * gpus.get(grant.model, 0) - own[grant.id] if now < grant.until else 0
