@@ -5,10 +5,12 @@ dcgm-exporter-*.txt); values are made: a day's wave, whose GPUs are busy by as m
 """
 
 import math
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import pytest
 
@@ -89,19 +91,27 @@ def write_past(  # what was scraped, when, of whom, and what they told
         promtool = program("promtool")
     except Missing as missing:
         pytest.skip(str(missing))
-    by_family: dict[str, list[str]] = {}
-    for pod in pods:
-        labels = f'namespace="{pod.namespace}",pod="{pod.name}",instance="{instance}",job="vllm",'
-        at = max(begin, pod.since)
-        while at <= end:
-            for family, named, value in tells(pod, at, labels):
-                by_family.setdefault(family, []).append(f"{family}{{{named}}} {value} {at:.0f}\n")
-            at += step_seconds
-    with (folder / "past").open("w") as file:
-        for lines in by_family.values():
-            file.writelines(lines)
-        file.write("# EOF\n")
-    by_family.clear()
-    command = [str(promtool), "tsdb", "create-blocks-from", "openmetrics", "past", "tsdb"]
+    families = folder / "families"  # a week of 40 pods is 6 million lines: on disk, since a format wants them together
+    families.mkdir()
+    with ExitStack() as files:
+        by_family: dict[str, TextIO] = {}
+        for pod in pods:
+            labels = f'namespace="{pod.namespace}",pod="{pod.name}",instance="{instance}",job="vllm",'
+            at = max(begin, pod.since)
+            while at <= end:
+                for family, named, value in tells(pod, at, labels):
+                    if family not in by_family:
+                        by_family[family] = files.enter_context((families / str(len(by_family))).open("w"))
+                    by_family[family].write(f"{family}{{{named}}} {value} {at:.0f}\n")
+                at += step_seconds
+    with (folder / "past").open("wb") as file:
+        for one in families.iterdir():
+            with one.open("rb") as lines:
+                shutil.copyfileobj(lines, file)
+        file.write(b"# EOF\n")
+    shutil.rmtree(families)
+    # It reads the whole file once for each block: of two hours by default, which are 84 times for a week.
+    blocks = f"--max-block-duration={math.ceil(end - begin)}s"
+    command = [str(promtool), "tsdb", "create-blocks-from", blocks, "openmetrics", "past", "tsdb"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603  our own command
     (folder / "past").unlink()

@@ -11,8 +11,7 @@ from threading import Thread
 
 from rebalancer.loop.clock import RealClock
 from tests.obs.prometheus import Prometheus, prometheus
-from tests.obs.vllm_past import Exposition, PastPod, exposition, text, write_past
-from tests.real.six_models import SIX
+from tests.obs.vllm_past import DAY_SECONDS, Exposition, PastPod, exposition, text, write_past
 from tests.testbed.kube import Kube
 
 PROGRAM = Path(sys.executable).parent / "rebalancer"
@@ -28,13 +27,12 @@ _RUNNING = {
 
 
 async def past_pods(kube: Kube, namespace: str) -> list[PastPod]:
-    """The pods of the six models, each with what it ran on the average."""
-    running = {each.name: _RUNNING[each.name] for each in SIX}
+    """The models' pods, each with what it ran on the average: those of `chat-b` as much as those of `chat`."""
     return [
-        PastPod(namespace, pod["metadata"]["name"], f"example/{name}", running[name])
+        PastPod(namespace, pod["metadata"]["name"], f"example/{name}", _RUNNING[name.split("-")[0]])
         for pod in await kube.items("Pod", namespace)
         for name in [pod["metadata"]["name"].rsplit("-", 2)[0]]
-        if name in running
+        if name.split("-")[0] in _RUNNING
     ]
 
 
@@ -69,10 +67,12 @@ class _Exporters:
         ]
 
 
-def scraped(folder: Path, pods: list[PastPod], tells: Exposition = exposition) -> Iterator[Prometheus]:
-    """A Prometheus that has scraped these pods for a day and goes on."""
+def scraped(
+    folder: Path, pods: list[PastPod], tells: Exposition = exposition, seconds: float = DAY_SECONDS
+) -> Iterator[Prometheus]:
+    """A Prometheus that has scraped these pods for a day, or as long as is said, and goes on."""
     now, exporters = RealClock().now(), _Exporters(pods, tells)
-    write_past(folder, pods, now - 86_400, now - 30, 60.0, exporters.address, tells)
+    write_past(folder, pods, now - seconds, now - 30, 60.0, exporters.address, tells)
     try:
         with prometheus(folder, {"vllm": exporters.targets}) as running:
             yield running

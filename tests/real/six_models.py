@@ -1,7 +1,9 @@
-"""Six models under KEDA on the real control plane, as somebody runs them who has not heard of us."""
+"""Models under KEDA on the real control plane, six or twenty, as somebody runs them who has not heard of us."""
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from aiohttp import web
@@ -60,22 +62,27 @@ async def zeros() -> AsyncIterator[str]:
         yield str(server.make_url("")).rstrip("/")
 
 
-async def run_six(kube: Kube, namespace: str, ours: dict[str, str], prometheus: str) -> None:
-    """Two nodes of 8 A100s, of which 3 are free, and two of 4 L40Ss, of which 1 is."""
+TWENTY = tuple(each._replace(name=f"{each.name}{team}") for team in ("", "-b", "-c", "-d") for each in SIX)[:20]
+
+
+async def run_six(
+    kube: Kube, namespace: str, ours: dict[str, str], prometheus: str, models: Sequence[Served] = SIX
+) -> None:
+    """Two nodes of 8 A100s, of which 3 are free, and two of 4 L40Ss, of which 1 is; as many more for more models."""
     for product, gpus in ((_A100, 8), (_L40S, 4)):
-        for letter in "ab":
+        for letter in ascii_lowercase[: 2 * math.ceil(len(models) / len(SIX))]:
             labels = {**ours, _PRODUCT: product, "nvidia.com/gpu.present": "true"}
             await kube.create(gpu_node(f"{namespace}-{product[7:11].lower()}-{letter}", gpus, labels=labels))
-    for each in SIX:
+    for each in models:
         await kube.apply(_deployment(each, namespace))
-    await kube.wait_ready(sum(each.replicas for each in SIX), namespace)
-    for each in SIX:
+    await kube.wait_ready(sum(each.replicas for each in models), namespace)
+    for each in models:
         metadata = {"serverAddress": prometheus, "query": each.query, "threshold": each.threshold}
         trigger = {"type": "prometheus", "metadata": metadata}
         await kube.apply(scaled_object(each.name, namespace, *each.bounds, [trigger]))
 
     async def scaling() -> bool:
-        return len(await kube.items("HorizontalPodAutoscaler", namespace)) == len(SIX)
+        return len(await kube.items("HorizontalPodAutoscaler", namespace)) == len(models)
 
     await kube.wait_for(scaling, "KEDA's HPAs are there", 45)
 
