@@ -11,7 +11,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check proof newest mutants machine schedules faults fuzz bench bench-decisions testbed lint generate docs lock clean
+.PHONY: help install demo test check proof oldest mutants machine schedules faults fuzz bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
@@ -37,11 +37,11 @@ test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter inc
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
 	@$(BIN)/python -m pytest -p tests.halves -m "not real and not slow and not proof" $(ARGS)
 
-proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days, the newest line
+proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days, the oldest line
 	@$(BIN)/python -m pytest -m proof $(ARGS)
-	@$(if $(ARGS),,$(MAKE) newest)
+	@$(if $(ARGS),,$(MAKE) oldest)
 
-newest: $(STAMP) ## the real tier on the newest Kubernetes, KEDA and Karpenter, and its page; ARGS="tests/real/test_gate.py"
+oldest: $(STAMP) ## the real tier on the oldest Kubernetes, KEDA and Karpenter, and its page; ARGS="tests/real/test_gate.py"
 	@TESTBED_LINE=$@ $(BIN)/python -m pytest -p tests.testbed.page -m "real and not proof" $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
@@ -56,7 +56,7 @@ schedules: $(STAMP) ## random schedules of faults over two replicas on a virtual
 faults: $(STAMP) ## the 101 faults of the catalogue on real parts, and their page; ARGS="-k kafka --seeds 1"
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-fuzz: $(STAMP) ## spoiled records into every decoder; ARGS="--cases 20000 --seed 7"
+fuzz: $(STAMP) ## spoiled records into every decoder, 20,000 requests to the API; ARGS="--seed 7 --only api --page"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json

@@ -23,9 +23,11 @@ from rebalancer.cli.reference import cli_page
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.dashboard import dashboard_text
 from rebalancer.obs.metrics.reference import metrics_page
+from rebalancer.sandbox.api import definitions
 from rebalancer.settings.schema import schema_text
 
 COMMAND = "python -m rebalancer.generate"
+CRD_NOTE = f"# Written by `{COMMAND}` from rebalancer/sandbox/crds; do not edit.\n"
 NOTE = f"<!-- Written by `{COMMAND}`; do not edit. -->\n"
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": readings_page,
@@ -51,7 +53,9 @@ FILES: Mapping[str, Callable[[], str]] = {
 
 def texts() -> dict[str, str]:
     """Every file by its path in the repository."""
-    return {name: NOTE + page() for name, page in PAGES.items()} | {name: text() for name, text in FILES.items()}
+    pages = {name: NOTE + page() for name, page in PAGES.items()}
+    crds = {f"charts/rebalancer/crds/{name}": CRD_NOTE + text for name, text in definitions.texts().items()}
+    return pages | crds | {name: text() for name, text in FILES.items()}
 
 
 def main(arguments: list[str]) -> int:

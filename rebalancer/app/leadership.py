@@ -1,12 +1,13 @@
 """Whether this replica acts: alone from the start, or by a Lease and once it knows what the leader before it did."""
 
 import socket
+from collections.abc import Callable
 
 from rebalancer.kube.client import KubeClient
 from rebalancer.leader.elector import Elector
 from rebalancer.leader.lease import LeaseObject
 from rebalancer.leader.right import Alone, Right
-from rebalancer.leader.watchdog import Watchdog
+from rebalancer.leader.watchdog import Watchdog, end_process
 from rebalancer.obs.clock import Clock
 from rebalancer.settings.service import ServiceSettings
 
@@ -14,15 +15,17 @@ from rebalancer.settings.service import ServiceSettings
 class Leadership:
     """Implements `leader.right.Right`. `instance`: our name. `elector`: none without a Lease, and before `stand`.
 
-    `succeeded`: set when the past of the leader before us is known, which nothing is written before.
+    `succeeded`: set when the past of the leader before us is known, which nothing is written before. `end`: called from
+    a thread where our right has ended and the process has not.
     """
 
-    def __init__(self, settings: ServiceSettings, clock: Clock) -> None:
+    def __init__(self, settings: ServiceSettings, clock: Clock, end: Callable[[], None] = end_process) -> None:
         self.instance = settings.instance or socket.gethostname()
         self.elector: Elector | None = None
         self.succeeded = False
         self._settings = settings
         self._clock = clock
+        self._end = end
         self._watchdog: Watchdog | None = None
 
     def stand(self, kube: KubeClient) -> Elector | None:
@@ -32,7 +35,7 @@ class Leadership:
             return None
         lease = LeaseObject(kube, settings.own_namespace, settings.lease_name, self._clock)
         self.elector = Elector(lease, self._clock, self.instance)
-        self._watchdog = Watchdog(self.elector.ended_seconds)
+        self._watchdog = Watchdog(self.elector.ended_seconds, self._end)
         self._watchdog.start()
         return self.elector
 

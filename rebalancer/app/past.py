@@ -52,7 +52,8 @@ Read = Callable[[str, float | None], Awaitable[list[TopicPast]]]
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `published`: identities of those that `decisions` has. `slot`: where the next checkpoint goes if it needs chunks.
+    `published`: identities of those that `decisions` has. `journaled`: of those whose outcome the local journal has.
+    `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
@@ -69,6 +70,7 @@ class Start:
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
     published: frozenset[tuple[str, float]] = frozenset()
+    journaled: frozenset[tuple[str, float]] = frozenset()
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -96,7 +98,7 @@ class OwnWrites:
     """What is known of our own writes: by intents' identity, wherever it is written down.
 
     `instants`: when lines were. `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
-    `published`: outcomes in the topic.
+    `published`: outcomes in the topic. `journaled`: outcomes in the local journal.
     """
 
     intents: dict[tuple[str, float], Intent] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class OwnWrites:
     cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
     frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
     published: set[tuple[str, float]] = field(default_factory=set)
+    journaled: set[tuple[str, float]] = field(default_factory=set)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
@@ -281,6 +284,7 @@ def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
         published=frozenset(writes.published),
+        journaled=frozenset(writes.journaled),
     )
 
 
@@ -329,8 +333,10 @@ def _longest_window(policy: Policy) -> float:
 def writes_of(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
     """What `decisions` and the local journal say; an outcome in one of them settles an intent in the other."""
     writes, tail = OwnWrites(), read_tail(files, since)
-    for line_or_outcome in (*tail.writes, *tail.decided()):
-        writes.take(line_or_outcome)
+    for ours in (*tail.writes, *tail.decided()):
+        writes.take(ours)
+        if isinstance(ours, journal.OutcomeLine):
+            writes.journaled.add(ours.outcome.intent.identity)
     for record in records:
         line = _line(record)
         if line is not None:

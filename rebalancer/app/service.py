@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,7 @@ from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
+from rebalancer.leader.watchdog import end_process
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.gate_ports import mark_unconfirmed
 from rebalancer.loop.runner import Runner
@@ -67,11 +69,17 @@ class LeadLost(Exception):
 class Service:
     """`await start()`, then it runs until `stop()`. `failed` resolves when a part ended that must not.
 
-    `journal` names one journal file instead of the rotated ones in the settings' folder.
+    `journal` names one journal file instead of the rotated ones in the settings' folder. `end` is called from a thread
+    where the right to act has ended and the process has not.
     """
 
     def __init__(
-        self, settings: ServiceSettings, clock: Clock, rng: random.Random | None = None, journal: Path | None = None
+        self,
+        settings: ServiceSettings,
+        clock: Clock,
+        rng: random.Random | None = None,
+        journal: Path | None = None,
+        end: Callable[[], None] = end_process,
     ) -> None:
         self.settings = settings
         self.clock = clock = SteppedClock(clock)
@@ -90,7 +98,7 @@ class Service:
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
         self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder)
         self.history = History()
-        self.leadership = lead = Leadership(settings, clock)
+        self.leadership = lead = Leadership(settings, clock, end)
         self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, self.outbox, self.recorder, lead)
         self.operator = ServiceOperatorPort(settings, clock, lead.instance, lead.leader, self._policy.in_force)
         archive = Archive(self._files.paths, clock)
@@ -151,7 +159,7 @@ class Service:
         )
         past.into(state, now)
         if not settings.lease_name:  # else who takes the Lease does it, having asked the objects
-            self.recorder.succeed(untold(past.outcomes, past.published))
+            self.recorder.succeed(untold(past.outcomes, past.published), past.journaled)
         self._run(policy, past, state, kube, signatures)
         self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
@@ -290,7 +298,7 @@ class Service:
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
         ports.succeed(past.memory, past.first_cycle)
-        self.recorder.succeed(untold(outcomes, past.published))
+        self.recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True
         self._runner.wake()
         seconds = round(self.clock.monotonic() - began, 3)

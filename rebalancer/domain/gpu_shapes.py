@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
+from rebalancer.domain.digits import whole_number
 from rebalancer.domain.words import counted, listed
 
 Isolation = Literal["hard", "soft"]
@@ -87,7 +88,7 @@ def offer(  # noqa: PLR0913  # what a node says of itself, and what its pool's p
 def shares_of(resource: str, labels: Mapping[str, str]) -> int:
     """How many times each device of `resource` is offered; 1: it is whole. 0: it is shared, nobody says how often."""
     label = labels.get(f"{_labelled(resource)}.replicas") or labels.get(_GKE_SHARES, "")
-    copies = int(label) if label.isascii() and label.isdigit() else 0
+    copies = whole_number(label) or 0
     named = resource.endswith(".shared") or labels.get(_PRODUCT, "").endswith("-SHARED")
     strategy = labels.get(f"{_labelled(resource)}.sharing-strategy", "none")
     if copies > 1 or not (named or strategy not in {"none", ""}):

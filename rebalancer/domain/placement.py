@@ -76,18 +76,21 @@ class Placement(Struct, frozen=True, omit_defaults=True):
     apart: topology keys in whose domains two pods of the template may not stand together: required anti-affinity to
         itself, and `kubernetes.io/hostname` for host ports.
     spreads: spread constraints that the scheduler insists on.
+    alone: topology key in one of whose domains all pods of a replica must stand, and none of another replica: a
+        LeaderWorkerSet's exclusive topology; "" where its pods may stand anywhere.
     unseen: sentences on rules that depend on other pods; they are left to the scheduler, and told.
     """
 
     terms: tuple[NodeTerm, ...] = ()
     apart: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
+    alone: str = ""
     unseen: tuple[str, ...] = ()
 
     @property
     def by_own_pods(self) -> bool:
         """Whether it matters on which nodes other pods of the template stand."""
-        return bool(self.apart or self.spreads)
+        return bool(self.apart or self.spreads or self.alone)
 
 
 ANYWHERE = Placement()

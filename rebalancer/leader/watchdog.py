@@ -19,9 +19,9 @@ class Watchdog:
     A process that was frozen finds it so at its first look, and has had its grace.
     """
 
-    def __init__(self, ended_seconds: Callable[[], float], end: Callable[[], None] | None = None) -> None:
+    def __init__(self, ended_seconds: Callable[[], float], end: Callable[[], None]) -> None:
         self._ended_seconds = ended_seconds
-        self._end = end or _end
+        self._end = end
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -40,7 +40,7 @@ class Watchdog:
                 return
 
 
-def _end() -> None:
+def end_process() -> None:
     """At once: no handler, no buffer that may hang."""
     sys.stderr.write("the right to act has ended and the process did not end by itself: it is ended\n")
     os._exit(EXIT_CODE)

@@ -4,7 +4,7 @@ A decrease's intent must be acknowledged by Kafka before the write goes out, so 
 a crash or a fail-over; drains and overrides content themselves with the local file while Kafka is away.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from rebalancer.domain.memory import Memory
@@ -54,6 +54,7 @@ class Recorder:
         self._begun = _Begun(journal.EMPTY, journal.EMPTY, "")
         self._keyframe_at: float | None = None
         self._untold: tuple[Outcome, ...] = ()
+        self._journaled: Collection[tuple[str, float]] = ()
         self.code = ""
 
     def start(self) -> None:
@@ -81,9 +82,14 @@ class Recorder:
         """The next cycle begins with a keyframe: its memory is not what the one before it left."""
         self._keyframe_at = None
 
-    def succeed(self, untold: tuple[Outcome, ...]) -> None:
-        """Record these, which the leader before us did not, with the next cycle: a file begins with its keyframe."""
+    def succeed(self, untold: tuple[Outcome, ...], journaled: Collection[tuple[str, float]] = ()) -> None:
+        """Record these, which the leader before us did not, with the next cycle: a file begins with its keyframe.
+
+        Those whose identity is in `journaled` stand in our own journal already, from before we were killed: Kafka alone
+        is told of them, since the timeline and the report count a line for a write.
+        """
         self._untold = untold
+        self._journaled = journaled
         self.begin_anew()
 
     def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
@@ -92,7 +98,11 @@ class Recorder:
         if due or self._files.full:
             self._keyframe(snapshot, memory_before)
             for outcome in self._untold:
-                self._write(journal.OutcomeLine(outcome), b"outcome")
+                line = journal.OutcomeLine(outcome)
+                if outcome.intent.identity in self._journaled:
+                    self._tell(b"outcome", journal.encode(line))
+                else:
+                    self._write(line, b"outcome")
             self._untold = ()
         self._begun = _Begun(self._before, snapshot, self.policy_digest)
         self._before = snapshot

@@ -218,7 +218,12 @@ def instance_id(provider_id: str) -> str | None:
 
 
 def _older(new: ClusterObject, known: ClusterObject) -> bool:
-    """Whether `new` is older by resource version, where both are the integers that API servers hand out."""
-    if not (new.resource_version.isdigit() and known.resource_version.isdigit()):
+    """Whether `new` is older by resource version, where both are the integers that API servers hand out.
+
+    Compared as Kubernetes says they may be, by length and then by their digits: they have no longest one.
+    """
+    versions = new.resource_version, known.resource_version
+    if not all(version.isascii() and version.isdigit() for version in versions):
         return False
-    return int(new.resource_version) < int(known.resource_version)
+    first, second = ((len(version), version) for version in versions)
+    return first < second

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -76,7 +77,8 @@ def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: P
             "checkpoint_seconds": 4.0,
         }
         settings = ServiceSettings(**(fields | changed))
-        service = Service(settings, clock)
+        ended = threading.Event()
+        service = Service(settings, clock, end=ended.set)  # the other end is that of pytest, without a word
         starting = asyncio.ensure_future(service.start())
         try:
             yield service
@@ -85,6 +87,7 @@ def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: P
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
             await service.stop()
+        assert not ended.is_set(), "the loop hung for longer than the Lease, whose seconds are a quarter of one here"
 
     return start
 

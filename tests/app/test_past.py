@@ -247,12 +247,13 @@ async def outbox(broker: Broker) -> AsyncIterator[Outbox]:
     await opened.close(2.0)
 
 
+async def away(_key: bytes, _line: bytes) -> bool:
+    """Kafka acknowledges nothing."""
+    return False
+
+
 async def recorded(folder: Path, now: float) -> tuple[Path, ...]:
     """A local journal: a cycle, an intent with its outcome, and an intent, while nobody took them elsewhere."""
-
-    async def away(_key: bytes, _line: bytes) -> bool:
-        return False
-
     files = JournalFiles(folder, 1 << 30)
     files.start()
     recorder = Recorder(files, away, lambda _key, _line: None)
@@ -286,6 +287,25 @@ async def test_what_was_written_while_kafka_was_away_is_known_after_a_restart(
     assert await outbox.send("decisions", b"outcome", journal.encode(journal.OutcomeLine(settled)))
     start = await read_start(reading(broker), POLICY, now, files)
     assert [one.intent.id for one in untold(start.outcomes, start.published)] == ["42-a-a100"], "the other one was told"
+
+
+async def test_an_outcome_that_the_own_journal_has_is_told_to_kafka_alone(broker: Broker, tmp_path: Path) -> None:
+    """Killed between its line on disk and Kafka: a second line would be a second write on the timeline."""
+    now = RealClock().now()
+    start = await read_start(reading(broker), POLICY, now, await recorded(tmp_path, now))
+    sent: list[bytes] = []
+    files = JournalFiles(tmp_path, 1 << 30)
+    files.start()
+    recorder = Recorder(files, away, lambda key, _line: sent.append(key))
+    recorder.policy(POLICY, now)
+    recorder.succeed(untold(start.outcomes, start.published), start.journaled)
+    recorder.begin(a_snapshot(POLICY, at=now, cycle=43), Memory())
+    await recorder.close()
+    paths = await asyncio.to_thread(files.paths)
+    lines = [line for path in paths for _, line in journal.decode_lines(path.read_bytes().splitlines(keepends=True))]
+    journaled = [line.outcome.intent.id for line in lines if isinstance(line, journal.OutcomeLine)]
+    assert sorted(journaled) == ["42-a-a100", "42-b-a100"]
+    assert sent.count(b"outcome") == 2
 
 
 async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(broker: Broker, outbox: Outbox) -> None:

@@ -70,3 +70,17 @@ def test_the_console_lists_both_among_what_needs_a_person() -> None:
     assert told.keys() == {"a", "b"}
     assert "stand-up" not in told["a"]
     assert told["b"].startswith("b: Argo CD (serving) applies")
+
+
+def test_doctor_warns_of_bounds_that_keda_does_not_pass_on() -> None:
+    seen = a_donor_and_a_needy()
+    passed_on, not_yet, paused = an_autoscaler(1, 4), an_autoscaler(1, 3), an_autoscaler(1, 3, paused=True)
+    for scaler, words in (
+        (passed_on, []),
+        (replace(not_yet, effective_maximum=6), [f"ScaledObject {not_yet.name} allows 3, its HPA 6: where that lasts"]),
+        (replace(paused, effective_maximum=6), []),
+    ):
+        seen.target("b", autoscaler=scaler)
+        warnings = [each for each in of_snapshot(seen.snapshot) if "its HPA" in each.said]
+        assert [each.said.partition(" longer")[0] for each in warnings] == words
+        assert all((each.about, each.state) == ("model/b", WARN) for each in warnings)

@@ -18,8 +18,9 @@ VALUES = next(block for block in blocks("yaml") if block.text.startswith("# valu
 
 
 def lines_of(program: str) -> list[list[str]]:
-    """Command lines of `program` on the pages, in words."""
-    text = "\n".join(block.text.replace("\\\n", " ") for block in blocks("bash"))
+    """Command lines of `program` on the pages and in the two READMEs, in words."""
+    readmes = "".join((ROOT / name / "README.md").read_text() for name in (".", "charts/rebalancer"))
+    text = "\n".join([*(block.text for block in blocks("bash")), readmes]).replace("\\\n", " ")
     return [shlex.split(line) for line in text.splitlines() if line.startswith(f"{program} ")]
 
 
@@ -46,7 +47,8 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> None:
     installs = [words for words in lines_of("helm") if words[1] == "install"]
-    assert len(installs) == 4  # of the installation, of a first policy, of a first look, of six Deployments
+    # Of the installation, of a first policy, of a first look, of six Deployments, and of the READMEs.
+    assert len(installs) == 6
     for number, words in enumerate(installs):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -5,7 +5,7 @@ They are judged by what others wrote down, the API server's audit log before all
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 
@@ -88,10 +88,11 @@ def i8(evidence: Evidence) -> Broken:
     """Audit complete: what the API server stored of ours and what our records say was written are one to one.
 
     An outcome that is unknown stands for one write or for none; so does an intent that a kill left without an outcome.
+    An outcome that reached the journal and not Kafka before a kill is told again by who leads next: that is one record.
     """
     intents = [line["intent"] for line in evidence.journal if line["line"] == "intent"]
     outcomes = [line["outcome"] for line in evidence.journal if line["line"] == "outcome"]
-    mine = [each for each in outcomes if each["at"] >= evidence.span.since]
+    mine = _once(each for each in outcomes if each["at"] >= evidence.span.since)
     written = [each["intent"] for each in mine if each["status"] == WRITTEN]
     unknown = [each["intent"] for each in mine if each["status"] == UNKNOWN]
     ended = {_key(each["intent"]) for each in outcomes}
@@ -243,6 +244,16 @@ def _granted(lease: Write) -> int | None:
 
 def _key(intent: Json) -> tuple[object, object]:
     return intent["cycle"], intent["id"]
+
+
+def _once(outcomes: Iterable[Json]) -> list[Json]:
+    """One outcome of each intent: `written` where any says so, else the last."""
+    of: dict[tuple[object, ...], Json] = {}
+    for each in outcomes:
+        identity = (*_key(each["intent"]), each["intent"]["at"])
+        if identity not in of or of[identity]["status"] != WRITTEN:
+            of[identity] = each
+    return [*of.values()]
 
 
 def _same(intent: Json, write: Write, evidence: Evidence) -> bool:

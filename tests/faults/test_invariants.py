@@ -148,6 +148,12 @@ def test_i8_after_a_kill_writes_under_way_may_lack_an_outcome() -> None:
     assert INVARIANTS["I8"](evidence) == []
 
 
+def test_i8_an_outcome_that_the_next_leader_tells_again_is_one_record() -> None:
+    evidence = sound()
+    evidence.journal.append(evidence.journal[-1])
+    assert INVARIANTS["I8"](evidence) == []
+
+
 def test_there_are_sixteen() -> None:
     assert list(INVARIANTS) == [f"I{number}" for number in range(1, 17)] == list(BREAKS)
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from rebalancer.domain.cluster import ClusterObject, Pod, Workload
+from rebalancer.domain.placement import Placement
 from rebalancer.domain.target_kinds import BY_NAME, TargetKind
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.kinds import NoScale, scale_paths
@@ -103,6 +104,22 @@ def test_a_group_asks_for_what_leader_and_workers_ask_for() -> None:
     assert (found.pods, found.gpus, found.leader_gpus, found.rolling) == (3, {GPU: 8}, {GPU: 1}, True)
 
 
+def test_the_topology_of_its_groups_stands_in_its_annotations() -> None:
+    keys = {
+        "leaderworkerset.sigs.k8s.io/exclusive-topology": "rack",
+        "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "row",
+    }
+    both = {"size": 2, "workerTemplate": {"spec": {"containers": [container(8)]}}}
+    obj = {"metadata": meta("vllm") | {"annotations": keys}, "spec": {"replicas": 2, "leaderWorkerTemplate": both}}
+    assert target(shape_of(LWS, PATHS), obj).placement == Placement(
+        alone="rack",
+        unseen=(
+            "keeps each group away from those of other LeaderWorkerSets (rack)",
+            "keeps each part of a group alone (row)",
+        ),
+    )
+
+
 def test_a_real_leader_worker_set_is_read_as_it_is_shipped() -> None:
     manifest = folder("artefacts", "REBALANCER_ARTEFACTS") / "workloads/lws-vllm-multinode-16gpu.yaml"
     obj = next(iter(yaml.safe_load_all(manifest.read_text())))
@@ -137,6 +154,13 @@ def test_an_object_whose_replicas_are_no_number_is_unusable_with_the_path() -> N
     found = seen(shape_of(ROLLOUTS, PATHS), rollout(replicas="many"))
     assert isinstance(found, Unusable)
     assert "`spec.replicas` is no number of replicas" in found.why
+
+
+@pytest.mark.parametrize("replicas", [2**31 - 1, 100_001, -1])
+def test_a_number_of_replicas_that_no_policy_could_allow_makes_its_target_unusable(replicas: int) -> None:
+    found = seen(STATEFUL_SETS, stateful_set(replicas=replicas))
+    assert isinstance(found, Unusable)
+    assert found.why == f"{replicas} replicas are none that a policy could allow: 0 to 100,000"
 
 
 def test_a_rollout_s_pods_are_told_by_its_hash() -> None:

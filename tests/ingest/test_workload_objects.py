@@ -235,9 +235,21 @@ def test_what_a_template_asks_of_nodes_beside_selector_and_taints() -> None:
         apart=("kubernetes.io/hostname", "zone"),
         spreads=(Spread("zone", 2),),
         unseen=(
+            "takes host port 8000, which pods of other workloads may have on a node",
             "must stand near pods with app=cache (zone)",
             "must not stand near pods with app=batch (rack)",
         ),
+    )
+
+
+def test_on_the_host_s_network_each_port_of_a_container_is_a_host_port() -> None:
+    port = container(1) | {"name": "c", "ports": [{"containerPort": 8000}, {"containerPort": 22, "hostPort": 22}]}
+    template = {"spec": {"containers": [port], "hostNetwork": True}}
+    found = read("deployments", deployment({"replicas": 1, "template": template}))
+    assert isinstance(found, Workload)
+    assert found.placement == Placement(
+        apart=("kubernetes.io/hostname",),
+        unseen=("takes host ports 22 and 8000, which pods of other workloads may have on a node",),
     )
 
 

@@ -10,11 +10,13 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.placement import HOSTNAME, Placement
 from rebalancer.domain.snapshot import Place, PodView
 from rebalancer.planning.actions.moves import Moves, release
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Victim
+from rebalancer.planning.facts.landing import most_apart
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.planner import weigh
 from rebalancer.planning.shares.quotas import QuotaRoom
-from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot, an_override
+from tests.builders import a_model, a_node, a_pod, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
 IDLE, BUSY = {"concurrency": 0.0}, {"concurrency": 1000.0}
@@ -186,6 +188,66 @@ class TestGroups:
         victims = set(change_of(story.plan(), "small").victims)
         nodes = Counter(pod.node for pod in story.of("small").pods if pod.uid in victims)
         assert nodes == {"a100-1": 4, "a100-2": 4}
+
+    def in_racks(self, *racks: str, held: tuple[PodView, ...] = (), work: Mapping[str, float] = BUSY) -> Story:
+        """Nodes of 4 GPUs, one in each of `racks`; each group of `lws` wants a rack for itself. `small` is idle."""
+        models = (
+            a_model("lws", 0, gpus_per_replica=8, pods_per_replica=2, entitlement=2, kind="LeaderWorkerSet"),
+            a_model("small", 0, entitlement=0),
+        )
+        policy = a_policy(*models, pools=(a_pool(gpus=64),))
+        story = Story(policy, a_snapshot(policy, {"lws": len(held)}, {"lws": work, "small": IDLE}))
+        labels = [{"pool": "a100", "rack": rack} if rack else {"pool": "a100"} for rack in racks]
+        story.pool("a100", nodes=tuple(a_node(f"n{n}", 4, labels=each) for n, each in enumerate(labels)))
+        story.target("lws", placement=Placement(alone="rack"), pods=held)
+        return story
+
+    def test_each_group_has_a_domain_of_its_topology_for_itself(self) -> None:
+        # n0 has the least room by name, and nothing beside it; n4 and n5 are in rack b as well, n6 in none.
+        story = self.in_racks("a", "b", "b", "c", "b", "b", "")
+        plan = story.plan()
+        assert moves(plan) == {"lws": (0, 1)}
+        assert change_of(plan, "lws").nodes == ("n1", "n2")
+
+    def test_where_all_domains_have_a_group_that_is_the_reason(self) -> None:
+        story = self.in_racks("a", "a", "a", "a", held=(a_pod("lws-0", "n0", place=Place(0, ("n1",))),))
+        plan = story.plan()
+        found = unmet_of(plan, "lws")
+        assert found is not None
+        assert (moves(plan), found.why) == (
+            {},
+            "its template asks for one whole replica in each rack, by which 4 nodes of pool a100 are full",
+        )
+
+    def test_where_no_domain_has_room_for_a_group_the_reason_names_the_topology(self) -> None:
+        found = unmet_of(self.in_racks("a", "b").plan(), "lws")
+        assert found is not None
+        assert found.why.startswith(
+            "each of the 2 pods of a replica needs 4 GPUs on one node of pool a100, all in one rack: 4 on n0"
+        )
+
+    def test_a_group_that_waits_with_one_pod_placed_waits_for_room_in_that_pod_s_domain(self) -> None:
+        waiting = a_pod("lws-0", None, phase="pending", place=Place(0, ("n2",)))
+        assert self.home_of(self.in_racks("a", "b", "b", "a", held=(waiting,))) == ("n2", "n1")
+        assert self.home_of(self.in_racks("a", "a", "b", held=(waiting,))) == ()
+
+    def home_of(self, story: Story) -> tuple[str, ...]:
+        """The nodes of the only group of `lws`, as the scheduler would place what waits of it."""
+        scene = weigh(story.snapshot, story.policy, Memory()).scene
+        (target,) = scene.models["lws"].targets
+        return Seating.of(scene, Tally.of(scene)).home(target, target.view.pods[0])
+
+    def test_its_share_is_no_more_than_there_are_domains(self) -> None:
+        nodes = self.in_racks("a", "b", "b", "").view("a100").nodes
+        assert most_apart(Placement(alone="rack"), nodes) == 2
+
+    def test_donors_make_room_in_one_domain(self) -> None:
+        story = self.in_racks("a", "b", "b", work={"concurrency": 4.0})
+        small = tuple(a_pod(f"small-{n:02}", f"n{2 - n // 4}") for n in range(12))
+        story.target("small", pods=small, replicas=12)
+        victims = set(change_of(story.plan(), "small").victims)
+        gone = Counter(pod.node for pod in story.of("small").pods if pod.uid in victims)
+        assert gone == {"n1": 4, "n2": 4}
 
     def test_a_group_gives_the_gpus_of_all_its_nodes(self) -> None:
         story = self.a_world(2, 0, lws=IDLE, small={"concurrency": 16.0})

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
-from rebalancer.domain.cluster import Taint
+from rebalancer.domain.cluster import SavedNodePool, Taint
 from rebalancer.domain.policy import Model
 from tests.builders import (
     a_model,
@@ -305,6 +305,19 @@ class TestEnd:
         story.write(plan)
         assert story.plan().empty
         assert story.grants() == ()
+
+    def test_a_limit_that_an_earlier_leader_raised_late_goes_back_though_nobody_knows_of_its_grant(self) -> None:
+        story = a_story(0)
+        saved = SavedNodePool(limits={"nvidia.com/gpu": "0"}, budgets=None)
+        story.pool("spot", node_pools=(replace(story.view("spot").node_pools[0], saved=saved, gpu_limit=8),))
+        restored = node_pool_changes(story.plan())["restore-limit"]
+        assert (restored.limit_from, restored.limit_to) == (8, 0)
+
+    def test_a_saved_limit_that_spells_no_number_stops_no_plan(self) -> None:
+        story = a_story(0)
+        saved = SavedNodePool(limits={"nvidia.com/gpu": "²"}, budgets=None)
+        story.pool("spot", node_pools=(replace(story.view("spot").node_pools[0], saved=saved, gpu_limit=8),))
+        assert story.plan().empty
 
     def test_a_failed_nodeclaim_ends_it_at_once(self) -> None:
         story = a_story(3)

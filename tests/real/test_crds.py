@@ -1,10 +1,14 @@
 """Overrides and write stops as the real API server validates them."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
+import aiohttp
 import pytest
 
+from rebalancer.loop.clock import RealClock
+from rebalancer.sandbox.api import EmbeddedKubernetes
 from tests.testbed.kube import ApiError, Kube
 
 LATER = "2036-01-01T00:00:00Z"
@@ -79,6 +83,49 @@ async def test_an_override_that_makes_no_sense_is_refused_with_words(
         await kube.create(override(namespace, kind, target, **spec))
 
     assert refused.value.status == 422
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kind": "pinn"},
+        {"value": -1},
+        {"value": "3"},
+        {"value": True},
+        {"value": None, "kind": None},
+        {"target": 7},
+        {"reason": ""},
+        {"reason": "r" * 257},
+        {"expiresAt": "tomorrow"},
+        {"expiresAt": "2036-01-01"},
+        {"vlaue": 3},
+    ],
+)
+async def test_the_demos_api_refuses_in_the_same_words(
+    kube: Kube, crds: None, namespace: str, spec: dict[str, object]
+) -> None:
+    wrong = override(namespace, "pin", {"model": "m"}, value=3)
+    wrong["metadata"] = {"name": "wrong", "namespace": namespace}
+    wrong["spec"] = {key: value for key, value in (wrong["spec"] | spec).items() if value is not None}
+    with pytest.raises(ApiError) as refused:
+        await kube.create(wrong, fieldValidation="Strict")
+    async with (
+        EmbeddedKubernetes(RealClock()) as embedded,
+        aiohttp.ClientSession(embedded.url) as session,
+        session.post(
+            f"/apis/rebalancer.io/v1alpha1/namespaces/{namespace}/overrides",
+            json=wrong,
+            params={"fieldValidation": "Strict"},
+        ) as response,
+    ):
+        answer = await response.json()
+    theirs = json.loads(str(refused.value).partition(f" {answer['code']} ")[2])
+    assert _told(answer) == _told(theirs)
+
+
+def _told(status: dict[str, Any]) -> tuple[object, ...]:
+    causes = status.get("details", {}).get("causes", [])
+    return status["reason"], status["message"], causes
 
 
 async def test_a_decision_does_not_change_but_its_status_does(kube: Kube, crds: None, namespace: str) -> None:

@@ -25,16 +25,19 @@ _PROGRAM = Path(sys.executable).parent / "rebalancer"
 SCALED = {"DynamoGraphDeploymentScalingAdapter", "LeaderWorkerSet", "Rollout", "StormService"}
 
 
+def bare_definition(kind: str) -> Json:
+    """Without schemas: two MB of them take the API server many seconds, and say nothing of /scale."""
+    crd: Json = copy.deepcopy(definition(kind))
+    crd["spec"].pop("conversion", None)  # its webhook is the controller's, which is not there
+    for version in crd["spec"]["versions"]:
+        version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        version.pop("additionalPrinterColumns", None)
+    return crd
+
+
 @pytest.fixture
 def definitions() -> list[Json]:
-    """Without schemas: two MB of them take the API server many seconds, and say nothing of /scale."""
-    crds = [copy.deepcopy(definition(kind)) for kind in DEFINED]
-    for crd in crds:
-        crd["spec"].pop("conversion", None)  # its webhook is the controller's, which is not there
-        for version in crd["spec"]["versions"]:
-            version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-            version.pop("additionalPrinterColumns", None)
-    return crds
+    return [bare_definition(kind) for kind in DEFINED]
 
 
 @pytest.fixture

@@ -37,5 +37,12 @@ def override(name: str, namespace: str = "chat") -> dict[str, Any]:
         "apiVersion": "rebalancer.io/v1alpha1",
         "kind": "Override",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"kind": "pin", "target": {"model": "llama"}, "value": 3, "reason": "launch day"},
+        "spec": {
+            "kind": "pin",
+            "target": {"model": "llama"},
+            "value": 3,
+            "reason": "launch day",
+            "expiresAt": "2036-01-01T00:00:00Z",
+            "actor": "alice",
+        },
     }

@@ -16,7 +16,7 @@ MERGE = "application/merge-patch+json"
 
 async def test_a_created_object_gets_what_the_server_gives_and_no_status(custom: Generated, clock: HandClock) -> None:
     clock.advance(61)
-    body = override("pin-llama") | {"status": {"state": "applied"}}
+    body = override("pin-llama") | {"status": {"phase": "InForce"}}
     made = await custom.create_namespaced_custom_object(*OVERRIDE, body)
     assert made["metadata"]["creationTimestamp"] == "2027-01-15T08:01:01Z"
     assert made["metadata"]["generation"] == 1
@@ -45,24 +45,24 @@ async def test_what_is_not_there_is_404(core: Generated, custom: Generated) -> N
 
 
 async def test_a_spec_change_raises_the_generation_a_status_change_does_not(custom: Generated, store: Store) -> None:
-    store.put(override("pin-llama"))
-    spec = {"spec": {"value": 4}}
-    changed = await custom.patch_namespaced_custom_object(*OVERRIDE, "pin-llama", spec, _content_type=MERGE)
+    store.put(scaled_object("llama", 1, 4))
+    spec = {"spec": {"maxReplicaCount": 5}}
+    changed = await custom.patch_namespaced_custom_object(*SCALED_OBJECT, "llama", spec, _content_type=MERGE)
     assert changed["metadata"]["generation"] == 2
     status = {"status": {"state": "applied"}}
-    told = await custom.patch_namespaced_custom_object_status(*OVERRIDE, "pin-llama", status, _content_type=MERGE)
+    told = await custom.patch_namespaced_custom_object_status(*SCALED_OBJECT, "llama", status, _content_type=MERGE)
     assert told["metadata"]["generation"] == 2
     assert told["status"] == {"state": "applied"}
 
 
 async def test_each_side_of_the_status_subresource_leaves_the_other_alone(custom: Generated, store: Store) -> None:
-    store.put(override("pin-llama") | {"status": {"state": "applied"}})
-    both = {"spec": {"value": 9}, "status": {"state": "expired"}}
-    main = await custom.patch_namespaced_custom_object(*OVERRIDE, "pin-llama", both, _content_type=MERGE)
-    assert (main["spec"]["value"], main["status"]["state"]) == (9, "applied")
-    both = {"spec": {"value": 1}, "status": {"state": "expired"}}
-    told = await custom.patch_namespaced_custom_object_status(*OVERRIDE, "pin-llama", both, _content_type=MERGE)
-    assert (told["spec"]["value"], told["status"]["state"]) == (9, "expired")
+    store.put(scaled_object("llama", 1, 4) | {"status": {"state": "applied"}})
+    both = {"spec": {"maxReplicaCount": 9}, "status": {"state": "expired"}}
+    main = await custom.patch_namespaced_custom_object(*SCALED_OBJECT, "llama", both, _content_type=MERGE)
+    assert (main["spec"]["maxReplicaCount"], main["status"]["state"]) == (9, "applied")
+    both = {"spec": {"maxReplicaCount": 1}, "status": {"state": "expired"}}
+    told = await custom.patch_namespaced_custom_object_status(*SCALED_OBJECT, "llama", both, _content_type=MERGE)
+    assert (told["spec"]["maxReplicaCount"], told["status"]["state"]) == (9, "expired")
 
 
 async def test_a_write_at_an_old_revision_is_a_conflict(custom: Generated, store: Store) -> None:

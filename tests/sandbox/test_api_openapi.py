@@ -22,6 +22,24 @@ async def test_every_kind_says_that_its_patch_checks_fields(kubernetes: Embedded
     assert kinds == {(each.group, each.version, each.kind) for each in RESOURCES}
 
 
+async def test_our_own_kinds_are_described_field_by_field(kubernetes: EmbeddedKubernetes) -> None:
+    async with aiohttp.ClientSession(kubernetes.url, raise_for_status=True) as session:
+        document = await (await session.get("/openapi/v3/apis/rebalancer.io/v1alpha1")).json()
+    schemas = document["components"]["schemas"]
+    assert set(schemas) == {"io.rebalancer.v1alpha1.Override", "io.rebalancer.v1alpha1.WriteStop"}
+    described = schemas["io.rebalancer.v1alpha1.Override"]
+    named = {"group": "rebalancer.io", "version": "v1alpha1", "kind": "Override"}
+    assert described["x-kubernetes-group-version-kind"] == [named]
+    assert "pin" in described["properties"]["spec"]["properties"]["kind"]["enum"]
+
+
+async def test_who_asks_in_protobuf_what_he_may_is_told_to_ask_in_json(kubernetes: EmbeddedKubernetes) -> None:
+    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    async with aiohttp.ClientSession(kubernetes.url, headers=headers) as session:
+        assert (await session.post(path, data=b"k8s\x00\x00")).status == 415
+
+
 async def test_a_group_that_is_not_there_is_404(kubernetes: EmbeddedKubernetes) -> None:
     async with aiohttp.ClientSession(kubernetes.url) as session:
         assert (await session.get("/openapi/v3/apis/nobody.example/v1")).status == 404

@@ -83,9 +83,9 @@ async def test_scale_goes_by_precondition(door: KubeClient, store: Store) -> Non
 async def test_status_is_patched_and_pages_are_joined(door: KubeClient, store: Store) -> None:
     for number in range(7):
         store.put(override(f"o{number}"))
-    await door.patch_status(Ref(OVERRIDES, "chat", "o3"), {"status": {"state": "applied"}})
+    await door.patch_status(Ref(OVERRIDES, "chat", "o3"), {"status": {"phase": "InForce"}})
     listing = await door.list(OVERRIDES, limit=2)
-    assert [item.get("status") for item in listing.items] == [None] * 3 + [{"state": "applied"}] + [None] * 3
+    assert [item.get("status") for item in listing.items] == [None] * 3 + [{"phase": "InForce"}] + [None] * 3
 
 
 async def test_an_eviction_asks_as_long_as_it_is_refused(

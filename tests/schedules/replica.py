@@ -272,7 +272,7 @@ class Replica:
         if self._checkpoints is not None:
             self._checkpoints.slot = past.slot
         self.ports.succeed(past.memory, past.first_cycle)
-        self._recorder.succeed(untold(outcomes, past.published))
+        self._recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True
         if self.runner is not None:
             self.runner.wake()

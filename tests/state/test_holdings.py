@@ -118,6 +118,12 @@ def test_finished_pods_are_none_and_the_others_are_in_order_of_their_uids() -> N
     assert [pod.name for pod in target_of(a_state(None, a_workload(), *pods)).pods] == ["b-1", "b-2"]
 
 
+def test_versions_have_no_longest_one() -> None:
+    state = a_state(None, a_workload(), a_ready_pod("b-1", resource_version="1" + "0" * 5000))
+    feed(state, changed(a_ready_pod("b-1", resource_version="9" * 5000, ready=False)))
+    assert state.counters()["older-object"] == 1
+
+
 def test_a_pod_never_goes_back_to_an_older_version_but_a_relist_is_the_truth() -> None:
     state = a_state(None, a_workload(), a_ready_pod("b-1", resource_version="10"))
     older = a_ready_pod("b-1", resource_version="9", ready=False)

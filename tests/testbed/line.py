@@ -42,7 +42,7 @@ LINES = {
         ),
     )
 }
-USUAL = "oldest"
+USUAL = "newest"
 
 
 def chosen_line() -> Line:

@@ -1,4 +1,4 @@
-"""A pytest plugin that `make newest` asks for (`-p tests.testbed.page`): what became of each file of the real tier.
+"""A pytest plugin that `make oldest` asks for (`-p tests.testbed.page`): what became of each file of the real tier.
 
 The page is `results/LINE.md` beside this module. A file that was played in full gets its row anew, with the commit and
 the day; the rows of other files stay, so the tier may be played file by file.

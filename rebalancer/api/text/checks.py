@@ -9,7 +9,7 @@ from rebalancer.api.text.words import some, span
 from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.owners import claims
 from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
-from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
 _REFUSALS = {  # refusals that no waiting ends, and what does
@@ -65,12 +65,25 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
         if rules := [f"{target.name} {rule}" for target in model.targets for rule in target.placement.unseen]:
             problem = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
-            fix = "node labels instead of pod affinity, where a grant stays Pending for it"
+            fix = "node labels instead of pod affinity, and no host port, where a grant stays Pending for it"
             yield Finding(WARN, f"model/{model.id}", problem, fix)
         for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
             yield Finding(WARN, f"model/{model.id}", claim.why, claim.way_out)
+        for unheard in filter(None, map(not_passed_on, model.targets)):
+            yield Finding(WARN, f"model/{model.id}", unheard, "is KEDA's operator up? its pods and its log say")
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
+
+
+def not_passed_on(target: TargetView) -> str | None:
+    """That the HPA which acts has another maximum than its ScaledObject: KEDA makes them equal within seconds."""
+    scaler = target.autoscaler
+    if scaler is None or scaler.paused or scaler.effective_maximum == scaler.maximum:
+        return None
+    return (
+        f"{scaler.kind} {scaler.name} allows {scaler.maximum}, its HPA {scaler.effective_maximum}: where that lasts "
+        "longer than seconds KEDA passes nothing on, and GPUs that were to be released stay taken"
+    )
 
 
 def _late(lag_seconds: float, start_seconds: float | None) -> str:

@@ -3,11 +3,12 @@
 Preferences are left out: they order nodes for the scheduler, and forbid none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, field
 
 from rebalancer.domain.placement import HOSTNAME, NodeTerm, Placement, Requirement, Spread
+from rebalancer.domain.words import listed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -78,9 +79,12 @@ class SpreadWire(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def placement(
-    labels: Mapping[str, str], affinity: AffinityWire | None, spreads: tuple[SpreadWire, ...], *, host_ports: bool
+    labels: Mapping[str, str],
+    affinity: AffinityWire | None,
+    spreads: tuple[SpreadWire, ...],
+    host_ports: Collection[int],
 ) -> Placement:
-    """The rules of a template whose pods carry `labels`. `host_ports`: whether one of its containers takes some."""
+    """The rules of a template whose pods carry `labels`. `host_ports`: those that its containers take of a node."""
     affinity = affinity or AffinityWire()
     near, far = _pod_terms(affinity.pod_affinity), _pod_terms(affinity.pod_anti_affinity)
     strict = [one for one in spreads if one.when_unsatisfiable == "DoNotSchedule"]
@@ -92,6 +96,7 @@ def placement(
             Spread(one.topology_key, max(1, one.max_skew)) for one in strict if _selects(one.label_selector, labels)
         ),
         unseen=(
+            *_shared_ports(host_ports),
             *(f"must stand near pods with {one.label_selector} ({one.topology_key})" for one in near),
             *(
                 f"must not stand near pods with {one.label_selector} ({one.topology_key})"
@@ -100,6 +105,14 @@ def placement(
             ),
         ),
     )
+
+
+def _shared_ports(ports: Collection[int]) -> Iterator[str]:
+    """Two pods of the template are kept apart by `apart`; whether another workload's has the port nobody looks."""
+    if ports:
+        numbers = listed([str(port) for port in sorted(set(ports))])
+        plural = "s" if len(set(ports)) > 1 else ""
+        yield f"takes host port{plural} {numbers}, which pods of other workloads may have on a node"
 
 
 def _pod_terms(affinity: _PodAffinity | None) -> list[_PodTerm]:

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain import dual_pods
 from rebalancer.domain.cluster import Pod, Toleration
+from rebalancer.domain.digits import whole_number
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -48,6 +49,7 @@ class Container(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _Port(Struct, frozen=True, gc=False, rename="camel"):
+    container_port: int | None = None
     host_port: int | None = None
 
 
@@ -131,6 +133,7 @@ class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     affinity: AffinityWire | None = None
     topology_spread_constraints: tuple[SpreadWire, ...] | None = None
     resource_claims: tuple[_PodClaim, ...] | None = None
+    host_network: bool = False  # then each container's port is one of the node
 
 
 class _TemplateMetadata(Struct, frozen=True, gc=False):
@@ -167,7 +170,7 @@ def pod(wire: PodWire) -> Pod:
         grace_seconds=grace_of(spec),
         deletion_cost=_cost(meta.annotations),
         ordinal=ordinal,
-        member=_number(labels.get(GROUP_MEMBER)) or 0,
+        member=whole_number(labels.get(GROUP_MEMBER)) or 0,
         priority_class=spec.priority_class_name or "",
         ends_at=_ends_at(wire),
         gates=tuple(one.name for one in spec.scheduling_gates or ()),
@@ -225,14 +228,10 @@ def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRe
                 return _ref(meta.namespace, kind, above), None
     if owner.kind == "StatefulSet":
         if GROUP_SET in labels:  # a leader's own name ends in the number of its group
-            group = _number(labels.get(GROUP_INDEX, meta.name.rpartition("-")[2]))
+            group = whole_number(labels.get(GROUP_INDEX, meta.name.rpartition("-")[2]))
             return _ref(meta.namespace, "LeaderWorkerSet", labels[GROUP_SET]), group
-        return _ref(meta.namespace, owner.kind, owner.name), _number(meta.name.rpartition("-")[2])
+        return _ref(meta.namespace, owner.kind, owner.name), whole_number(meta.name.rpartition("-")[2])
     return _ref(meta.namespace, owner.kind, owner.name), None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 def _own(labels: Mapping[str, str]) -> set[tuple[str, str]]:
@@ -301,13 +300,10 @@ def tolerations_of(spec: TemplateSpec) -> tuple[Toleration, ...]:
 def placement_of(template: PodTemplateWire) -> Placement:
     """What a template asks of nodes beside selector and tolerations."""
     spec = template.spec
-    ports = (port for one in spec.containers for port in one.ports or ())
-    return placement(
-        template.metadata.labels or {},
-        spec.affinity,
-        spec.topology_spread_constraints or (),
-        host_ports=any(port.host_port for port in ports),
-    )
+    ports = [port for one in spec.containers for port in one.ports or ()]
+    taken = [port.host_port or (port.container_port if spec.host_network else None) for port in ports]
+    spreads = spec.topology_spread_constraints or ()
+    return placement(template.metadata.labels or {}, spec.affinity, spreads, list(filter(None, taken)))
 
 
 def _toleration(wire: _Toleration) -> Toleration:

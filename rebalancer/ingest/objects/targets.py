@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Workload
+from rebalancer.domain.placement import Placement
 from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Condition, Managed, applied, condition, controller, writer
@@ -15,6 +16,12 @@ from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
+# Of a model, as of the policy; 2,147,483,647, which Kubernetes takes, would be 16 GiB in a plan.
+MOST_REPLICAS = 100_000
+# Annotations of a LeaderWorkerSet, whose webhook makes required affinity of them when it admits pods: a topology key in
+# one of whose domains each group stands alone, and the same for parts of a group.
+GROUP_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+PART_TOPOLOGY = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 REVISION = "deployment.kubernetes.io/revision"  # of a Deployment's templates, the first is 1
 # Of the condition Progressing while the latest template has not been Available in all its pods. Once it was, the reason
 # is NewReplicaSetAvailable until there is another template, whatever becomes of its pods.
@@ -147,6 +154,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         leader_gpus=None if leader is None else devices_in(leader.spec),
         leader_ask=None if leader is None else _asks(meta, leader),
         templated=template is not None,
+        placement=_grouped(workload.placement, meta) if grouped else workload.placement,
         selector="" if grouped or not isinstance(selector, str) else selector,  # a group's selector finds leaders alone
     )
 
@@ -155,6 +163,8 @@ def _of_template(
     ref: WorkloadRef, meta: Managed, replicas: int | None, template: PodTemplateWire, *, rolling: bool
 ) -> Workload:
     spec = template.spec
+    if replicas is not None and not 0 <= replicas <= MOST_REPLICAS:
+        raise ValueError(f"{replicas} replicas are none that a policy could allow: 0 to {MOST_REPLICAS:,}")
     return Workload(
         ref=ref,
         uid=meta.uid,
@@ -206,6 +216,15 @@ def _group(spec: Mapping[str, Any]) -> tuple[PodTemplateWire, PodTemplateWire | 
     if not isinstance(pods, int) or pods < 1:
         raise ValueError("`spec.leaderWorkerTemplate.size` is no number of pods")
     return (workers if pods > 1 or leader is None else leader), leader, pods
+
+
+def _grouped(placement: Placement, meta: Managed) -> Placement:
+    """With what the annotations of a LeaderWorkerSet ask for."""
+    annotations = meta.annotations or {}
+    alone, part = annotations.get(GROUP_TOPOLOGY, ""), annotations.get(PART_TOPOLOGY, "")
+    unseen = [f"keeps each group away from those of other LeaderWorkerSets ({alone})"] if alone else []
+    unseen += [f"keeps each part of a group alone ({part})"] if part else []
+    return msgspec.structs.replace(placement, alone=alone, unseen=(*placement.unseen, *unseen))
 
 
 def _rolling(kind: str, status: Mapping[str, Any]) -> bool:

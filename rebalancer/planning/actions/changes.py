@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.domain.memory import NodeGrant, Replaced, Shift
+from rebalancer.domain.memory import Loan, NodeGrant, Replaced, Shift
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, Refusal
 from rebalancer.domain.snapshot import AutoscalerView, PodView
@@ -190,8 +190,13 @@ def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scen
 
 def borrowed_of(model: ModelShare, owners: Iterable[str], scene: Scene[ModelShare]) -> int:
     """Replicas that `model` holds on GPUs of `owners`: what goes to them is returned, whatever called it."""
-    among = set(owners)
-    return sum(loan.borrower == model.entry.id and loan.owner in among for loan in scene.memory.loans)
+    borrowed = scene.memo.of("", _by_borrower, scene.memory.loans)
+    return sum(borrowed[model.entry.id, owner] for owner in set(owners))
+
+
+def _by_borrower(loans: tuple[Loan, ...]) -> Counter[tuple[str, str | None]]:
+    """Loans by borrower and owner."""
+    return Counter([(loan.borrower, loan.owner) for loan in loans])
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:

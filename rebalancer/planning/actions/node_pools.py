@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+from rebalancer.domain.digits import whole_number
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import gpus
@@ -61,8 +62,7 @@ def _change(  # noqa: PLR0913  # one thing each
 def _saved_limit(view: NodePoolView, resource: str) -> int | None:
     if view.saved is None or view.saved.limits is None:
         return None
-    raw = view.saved.limits.get(resource)
-    return int(raw) if raw is not None and raw.isdigit() else None
+    return whole_number(view.saved.limits.get(resource))
 
 
 def holds(scene: Scene[ModelShare], releasing: Iterable[str]) -> Iterator[NodePoolChange]:

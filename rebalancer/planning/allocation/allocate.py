@@ -17,9 +17,9 @@ from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displ
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.roles import RATIO
-from rebalancer.planning.allocation.seating import Seating, needs_words
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit, Victim
-from rebalancer.planning.facts.landing import bars, distance
+from rebalancer.planning.facts.landing import bars, distance, needs_words
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.guards.stuck import sentence
@@ -379,6 +379,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     if barred:
         return barred
     free = ", ".join(f"{spare} on {name}" for name, spare in seating.spare(target.pool, 4)) or "none is free"
+    inside = f", all in one {topology}" if (topology := target.view.placement.alone) else ""
     left = seating.capacity[target.pool]
     budget = f"{left} of the {gpus(state.budget)} in its budget are left"
     if left <= 0:
@@ -386,7 +387,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
         budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
     return "; ".join(
         [
-            f"{needs_words(target)} on one node of pool {target.pool}: {free}",
+            f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
             budget,
             *resliced(target, seating),
             *uncounted(state.view),

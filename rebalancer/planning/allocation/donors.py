@@ -323,6 +323,15 @@ def _places(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating
         for node in seating.home(donor.target, pod):
             if node in rooms:
                 rooms[node] += donor.target.pod_gpus
+    for outside in seating.outside(target):
+        places = _places_in(target, {name: room for name, room in rooms.items() if name not in outside}, seating)
+        if places:
+            return places
+    return ()
+
+
+def _places_in(target: TargetFacts, rooms: dict[str, int], seating: Seating) -> tuple[str, ...]:
+    """A node for each pod of one replica among these, by the GPUs that are to be free there; () where there is none."""
     places: list[str] = []
     for _ in range(target.pods):
         shut = seating.crowded(target, now=False, beside=places)

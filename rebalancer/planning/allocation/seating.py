@@ -9,11 +9,10 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
-from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Victim
-from rebalancer.planning.facts.landing import crowded, may_land
+from rebalancer.planning.facts.landing import crowded, domains, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
@@ -126,11 +125,10 @@ class Seating:
     def _seat_unplaced(self, target: TargetFacts) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
         for pod in target.unplaced:
-            pods = target.pods - len(pod.nodes)
-            nodes = self.fit(target, frozenset(), now=True, pods=pods)
+            nodes = self.fit(target, frozenset(), now=True, pod=pod)
             later = not nodes
             if later:
-                nodes = self.fit(target, frozenset(), now=False, pods=pods)
+                nodes = self.fit(target, frozenset(), now=False, pod=pod)
             if not nodes:
                 self.unseated[target.model] += 1
                 continue
@@ -150,32 +148,55 @@ class Seating:
             )
         return names
 
-    def crowded(self, target: TargetFacts, *, now: bool, beside: Sequence[str] = ()) -> frozenset[str]:
+    def crowded(
+        self, target: TargetFacts, *, now: bool, beside: Sequence[str] = (), replica: str = ""
+    ) -> frozenset[str]:
         """Nodes on which one more pod of the target would stand too near to its own kind.
 
         `now`: with the pods that are on their way out, which the scheduler counts until they have gone. `beside`: nodes
-        that other pods of the same replica are to have.
+        that other pods of the same replica have or are to have. `replica`: its UID where some of its pods are there.
         """
         placement = target.view.placement
         if not placement.by_own_pods:
             return frozenset()
         rooms = self.rooms.get(target.pool, {})
         gone = {pod.uid for pod in self.taken.get(target.key, ())}
-        standing = Counter([*beside, *self.seats.get(target.key, ())])
+        others = Counter(self.seats.get(target.key, ()))
         for pod in target.view.pods:
-            if now or (pod.uid not in gone and pod.phase != "terminating"):
-                standing.update(pod.nodes)
+            if pod.uid != replica and (now or (pod.uid not in gone and pod.phase != "terminating")):
+                others.update(pod.nodes)
         for nodes in self.homes.get(target.key, {}).values():
-            standing.update(nodes)
-        return crowded(placement, [rooms[name].node for name in self.eligible(target)], standing)
+            others.update(nodes)
+        return crowded(placement, [rooms[name].node for name in self.eligible(target)], others, beside)
+
+    def outside(self, target: TargetFacts) -> list[frozenset[str]]:
+        """For each domain that may have a whole replica, least room first, the eligible nodes that are not in it.
+
+        One empty set where the pods of a replica may stand in any domain.
+        """
+        topology, rooms = target.view.placement.alone, self.rooms.get(target.pool, {})
+        if not topology:
+            return [frozenset()]
+        eligible = self.eligible(target)
+        inside = domains(topology, [rooms[name].node for name in eligible]).values()
+        by_room = sorted(inside, key=lambda names: (sum(rooms[name].soon for name in names), min(names)))
+        return [frozenset(eligible) - names for names in by_room]
 
     def fit(
-        self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pods: int | None = None
+        self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None = None
     ) -> tuple[str, ...]:
-        """Best-fitting eligible nodes with room for all pods of one replica, or for `pods` of them; () where is none.
+        """Best-fitting eligible nodes with room for all pods of one replica; () where there are none.
 
-        Each pod of a replica is placed by itself, as the scheduler does it: nothing binds them to one node.
+        Each pod of a replica is placed by itself, as the scheduler does it: nothing but its template binds them to one
+        node or to one domain. `pod`: a replica some of whose pods may have a node; then places of the others.
         """
+        for outside in self.outside(target):
+            nodes = self._fit(target, excluded | outside, now=now, pod=pod)
+            if nodes:
+                return nodes
+        return ()
+
+    def _fit(self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None) -> tuple[str, ...]:
         fits = self._fits.get((target.placement, now))
         if fits is None:
             rooms = self.rooms.get(target.pool, {})
@@ -185,16 +206,18 @@ class Seating:
         if target.pods == 1:
             node = fits.best(target.gpus, excluded | self.crowded(target, now=now))
             return () if node is None else (node,)
+        uid, there = ("", ()) if pod is None else (pod.uid, pod.nodes)
         nodes: list[str] = []
-        for _ in range(target.pods if pods is None else pods):
-            node = fits.best(target.pod_gpus, excluded | self.crowded(target, now=now, beside=nodes))
+        for _ in range(target.pods - len(there)):
+            shut = self.crowded(target, now=now, beside=[*there, *nodes], replica=uid)
+            node = fits.best(target.pod_gpus, excluded | shut)
             if node is None:
                 break
             self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
             nodes.append(node)
         for node in nodes:  # until the replica is seated there
             self._use(target.pool, node, -target.pod_gpus, -target.pod_gpus)
-        return tuple(nodes) if len(nodes) == (target.pods if pods is None else pods) else ()
+        return tuple(nodes) if len(nodes) == target.pods - len(there) else ()
 
     def _use(self, pool: str, node: str, now: int, soon: int) -> None:
         """Counts GPUs of the node as used now, and as used once all that goes has gone; negative numbers free them."""
@@ -215,7 +238,8 @@ class Seating:
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
         """The kind of a target's pods, as far as it decides where they fit: of one kind all fit or none."""
-        return (target.placement, target.gpus, target.pods, excluded | self.crowded(target, now=False))
+        alone = target.view.placement.alone
+        return (target.placement, target.gpus, target.pods, alone, excluded | self.crowded(target, now=False))
 
     def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
         """Whether the target may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
@@ -372,12 +396,6 @@ def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
     """Whether a decrease of the target is under way of which nobody knows whether it ends doomed replicas or others."""
     marked = scene.snapshot.marks_victims or target.numbered
     return bool(target.leaving_pods) and bool(target.doomed) and not marked
-
-
-def needs_words(target: TargetFacts) -> str:
-    """`a replica needs 8 GPUs`, or `each of the 2 pods of a replica needs 8 GPUs`."""
-    who = "a replica needs" if target.pods == 1 else f"each of the {target.pods} pods of a replica needs"
-    return f"{who} {gpus(target.pod_gpus)}"
 
 
 def _eligible(landing: PodPlacement, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -82,7 +82,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     wanted = allocated(scene, allocation)
     _, lent, _ = scene.memo.of("", by_model, loans)
     with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
-    coupled, beside = scene.memo.of("", couples, scene.policy), _beside(scene)
+    coupled, beside, holders = scene.memo.of("", couples, scene.policy), _beside(scene), _holders(scene)
     for name in sorted(scene.models):
         model = _without_homeless(scene.models[name], allocation)
         memory, short = model.remembered, short_of(model)
@@ -93,7 +93,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             continue
         brought = granted[name] if name in with_nodes else 0
         constraint, why = _binding(
-            model, scene, allocation, moves, declined=wanted[name] < model.needed, brought=brought
+            model, holders, allocation, moves, declined=wanted[name] < model.needed, brought=brought
         )
         if short and not model.lacks:
             constraint, why = _beyond_need(model)
@@ -105,9 +105,9 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         ):
             constraint, why = RATIO, unborne
         if constraint in {"budget", "fit"}:
-            holders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
+            outsiders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
             none = none_come.get(name, "")
-            constraint, why = NODES if none else constraint, sentences(none, why, *holders)
+            constraint, why = NODES if none else constraint, sentences(none, why, *outsiders)
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
@@ -181,23 +181,38 @@ def _unborne(couple: Couple, model: ModelShare, scene: Scene[ModelShare], at: in
     return couple.said(model.entry.id, other.staying_replicas) if at >= borne else ""
 
 
-def _held_elsewhere(model: ModelShare, scene: Scene[ModelShare]) -> Iterator[str]:
-    """Who has GPUs of the same pools whatever they are worth there: by a person's word or a schedule, or as an owner.
+Holders = dict[str, dict[str, str]]
+"""Who has GPUs of a pool whatever they are worth there, by pool and model, as a clause."""
 
-    Each is a clause.
-    """
-    pools = {target.pool for target in model.targets}
-    for name, other in scene.models.items():
-        if other is model or other.share is None or pools.isdisjoint(target.pool for target in other.targets):
+
+def _holders(scene: Scene[ModelShare]) -> Holders:
+    """By a person's word, a schedule or as an owner. Once for all who lack: at 1,000 models each would look at all."""
+    held: Holders = {}
+    for name, model in scene.models.items():
+        if model.share is None:
             continue
-        if other.unruled < other.demand.replicas and other.share <= other.demand.replicas:
-            yield f"{other.ruling.said(other.entry, other.unruled)} keeps {name} at {other.share}"
-        elif 0 < other.share <= min(other.demand.owed, other.entry.entitlement):
-            yield f"{name} claims {other.share} of the {other.entry.entitlement} that it owns"
+        if model.unruled < model.demand.replicas and model.share <= model.demand.replicas:
+            clause = f"{model.ruling.said(model.entry, model.unruled)} keeps {name} at {model.share}"
+        elif 0 < model.share <= min(model.demand.owed, model.entry.entitlement):
+            clause = f"{name} claims {model.share} of the {model.entry.entitlement} that it owns"
+        else:
+            continue
+        for target in model.targets:
+            held.setdefault(target.pool, {})[name] = clause
+    return held
+
+
+def _held_beside(model: ModelShare, holders: Holders) -> list[str]:
+    """The clauses of the others in its pools."""
+    held: dict[str, str] = {}
+    for target in model.targets:
+        held |= holders.get(target.pool, {})
+    held.pop(model.entry.id, None)
+    return [*held.values()]
 
 
 def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing each
-    model: ModelShare, scene: Scene[ModelShare], allocation: Allocation, moves: Moves, *, declined: bool, brought: int
+    model: ModelShare, holders: Holders, allocation: Allocation, moves: Moves, *, declined: bool, brought: int
 ) -> tuple[str, str]:
     """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
@@ -222,7 +237,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)
         share = f"its share of {pools} is {replicas(model.share)}"
-        if held := list(_held_elsewhere(model, scene)):
+        if held := _held_beside(model, holders):
             return "budget", f"{share}: {listed(held)}, and the rest goes where it keeps the most from being late"
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if name in allocation.homeless:

@@ -1,8 +1,8 @@
 """On which nodes the scheduler may put a target's pods, and the reason that it would give where it may put none.
 
 Node selector, tolerations, required affinity and GPU memory, which the scheduler does not know, depend on the node
-alone. Host ports, anti-affinity of pods to their own kind and spread constraints depend on where the target's other
-pods stand. Rules about other workloads' pods are left to the scheduler.
+alone. Host ports, anti-affinity of pods to their own kind, spread constraints and the topology of a group depend on
+where the target's other pods stand. Rules about other workloads' pods are left to the scheduler.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
 from rebalancer.domain.pool_view import NodeView
-from rebalancer.domain.words import counted, listed
-from rebalancer.planning.facts.scene import PodPlacement
+from rebalancer.domain.words import counted, gpus, listed
+from rebalancer.planning.facts.scene import PodPlacement, TargetFacts
 
 UNBOUND = 1_000_000_000  # replicas that no distance bounds
 
@@ -47,19 +47,31 @@ def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)
 
 
-def crowded(placement: Placement, nodes: Sequence[NodeView], standing: Mapping[str, int]) -> frozenset[str]:
+def crowded(
+    placement: Placement, nodes: Sequence[NodeView], others: Mapping[str, int], beside: Sequence[str] = ()
+) -> frozenset[str]:
     """Nodes that one more pod may not join because of its own kind.
 
     nodes: those that the pods may land on by themselves.
-    standing: how many pods of the kind are on a node, by its name; names of other nodes count nowhere.
+    others: how many pods of other replicas are on a node, by its name; names of other nodes count nowhere.
+    beside: names of the nodes that pods of the same replica have.
     """
+    standing = Counter(others) + Counter(beside)
     shut: set[str] = set()
     for topology in placement.apart:
         full = _by_domain(topology, nodes, standing)
         shut.update(node.name for node in nodes if full.get(domain_of(topology, node) or "", 0) > 0)
     for spread in placement.spreads:
         shut.update(_beyond(spread, nodes, standing))
+    if placement.alone:
+        shut.update(_beside_others(placement.alone, nodes, others, beside))
     return frozenset(shut)
+
+
+def needs_words(target: TargetFacts) -> str:
+    """`a replica needs 8 GPUs`, or `each of the 2 pods of a replica needs 8 GPUs`."""
+    who = "a replica needs" if target.pods == 1 else f"each of the {target.pods} pods of a replica needs"
+    return f"{who} {gpus(target.pod_gpus)}"
 
 
 def distance(placement: Placement) -> str:
@@ -69,6 +81,8 @@ def distance(placement: Placement) -> str:
         f"at most {counted(spread.most_more, 'pod')} more in one {spread.topology} than in another"
         for spread in placement.spreads
     ]
+    if placement.alone:
+        rules.append(f"one whole replica in each {placement.alone}")
     return f"its template asks for {listed(rules)}"
 
 
@@ -78,6 +92,18 @@ def _beyond(spread: Spread, nodes: Sequence[NodeView], standing: Mapping[str, in
     for node in nodes:
         domain = domain_of(spread.topology, node)
         if domain is None or counts[domain] + 1 - fewest > spread.most_more:
+            yield node.name
+
+
+def _beside_others(
+    topology: str, nodes: Sequence[NodeView], others: Mapping[str, int], beside: Sequence[str]
+) -> Iterable[str]:
+    """Nodes in a domain that another replica has, or in no domain; once the replica has one, all others, too."""
+    taken = _by_domain(topology, nodes, others)
+    own = {domain_of(topology, node) for node in nodes if node.name in beside}
+    for node in nodes:
+        domain = domain_of(topology, node)
+        if domain is None or taken[domain] or (own and domain not in own):
             yield node.name
 
 
@@ -96,9 +122,22 @@ def domain_of(topology: str, node: NodeView) -> str | None:
     return node.labels.get(topology, node.name if topology == HOSTNAME else None)
 
 
+def domains(topology: str, nodes: Iterable[NodeView]) -> dict[str, frozenset[str]]:
+    """Names of the nodes in each domain."""
+    names: dict[str, set[str]] = {}
+    for node in nodes:
+        domain = domain_of(topology, node)
+        if domain is not None:
+            names.setdefault(domain, set()).add(node.name)
+    return {domain: frozenset(inside) for domain, inside in names.items()}
+
+
 def most_apart(placement: Placement, nodes: Collection[NodeView]) -> int:
-    """The most pods of the kind that these nodes can have at once by its `apart`; UNBOUND where that is empty."""
-    return min((_places(topology, nodes) for topology in placement.apart), default=UNBOUND)
+    """The most replicas that these nodes can have at once by `apart` and `alone`; UNBOUND where both are empty."""
+    bounds = [_places(topology, nodes) for topology in placement.apart]
+    if placement.alone:
+        bounds.append(len(domains(placement.alone, nodes)))
+    return min(bounds, default=UNBOUND)
 
 
 def _places(topology: str, nodes: Collection[NodeView]) -> int:

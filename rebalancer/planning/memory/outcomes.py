@@ -40,10 +40,10 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
             failures = _failed(grants, failures, intent, policy, outcome.at)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
-    pools = {pool.name for pool in policy.pools}
+    pools, window_seconds = {pool.name for pool in policy.pools}, _longest_window(policy)
     return Memory(
         models={
-            name: _pruned(each, policy, now) if each.losses else each
+            name: _pruned(each, window_seconds, now) if each.losses else each
             for name, each in sorted(models.items())
             if name in gpus
         },
@@ -54,7 +54,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         overrides=memory.overrides,
         outages=memory.outages,
         accounts=memory.accounts,
-        unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
+        unknown_before=_within(memory.unknown_before, window_seconds, now),
         resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )
 
@@ -184,7 +184,7 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, shift_seconds)
 
 
-def _pruned(memory: ModelMemory, policy: Policy, now: float) -> ModelMemory:
+def _pruned(memory: ModelMemory, window_seconds: float, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
-    losses = tuple(loss for loss in memory.losses if now - loss.at < _longest_window(policy))
+    losses = tuple(loss for loss in memory.losses if now - loss.at < window_seconds)
     return memory if len(losses) == len(memory.losses) else replace(memory, losses=losses)

@@ -155,7 +155,7 @@ def _most_apart(scene: Scene[ModelNeed], free: Sequence[TargetFacts]) -> int:
     most = 0
     for target in free:
         state = scene.pools[target.pool]
-        if state.grows or not target.view.placement.apart:
+        if state.grows or not (target.view.placement.apart or target.view.placement.alone):
             return UNBOUND
         nodes = [node for node in state.view.nodes if may_land(target.placement, node)]
         most += max(target.staying_replicas, most_apart(target.view.placement, nodes))

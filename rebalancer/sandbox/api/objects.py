@@ -6,7 +6,7 @@ Objects are never changed in place: every function returns a new dict that share
 from datetime import UTC, datetime
 
 from rebalancer.sandbox.api.resources import Obj, ServedResource
-from rebalancer.sandbox.api.status import StatusError, invalid
+from rebalancer.sandbox.api.status import Cause, StatusError, invalid
 
 # Metadata that only the server writes.
 OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
@@ -153,16 +153,18 @@ def check(resource: ServedResource, obj: Obj) -> None:
     """The schema rules that our writes could break. Raises ApiError 422."""
     spec, name = obj.get("spec", {}), obj["metadata"]["name"]
     if resource.scale and _number(spec.get("replicas"), 1) < 0:
-        raise invalid(resource, name, "spec.replicas", "must be greater than or equal to 0")
+        raise invalid(resource, name, Cause("spec.replicas", "must be greater than or equal to 0"))
     if resource.plural == "horizontalpodautoscalers":
         low, high = _number(spec.get("minReplicas"), 1), _number(spec.get("maxReplicas"), 0)
         if not 1 <= low <= high:
-            raise invalid(resource, name, "spec.maxReplicas", "must be greater than or equal to `minReplicas`, from 1")
+            why = "must be greater than or equal to `minReplicas`, from 1"
+            raise invalid(resource, name, Cause("spec.maxReplicas", why))
     if resource.plural == "scaledobjects":
         # KEDA's rule counts an unset maximum as 100.
         low, high = _number(spec.get("minReplicaCount"), 0), _number(spec.get("maxReplicaCount"), KEDA_DEFAULT_MAX)
         if low > high or high < 1:
-            raise invalid(resource, name, "spec", "MinReplicaCount must be less than or equal to MaxReplicaCount")
+            why = "MinReplicaCount must be less than or equal to MaxReplicaCount"
+            raise invalid(resource, name, Cause("spec", why))
 
 
 def _number(value: object, default: int) -> int:

@@ -1,13 +1,16 @@
-"""The API's description of itself, as far as kubectl asks before it applies: which kinds can be patched, and how.
+"""The API's description of itself, as far as kubectl asks: which kinds can be patched, and what our own look like.
 
 kubectl leaves checking to the server where the description of a kind's PATCH names the parameter `fieldValidation`.
+`kubectl explain` reads the schemas, which only the kinds of our own definitions have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from rebalancer.sandbox.api.definitions import schema
 from rebalancer.sandbox.api.resources import Obj, ServedResource
 
 ROOT = "/openapi/v3"
+_KIND = "x-kubernetes-group-version-kind"
 
 
 def described(path: str, resources: Iterable[ServedResource]) -> Obj | None:
@@ -26,7 +29,7 @@ def _document(place: str, resources: Iterable[ServedResource]) -> Obj:
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1"},
         "paths": {_path(place, resource): {"patch": _patch(resource)} for resource in resources},
-        "components": {"schemas": {}},
+        "components": {"schemas": dict(_schemas(resources))},
     }
 
 
@@ -34,14 +37,22 @@ def _path(place: str, resource: ServedResource) -> str:
     return f"{place}/{'namespaces/{namespace}/' if resource.namespaced else ''}{resource.plural}/{{name}}"
 
 
+def _schemas(resources: Iterable[ServedResource]) -> Iterator[tuple[str, Obj]]:
+    for resource in resources:
+        wanted = schema(resource)
+        if wanted is not None:
+            group = ".".join(reversed(resource.group.split(".")))
+            yield f"{group}.{resource.version}.{resource.kind}", {**wanted, _KIND: [_named(resource)]}
+
+
+def _named(resource: ServedResource) -> Obj:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
 def _patch(resource: ServedResource) -> Obj:
     return {
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": resource.group,
-            "version": resource.version,
-            "kind": resource.kind,
-        },
+        _KIND: _named(resource),
         "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}],
         "responses": {"200": {"description": "OK"}},
     }

@@ -15,7 +15,7 @@ from rebalancer.sandbox.api.audit import VERBS, AuditEntry
 from rebalancer.sandbox.api.faults import ApiFaults, Fault
 from rebalancer.sandbox.api.openapi import described
 from rebalancer.sandbox.api.resources import Obj, ServedResource, Target
-from rebalancer.sandbox.api.reviews import Allow, reviewed
+from rebalancer.sandbox.api.reviews import SELF_PATH, Allow, reviewed
 from rebalancer.sandbox.api.status import StatusError
 from rebalancer.sandbox.api.store import Revision, Store
 from rebalancer.sandbox.api.tables import table, wanted
@@ -169,7 +169,9 @@ class EmbeddedKubernetes:
     def _review(self, request: web.Request, body: bytes, user: str) -> web.StreamResponse | None:
         if request.method != "POST":
             return None
-        # `kubectl auth whoami` asks in protobuf and reads JSON: what it asks is in the path alone.
+        # kubectl asks in protobuf and reads JSON. What `auth whoami` asks is in the path alone; else it asks again.
+        if request.content_type == PROTOBUF and request.path != SELF_PATH:
+            raise StatusError(415, f"{PROTOBUF} is not read here: ask in application/json")
         review = {} if request.content_type == PROTOBUF else _decoded(request, body)
         answer = reviewed(request.path, review, user, self._clock.now(), TOKEN_PREFIX, self.allow)
         return None if answer is None else _json(201, _encode(answer))

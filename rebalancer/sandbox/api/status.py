@@ -1,6 +1,6 @@
 """Errors as the API server tells them: `Status` objects with a code, a reason and words."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from rebalancer.sandbox.api.resources import Obj, ServedResource
 
@@ -19,6 +19,14 @@ REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+
+
+class Cause(NamedTuple):
+    """A rule that an object breaks; `field` is the path to the value, `reason` the API server's word for such rules."""
+
+    field: str
+    why: str
+    reason: str = "FieldValueInvalid"
 
 
 class StatusError(Exception):
@@ -85,11 +93,17 @@ def conflict(resource: ServedResource, name: str, why: str) -> StatusError:
     return StatusError(409, message, details=_subject(resource, name))
 
 
-def invalid(resource: ServedResource, name: str, field: str, why: str) -> StatusError:
-    """422: the object breaks a rule of its schema."""
-    cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
-    details = {**_subject(resource, name), "causes": [cause]}
-    return StatusError(422, f'{resource.kind} "{name}" is invalid: {field}: {why}', details=details)
+def invalid(resource: ServedResource, name: str, *causes: Cause) -> StatusError:
+    """422: the object breaks rules of its schema. kubectl prints the causes."""
+    told = ", ".join(f"{each.field}: {each.why}" for each in causes)
+    message = f'{_kind(resource)} "{name}" is invalid: {told if len(causes) == 1 else f"[{told}]"}'
+    details = {
+        "name": name,
+        "group": resource.group,
+        "kind": resource.kind,
+        "causes": [{"reason": each.reason, "message": each.why, "field": each.field} for each in causes],
+    }
+    return StatusError(422, message, details=details)
 
 
 def expired(message: str) -> StatusError:
@@ -99,6 +113,10 @@ def expired(message: str) -> StatusError:
 
 def _title(resource: ServedResource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _kind(resource: ServedResource) -> str:
+    return f"{resource.kind}.{resource.group}" if resource.group else resource.kind
 
 
 def _subject(resource: ServedResource, name: str) -> dict[str, Any]:

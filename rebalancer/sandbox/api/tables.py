@@ -7,24 +7,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from rebalancer.sandbox.api.definitions import columns
 from rebalancer.sandbox.api.resources import Obj, ServedResource
 
 Column = tuple[str, str, int]  # its head, the path of its value, 1 where only `-o wide` shows it
 
+_BIRTH: Final = "metadata.creationTimestamp"  # is printed as an age
+_AGE: Final = ("Age", _BIRTH, 0)
 _OWN: Final[dict[str, tuple[Column, ...]]] = {
-    "overrides": (
-        ("Kind", "spec.kind", 0),
-        ("Model", "spec.target.model", 0),
-        ("Node", "spec.target.node", 0),
-        ("Pool", "spec.target.pool", 0),
-        ("Value", "spec.value", 0),
-        ("Phase", "status.phase", 0),
-        ("Expires", "spec.expiresAt", 0),
-        ("Actor", "spec.actor", 0),
-        ("Reason", "spec.reason", 1),
-        ("Message", "status.message", 1),
-    ),
-    "writestops": (("Reason", "spec.reason", 0), ("Actor", "spec.actor", 0)),
     "pods": (("Status", "status.phase", 0), ("Node", "spec.nodeName", 0)),
     "deployments": (("Replicas", "spec.replicas", 0), ("Ready", "status.readyReplicas", 0)),
 }
@@ -38,10 +28,9 @@ def wanted(accept: str) -> bool:
 
 
 def table(resource: ServedResource, objects: Iterable[Obj], metadata: Obj, now: float) -> Obj:
-    """The objects as a `meta.k8s.io/v1` Table. Overrides have the columns of the chart's CRD, and no age there."""
-    columns = _OWN.get(resource.plural, ())
-    aged = resource.plural != "overrides"
-    heads: list[Column] = [("Name", "metadata.name", 0), *columns, *([("Age", "", 0)] if aged else [])]
+    """The objects as a `meta.k8s.io/v1` Table, with the columns that the kind's definition chooses where it has one."""
+    defined = [(each["name"], each["jsonPath"].lstrip("."), each.get("priority", 0)) for each in columns(resource)]
+    heads: list[Column] = [("Name", "metadata.name", 0), *(defined or [*_OWN.get(resource.plural, ()), _AGE])]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -58,7 +47,7 @@ def table(resource: ServedResource, objects: Iterable[Obj], metadata: Obj, now: 
         ],
         "rows": [
             {
-                "cells": [_cell(each, path) if path else _age(each, now) for _, path, _ in heads],
+                "cells": [_age(each, now) if path == _BIRTH else _cell(each, path) for _, path, _ in heads],
                 "object": {
                     "kind": "PartialObjectMetadata",
                     "apiVersion": "meta.k8s.io/v1",

@@ -10,8 +10,10 @@ from typing import Any
 from rebalancer.sandbox.api import objects
 from rebalancer.sandbox.api.json_patch import json_patched
 from rebalancer.sandbox.api.resources import Obj, Target
+from rebalancer.sandbox.api.schemas import conforming
 from rebalancer.sandbox.api.selection import Selection
 from rebalancer.sandbox.api.status import (
+    Cause,
     StatusError,
     already_exists,
     conflict,
@@ -121,15 +123,14 @@ class Verbs:
         name = metadata.get("name") or f"{metadata.get('generateName', '')}{self.store.revision:05d}"
         _agree(call, objects.typed(resource, {}), body)
         if not metadata.get("name") and not metadata.get("generateName"):
-            raise invalid(resource, "", "metadata.name", "name or generateName is required")
+            raise invalid(resource, "", Cause("metadata.name", "name or generateName is required"))
         if resource.namespaced and not target.namespace:
             raise StatusError(400, f"{resource.kind} needs a namespace in the request path")
         if self.store.get(resource, name, target.namespace):
             raise already_exists(resource, name)
         place = {"name": name, **({"namespace": target.namespace} if target.namespace else {})}
         new = objects.with_metadata(objects.born(resource, body), **place)
-        self._check(target, None, new)
-        return 201, self.store.write(resource, new)
+        return 201, self.store.write(resource, self._checked(call, None, new))
 
     def _change(self, call: ApiRequest) -> Obj:
         """PUT and PATCH, of an object or a subresource: what the client sees is replaced or patched, then settled."""
@@ -139,14 +140,18 @@ class Verbs:
         wanted = call.body if call.method == "PUT" else _patched(call, seen)
         _agree(call, seen, wanted)
         new = objects.managed(old, objects.settled(resource, old, wanted, part), call.manager)
-        self._check(call.target, old, new)
+        new = self._checked(call, old, new)
         if objects.released(new):
             return self.store.remove(resource, call.target.name, call.target.namespace, last=new) or new
         return objects.view(self.store.write(resource, new), part)
 
-    def _check(self, target: Target, old: Obj | None, new: Obj) -> None:
-        objects.check(target.resource, new)
-        self.admit(target, old, new)
+    def _checked(self, call: ApiRequest, old: Obj | None, new: Obj) -> Obj:
+        """As it may be stored. Raises ApiError for what its schema or `admit` refuses."""
+        resource = call.target.resource
+        objects.check(resource, new)
+        new = conforming(resource, old, new, strict=call.query.get("fieldValidation") == "Strict")
+        self.admit(call.target, old, new)
+        return new
 
     def _delete(self, call: ApiRequest) -> Obj:
         target = call.target
@@ -194,7 +199,8 @@ def _agree(call: ApiRequest, seen: Obj, wanted: Obj) -> None:
     if call.method == "POST":
         return
     if target.resource.guarded and target.subresource != "scale" and not metadata.get("resourceVersion"):
-        raise invalid(target.resource, target.name, "metadata.resourceVersion", "must be specified for an update")
+        cause = Cause("metadata.resourceVersion", "must be specified for an update")
+        raise invalid(target.resource, target.name, cause)
     _hold(target, seen, metadata)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.domain.digits import whole_number
 from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
 from rebalancer.survey.accelerators import accelerators
@@ -130,7 +131,7 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
             labels.get("nvidia.com/gpu.sharing-strategy", "none"),
             labels.get("nvidia.com/gpu.replicas", "1"),
         )
-        shared = strategy not in {"none", ""} or (copies.isdigit() and int(copies) > 1)
+        shared = strategy not in {"none", ""} or (whole_number(copies) or 0) > 1
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
             times = "several" if copies == "1" else copies
             problem = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"

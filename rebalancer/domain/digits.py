@@ -1,0 +1,12 @@
+"""Whole numbers in the strings of others: what Python reads of them is more, and less, than digits."""
+
+from typing import Final
+
+MOST_DIGITS: Final = 18
+"""All numbers of so many fit 64 bits; of more than 4,300 Python raises ValueError."""
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that ASCII digits spell, None for anything else: `²` is a digit to `isdigit`, and none to `int`."""
+    spelled = text is not None and text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return int(text) if text is not None and spelled else None
