@@ -43,8 +43,14 @@ class Side:
 
     async def set_up(self, gpu_limit: int, budgets: int) -> None:
         """Nodes by Karpenter, a replica on each; so many budgets on each model, which let one replica go at a time."""
-        limits = {"labels": self.labels, "capacity_types": ["spot"], "instance_types": ["gpu-1"]}
-        nodes = node_pool(self.name, **limits, gpu_limit=gpu_limit, node_class_name=NODE_CLASS)
+        nodes = node_pool(
+            self.name,
+            labels=self.labels,
+            capacity_types=["spot"],
+            instance_types=["gpu-1"],
+            gpu_limit=gpu_limit,
+            node_class_name=NODE_CLASS,
+        )
         # What it offers changes in one of the storms, and nobody is to move pods for that.
         nodes["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
         await self.kube.apply(node_class(NODE_CLASS, registration_seconds=REGISTRATION_SECONDS), nodes)
