@@ -177,10 +177,9 @@ class Seating:
         topology, rooms = target.view.placement.alone, self.rooms.get(target.pool, {})
         if not topology:
             return [frozenset()]
-        eligible = self.eligible(target)
-        inside = domains(topology, [rooms[name].node for name in eligible]).values()
+        inside = domains(topology, [rooms[name].node for name in self.eligible(target)]).values()
         by_room = sorted(inside, key=lambda names: (sum(rooms[name].soon for name in names), min(names)))
-        return [frozenset(eligible) - names for names in by_room]
+        return [frozenset(self.eligible(target)) - names for names in by_room]
 
     def fit(
         self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None = None
@@ -199,8 +198,7 @@ class Seating:
     def _fit(self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None) -> tuple[str, ...]:
         fits = self._fits.get((target.placement, now))
         if fits is None:
-            rooms = self.rooms.get(target.pool, {})
-            fits = Fits({name: _free(rooms[name], now=now) for name in self.eligible(target)})
+            fits = Fits({name: _free(self.rooms[target.pool][name], now=now) for name in self.eligible(target)})
             self._fits[target.placement, now] = fits
             self._fits_of.setdefault(target.pool, []).append((now, fits))
         if target.pods == 1:
