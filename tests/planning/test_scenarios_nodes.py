@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import SavedNodePool, Taint
 from rebalancer.domain.policy import Model
 from tests.builders import (
@@ -12,9 +11,7 @@ from tests.builders import (
     a_node_claim,
     a_node_pool,
     a_policy,
-    a_pool,
     a_snapshot,
-    an_autoscaler,
     an_elastic_pool,
     an_override,
 )
@@ -167,49 +164,6 @@ class TestGrant:
             assert (plan.pools[0].budget, plan.pools[0].promised) == (16, 16)
             story.wait(10.0)
         assert [(grant.model, grant.gpus) for grant in story.grants()] == [("b", 8)]
-
-    def a_storm(self) -> Story:
-        """The replicas of b fill two nodes of 8; one is under notice and its replacements wait for a node."""
-        story = a_story(16, held=16, limit=48, floor=16, entitlement=16)
-        first, _ = (node.name for node in story.view("spot").nodes)
-        story.notice(first, 120.0)
-        story.turns(2, 1.0)
-        assert [(grant.replicas, grant.gpus) for grant in story.grants()] == [(8, 8)]
-        return story
-
-    def test_what_comes_under_notice_while_a_node_is_still_to_come_is_replaced_at_once(self) -> None:
-        story = self.a_storm()
-        story.notice(story.view("spot").nodes[1].name, 120.0)
-        change = change_of(story.turn(1.0), "b")
-        assert (change.kind, change.replicas_from, change.replicas_to) == ("replace", 24, 32)
-        assert story.view("spot").node_pools[0].gpu_limit == 32
-        for _ in range(3):
-            assert "b" not in moves(story.turn(1.0)), "and asked for once"
-        assert [grant.gpus for grant in story.grants()] == [8, 8]
-        story.snapshot = cluster.launch(story.snapshot, "spot", 8)
-        story.turns(3)
-        assert story.grants() == ()
-        assert story.replicas("b") == 32
-
-    def test_and_whatever_else_it_lacks_waits_until_the_grant_has_ended(self) -> None:
-        story = self.a_storm()
-        story.load("b", {"concurrency": 4.0 * 24})
-        assert all("b" not in moves(plan) for plan in story.turns(4))
-        story.snapshot = cluster.launch(story.snapshot, "spot", 8)
-        assert any("b" in moves(plan) for plan in story.turns(4))
-
-    def test_the_node_that_comes_first_ends_the_first_of_two_grants_of_a_model(self) -> None:
-        story = self.a_storm()
-        story.notice(story.view("spot").nodes[1].name, 120.0)
-        story.turns(2, 1.0)
-        first, second = story.grants()
-        there = {node.name for node in story.view("spot").nodes}
-        story.snapshot = cluster.launch(story.snapshot, "spot", 8)
-        came = [node for node in story.view("spot").nodes if node.name not in there]
-        story.pool("spot", nodes=tuple(node for node in story.view("spot").nodes if node.name != came[-1].name))
-        story.turns(2)
-        assert first.id != second.id
-        assert [(grant.id, grant.gpus) for grant in story.grants()] == [(second.id, 8)]
 
     def test_an_unlimited_node_pool_needs_no_limit(self) -> None:
         story = a_story(3)
@@ -400,46 +354,6 @@ class TestEnd:
         story.load("b", {"concurrency": 0.0})
         story.turns(8)
         assert story.view("spot").node_pools[0].gpu_limit == 0
-
-
-class TestSurplusThatCosts:
-    def test_where_nodes_go_idle_replicas_are_let_go_after_the_cooldown_within_the_limits(self) -> None:
-        # 10 held, demand 4. Work 4 is a present need of ceil(4 + 1.5 x 2) = 7: 3 are surplus and go at once; below that
-        # the fleet loses max(1, 10 % of 10) in 5 min.
-        story = a_story(10, held=10)
-        story.load("b", {"concurrency": 16.0}, 4.0)
-        assert all(plan.empty for plan in story.turns(3))
-        assert moves(story.turn()) == {"b": (10, 6)}
-        assert all(moves(plan) == {} for plan in story.turns(29))
-        assert moves(story.turn()) == {"b": (6, 5)}
-
-    def test_on_a_fixed_pool_they_stay(self) -> None:
-        policy = a_policy(a_model("b", 0, entitlement=0), pools=(a_pool(gpus=16),))
-        story = Story(policy, a_snapshot(policy, {"b": 10}, {"b": {"concurrency": 0.0}}))
-        assert all(plan.empty for plan in story.turns(40))
-
-    def test_who_serves_stays_until_as_many_others_serve(self) -> None:
-        # 4 serve on spot, 7 are asked for on a100, where nobody makes their pods: KEDA is away. Demand is 3.
-        b = a_model("b", 1, pools=("a100", "spot"), entitlement=3)
-        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool("spot", 16, gpus_per_node=8)))
-        snapshot = a_snapshot(policy, {"b": {"spot": 4}}, {"b": {"concurrency": 12.0}}, nodes={"spot": 1})
-        story = Story(policy, snapshot)
-        story.target("b", "a100", replicas=0, pods=(), autoscaler=an_autoscaler(7, 7, originals=Originals(1, 8)))
-        plans = [story.plan()]
-        for _ in range(12):
-            story.wait(10.0)
-            plans.append(story.plan())
-        taken = [change for plan in plans for change in plan.changes if change.target.pool == "spot"]
-        assert [(change.replicas_from, change.replicas_to) for change in taken if change.replicas_to < 3] == []
-
-    def test_an_autoscaler_decides_about_its_own(self) -> None:
-        story = a_story(10, held=10)
-        story.target("b", autoscaler=an_autoscaler(1, 10))
-        story.load("b", {"concurrency": 16.0}, 4.0)
-        story.turns(34)  # the minimum follows demand, within the same limits
-        owner = story.of("b").autoscaler
-        assert owner is not None
-        assert (owner.minimum, owner.maximum) == (5, 10)
 
 
 def test_a_node_that_is_there_is_not_asked_for_again() -> None:

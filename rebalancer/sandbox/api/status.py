@@ -95,8 +95,8 @@ def conflict(resource: ServedResource, name: str, why: str) -> StatusError:
 
 def invalid(resource: ServedResource, name: str, *causes: Cause) -> StatusError:
     """422: the object breaks rules of its schema. kubectl prints the causes."""
-    told = ", ".join(f"{each.field}: {each.why}" for each in causes)
-    message = f'{_kind(resource)} "{name}" is invalid: {told if len(causes) == 1 else f"[{told}]"}'
+    broken = ", ".join(f"{each.field}: {each.why}" for each in causes)
+    message = f'{_kind(resource)} "{name}" is invalid: {broken if len(causes) == 1 else f"[{broken}]"}'
     details = {
         "name": name,
         "group": resource.group,
