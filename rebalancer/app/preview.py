@@ -174,7 +174,7 @@ def _ready(known: Known, change: Change | None, at: float | None) -> Iterator[st
     """When what is granted serves."""
     if at is not None:
         took = f" ({span(at - known.snapshot.at)}, as starts with a new node took)" if change and change.grant else ""
-        yield f"ready ~{clock(at) if took else clock(at)[:5]}{took}"
+        yield f"ready ~{clock(at) if took else clock(at)[:5]} UTC{took}"
     elif change is not None and change.grant is not None and change.replicas_to > change.replicas_from:
         longest = span(known.policy.nodes.node_timeout_seconds)
         yield f"ready once the node has come (no such start was timed yet; given up after {longest})"

@@ -49,7 +49,7 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
     yield from (f"<p>{escape(line)}</p>\n" for line in (*more[:2], title(of)))
     yield from _picture(of, seen)
     yield from _section("models", "By model", model_rows(of), _MODELS)
-    yield from _section("requests", "What users got", request_rows(of), _REQUESTS)
+    yield from _section("requests", "What users got, by the recorded work played again", request_rows(of), _REQUESTS)
     for kind, name, rows in (("team", "teams", of.bill.teams), ("cost center", "centers", of.bill.cost_centers)):
         if any(row.name for row in rows):
             yield from _section(name, f"By {kind}", group_rows(kind, rows, of), "")

@@ -14,6 +14,8 @@ from rebalancer.report.recorded import LEDGER
 from rebalancer.report.report import DASH, ModelService, Report, amount, headline, money, unknown_share, worth
 
 NOBODY = "(nobody)"
+# At 80 columns; below the tables, as the column `late` reads like what was measured.
+REPLAYED = "late, alone and before are the recorded work played again, not measured requests"
 NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
@@ -166,6 +168,7 @@ def lines(of: Report) -> Iterator[str]:
     if of.services:
         yield ""
         yield from columns(request_rows(of))
+        yield REPLAYED
     if of.predictions:
         yield ""
         yield predictions_said(of.predictions)

@@ -56,7 +56,7 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 2)
     assert seen.lines == (
         "now  qwen-32b 3 -> 2  passes step, fleet; floor 1 kept",
-        "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+        "then llama-70b 6 -> 7 on a100-3, ready ~08:08 UTC; unmet 0",
         "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
         "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
@@ -118,7 +118,7 @@ def test_a_floor_that_the_policy_has_already_keeps_nothing_more() -> None:
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
     free = preview(a_scene(qwen=2, wants=5), "pin", "llama-70b", 9)
     assert free.lines == (
-        "now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 0",
+        "now  llama-70b 6 -> 7 on a100-3, ready ~08:07 UTC; unmet 0",
         "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
@@ -149,7 +149,7 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     assert seen.confirm == "a100-1"
     assert seen.lines == (
         (
-            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07, "
+            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07 UTC, "
             "and what it replaces serves until then; unmet 1 replica"
         ),
         "cost llama-70b does not get 1 replica: 7 replicas of work on 6",
@@ -241,7 +241,7 @@ def test_resume_shows_the_first_plan_that_would_be_written() -> None:
     seen = preview_of_resume(known, foresee_resume(known), "carol")
     assert seen.lines == (
         "now  qwen-32b 3 -> 2  floor 1 kept",
-        "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+        "then llama-70b 6 -> 7 on a100-3, ready ~08:08 UTC; unmet 0",
         "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
         "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
@@ -273,7 +273,7 @@ def test_a_drain_of_the_only_node_says_that_a_new_one_brings_the_replicas_and_wh
     seen = preview(known, "drain", "spot-1")
     assert seen.lines[0] == (
         "now  image 2 -> 4 on a node that nodepool spot brings, 2 of them for doomed ones, "
-        "ready ~08:00:35 (35 s, as starts with a new node took), and what it replaces serves until then"
+        "ready ~08:00:35 UTC (35 s, as starts with a new node took), and what it replaces serves until then"
     )
     assert seen.lines[1].startswith("node nodepool/spot GPU limit 8 -> 16: ")
     assert seen.costs == ()

@@ -150,7 +150,7 @@ PREVIEW = Preview(
     unmet_before=1,
     lines=(
         "now  qwen-32b 3 -> 2  passes step; floor 1 kept",
-        "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0",
+        "then llama-70b 6 -> 7 on a100-4, ready ~03:20 UTC; unmet 0",
     ),
 )
 

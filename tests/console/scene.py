@@ -286,7 +286,10 @@ PREVIEW = Preview(
     expires_at=NOW + 1800,
     unmet_before=1,
     unmet_after=0,
-    lines=("now  qwen-32b 3 -> 2  passes step; floor 1 kept", "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0"),
+    lines=(
+        "now  qwen-32b 3 -> 2  passes step; floor 1 kept",
+        "then llama-70b 6 -> 7 on a100-4, ready ~03:20 UTC; unmet 0",
+    ),
 )
 
 PLAN = Plan(

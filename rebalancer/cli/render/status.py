@@ -16,7 +16,7 @@ MOST_REFUSED = 4  # sentences about models that others own: the doctor has all o
 HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
 
 
-WIDE_HEADER = (*HEADER[:2], "GRANTED", *HEADER[2:7], "LENT", "BORROWED", "SURGE", "WHY")
+WIDE_HEADER = (*HEADER[:2], "GRANTED", *HEADER[2:7], "LENT", "BORROWED", "UNOWNED", "SURGE", "WHY")
 
 
 def render_status(status: Status, *, wide: bool = False) -> str:
@@ -27,7 +27,7 @@ def render_status(status: Status, *, wide: bool = False) -> str:
         lines.append("Reading state: nothing is decided yet")
     else:
         lines += columns([_pool(pool, pool.pool in status.elastic) for pool in status.plan.pools], "<<")
-        row, header, align = (_wide_model, WIDE_HEADER, "<>>>>>>>>>><") if wide else (_model, HEADER, "<>>>>>><")
+        row, header, align = (_wide_model, WIDE_HEADER, "<>>>>>>>>>>><") if wide else (_model, HEADER, "<>>>>>><")
         lines += columns([header, *(row(model) for model in _trouble_first(status.plan))], align)
         lines += _schedules(status.plan) if wide else []
     lines.append(_foot(status))
@@ -135,8 +135,8 @@ def _model(model: ModelDecision) -> tuple[str, ...]:
 
 def _wide_model(model: ModelDecision) -> tuple[str, ...]:
     name, demand, *counts, why = _model(model)
-    loans = (str(model.lent), str(model.borrowed), "yes" if model.surge else "no")
-    return (name, demand, str(model.granted), *counts, *loans, why)
+    loans = (model.lent, model.borrowed - model.unowned, model.unowned)
+    return (name, demand, str(model.granted), *counts, *map(str, loans), "yes" if model.surge else "no", why)
 
 
 def _schedules(plan: Plan) -> list[str]:

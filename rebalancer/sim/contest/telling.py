@@ -33,19 +33,16 @@ class OutcomeDifference(Struct, frozen=True):
     def said(self) -> str:
         """In plain words."""
         points = 100 * self.violation
+        more = "less" if round(points, 2) < 0 else "more"
+        late = f"is late with {abs(points):.2f} points {more} of the requests than {self.first}"
         if self.low is None or self.high is None:
             return (
-                f"{self.second} violates {points:+z.2f} points against {self.first}; the trace is too short to say"
-                " whether that counts: it takes two pieces of 10 minutes"
+                f"{self.second} {late}; the trace is too short to say whether that counts: it takes two pieces of"
+                " 10 minutes"
             )
         between = f"95 % interval {100 * self.low:+z.2f} to {100 * self.high:+z.2f}"
-        if self.counts:
-            more = "more" if points > 0 else "less"
-            return f"{self.second} violates {abs(points):.2f} points {more} than {self.first} ({between}): this counts"
-        return (
-            f"{self.second} violates {points:+z.2f} points against {self.first} ({between}):"
-            " this does not count, it may be chance"
-        )
+        counts = "this counts" if self.counts else "this does not count, it may be chance"
+        return f"{self.second} {late} ({between}): {counts}"
 
 
 def headline(first: RunOutcome, second: RunOutcome, gpus: tuple[int, int]) -> str:

@@ -177,11 +177,22 @@ def test_every_move_of_the_service_is_told_with_its_reason_and_a_peer_has_none(h
 # --- words
 
 
+LATER = "b is late with 2.00 points more of the requests than a"
+
+
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (0.01, 0.03, "b violates 2.00 points more than a (95 % interval +1.00 to +3.00): this counts"),
-        (-0.01, 0.05, "b violates +2.00 points against a (95 % interval -1.00 to +5.00): this does not count, it"),
+        (
+            0.01,
+            0.03,
+            f"{LATER} (95 % interval +1.00 to +3.00): this counts",
+        ),
+        (
+            -0.01,
+            0.05,
+            f"{LATER} (95 % interval -1.00 to +5.00): this does not count, it",
+        ),
         (None, None, "too short to say"),
     ],
 )
@@ -232,5 +243,6 @@ def test_owned_gpus_cost_the_same_whoever_uses_them_and_rented_ones_while_they_a
 
 def test_what_rounds_to_nothing_has_no_minus() -> None:
     assert OutcomeDifference("a", "b", -0.000004, -0.00001, 0.02, counts=False).said == (
-        "b violates +0.00 points against a (95 % interval +0.00 to +2.00): this does not count, it may be chance"
+        "b is late with 0.00 points more of the requests than a (95 % interval +0.00 to +2.00): "
+        "this does not count, it may be chance"
     )
