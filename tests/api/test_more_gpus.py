@@ -133,7 +133,7 @@ def test_the_last_hour_is_played_again_with_more_replicas_all_the_while() -> Non
     assert as_it_was == pytest.approx(2400.0, rel=0.05)
     assert more[0] == pytest.approx(2400.0, rel=0.05)  # three replicas are fewer than four of work, too
     assert more[1:] == [0.0, 0.0]
-    assert (busy.helps, busy.why) == (True, "not now, with 2 replicas it is in time; in the last hour they would have")
+    assert (busy.helps, busy.why) == (True, "in the last hour they would have; now, with 2 replicas, it is in time")
 
 
 def test_what_was_late_stands_beside_what_is_late_when_the_hour_is_played_again() -> None:
@@ -158,7 +158,7 @@ def test_nobody_is_late_again_in_minutes_in_which_the_latency_was_within_the_slo
 def test_at_its_most_now_the_hour_in_which_it_had_fewer_still_counts() -> None:
     before = the_answer(most=2, day=an_hour(0.5, 1.0, range(10, 20)))
     assert before.helps is True
-    assert before.why.startswith("not now, it has all that its maxReplicas of 2 allows; in the last hour, with fewer")
+    assert before.why.startswith("in the last hour, with fewer replicas at times, they would have; now it has all")
     assert [row.replicas for row in before.with_more] == [0, 0, 0, 0]
     assert before.with_more[0].late_last_hour != before.with_more[1].late_last_hour
     at_most_all_the_while = the_answer(most=2, day=an_hour(0.5, 2.0, range(10, 20)))

@@ -174,7 +174,7 @@ def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and wha
     past = _spared_last_hour(rows)
     if has >= model.max_replicas and past is not None and past >= 1.0:
         all_of = f"it has all that its maxReplicas of {model.max_replicas} allows"
-        return True, f"not now, {all_of}; in the last hour, with fewer than that at times, they would have"
+        return True, f"in the last hour, with fewer replicas at times, they would have; now {all_of}"
     if has >= model.max_replicas:
         return False, f"it has all that its maxReplicas of {model.max_replicas} allows, and its requests are in time"
     if lacks is not None:
@@ -182,7 +182,7 @@ def _verdict(  # noqa: PLR0911, PLR0913  # one sentence for each reason, and wha
             return True, lacks.why
         return False, "even with four replicas more as many requests would be late"
     if past is not None and past >= 1.0:
-        return True, f"not now, with {replicas(has)} it is in time; in the last hour they would have"
+        return True, f"in the last hour they would have; now, with {replicas(has)}, it is in time"
     return False, f"its requests are in time with the {replicas(has)} that it has"
 
 
@@ -266,7 +266,7 @@ def _lines(answer: MoreGpus, outlook: Outlook | None, minutes: int, *, short: bo
         if short:
             yield f"{'now':<6} late of {of} in the next {outlook.horizon_seconds} s: {_each(soon)}"
         else:
-            yield f"{'surge':<6} it is in time; in the mean over surges of its past, of {of} late: {_each(soon)}"
+            yield f"{'surge':<6} it is in time; late of {of}, in the mean over surges of its past: {_each(soon)}"
     hour = [(row.gpus, row.late_last_hour) for row in answer.with_more if row.late_last_hour is not None]
     if hour:
         known = "" if minutes == HOUR else f" ({counted(minutes, 'minute')} of it known)"
