@@ -8,5 +8,6 @@ MOST_DIGITS: Final = 18
 
 def whole_number(text: str | None) -> int | None:
     """The number that ASCII digits spell, None for anything else: `²` is a digit to `isdigit`, and none to `int`."""
-    spelled = text is not None and text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-    return int(text) if text is not None and spelled else None
+    if text is None or len(text) > MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)

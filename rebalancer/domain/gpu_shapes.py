@@ -102,8 +102,7 @@ def memory_gib(resource: str, labels: Mapping[str, str]) -> float | None:
     `nvidia.com/gpu.memory` is in MiB, of the slice under MIG, of the whole card under time-slicing and MPS. Under
     time-slicing a share may take more than its part; then its neighbours have less.
     """
-    label = labels.get(f"{_labelled(resource)}.memory", "")
-    whole = int(label) / MIB_PER_GIB if label.isascii() and label.isdigit() else None
+    whole = (whole_number(labels.get(f"{_labelled(resource)}.memory")) or 0) / MIB_PER_GIB
     amd = _AMD_MEMORY.fullmatch(labels.get("amd.com/gpu.vram", "")) if resource == "amd.com/gpu" else None
     if amd is not None:
         whole = float(amd["gib"])

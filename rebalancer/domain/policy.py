@@ -12,7 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.metric_maps import MetricRules
 from rebalancer.domain.node_rules import NodeRules
-from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds, Usd
+from rebalancer.domain.part import MOST_REPLICAS, Dns1123, Part, Ratio, Replicas, Seconds, Usd
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
@@ -133,15 +133,15 @@ class Model(Part):
         le=512,
         description="Pods of one replica; gpusPerReplica is a multiple. A LeaderWorkerSet's group is one replica.",
     )
-    min_replicas: int = Field(ge=0, le=100_000, description="The floor: no action of ours takes the model below it.")
-    max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")
-    elastic_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on elastic pools.")
-    spot_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on spot pools.")
-    place_replicas: int | None = Field(
-        default=None, ge=0, le=100_000, description="Most on pools of one instance type and zone, by their nodeLabels."
+    min_replicas: Replicas = Field(description="The floor: no action of ours takes the model below it.")
+    max_replicas: int = Field(ge=1, le=MOST_REPLICAS, description="Never more replicas than this.")
+    elastic_replicas: Replicas | None = Field(default=None, description="Most replicas on elastic pools.")
+    spot_replicas: Replicas | None = Field(default=None, description="Most replicas on spot pools.")
+    place_replicas: Replicas | None = Field(
+        default=None, description="Most on pools of one instance type and zone, by their nodeLabels."
     )
-    entitlement: int = Field(
-        ge=0, le=100_000, description="Replicas that are the model's own on its primary pool; at least minReplicas."
+    entitlement: Replicas = Field(
+        description="Replicas that are the model's own on its primary pool; at least minReplicas."
     )
     priority: int = Field(default=100, ge=1, le=1000, description="Weight of the model's need against others'.")
     workload_class: WorkloadClass = Field(

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from rebalancer.domain.digits import whole_number
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.moment import written_as
 from rebalancer.kube.object_port import ObjectPort
@@ -74,7 +75,7 @@ def decoded(obj: Object) -> Lease:
     return Lease(
         version=metadata["resourceVersion"],
         holder=spec.holder_identity or "",
-        epoch=int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 16 else 0,  # noqa: PLR2004  # an int64
+        epoch=whole_number(epoch) or 0,
         lease_seconds=spec.lease_duration_seconds or 0.0,
         created_at=int(made.timestamp()) if made is not None else 0,
     )

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rebalancer.domain.digits import whole_number
 from rebalancer.sandbox.api import Obj, Revision
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, Target
 from rebalancer.sandbox.api.status import StatusError
@@ -46,7 +47,7 @@ def _asked(deployment: Obj) -> str | None:
 def _seconds(annotation: str | None) -> float:
     """How long a surge is asked for: `600 s, asked at ...`; 0 where the annotation says nothing of the kind."""
     number = (annotation or "").partition(" ")[0]
-    return min(float(number), LONGEST_SECONDS) if number.isdigit() else 0.0
+    return min(whole_number(number) or 0.0, LONGEST_SECONDS)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Workload
+from rebalancer.domain.part import MOST_REPLICAS
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -16,8 +17,6 @@ from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
-# Of a model, as of the policy; 2,147,483,647, which Kubernetes takes, would be 16 GiB in a plan.
-MOST_REPLICAS = 100_000
 # Annotations of a LeaderWorkerSet, whose webhook makes required affinity of them when it admits pods: a topology key in
 # one of whose domains each group stands alone, and the same for parts of a group.
 GROUP_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
