@@ -76,6 +76,7 @@ class SceneServer:
         self.sessions = 0
         self.url = ""
         self._listeners: set[asyncio.Queue[bytes]] = set()
+        self._heard = asyncio.Event()  # somebody listens
 
     async def show(self, **changed: object) -> None:
         """Change the overview, and say so on the stream."""
@@ -84,7 +85,8 @@ class SceneServer:
             await listener.put(self._event())
 
     async def beat(self, at: float) -> None:
-        """Nothing new, at `at`."""
+        """Nothing new, at `at`. A page shows what it has before it listens, so who listens is waited for."""
+        await self._heard.wait()
         said = to_wire(Beat(at, self.overview.cycle, self.overview.plan_at)).decode()
         for listener in self._listeners:
             await listener.put(f"event: beat\ndata: {said}\n\n".encode())
@@ -224,6 +226,7 @@ class SceneServer:
         await response.prepare(request)
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._listeners.add(queue)
+        self._heard.set()
         try:
             await response.write(self._event())
             while said := await queue.get():
@@ -233,4 +236,6 @@ class SceneServer:
             pass
         finally:
             self._listeners.discard(queue)
+            if not self._listeners:
+                self._heard.clear()
         return response

@@ -54,7 +54,8 @@ async def _world(kube: Kube, service: Service, traffic: Traffic, namespace: str,
 async def _replicas(kube: Kube, namespace: str, name: str, count: int) -> None:
     async def reached() -> bool:
         scale = await kube.get("Deployment", name, namespace, "scale")
-        return bool(scale["spec"].get("replicas", 0) == count)
+        there = (scale["spec"].get("replicas", 0), scale["status"].get("replicas", 0))  # pods outlive it by a moment
+        return there == (count, count)
 
     await kube.wait_for(reached, f"{name} at {count} replicas", 60)
 
