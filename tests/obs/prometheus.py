@@ -5,13 +5,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.testbed.build import Missing
+from tests.testbed.place import answers
 from tests.testbed.process import Process, Reaper, free_port
 from tests.testbed.system import program
 
@@ -27,14 +28,12 @@ class Prometheus:
     def ask(self, path: str, **parameters: str) -> Any:  # noqa: ANN401  any JSON
         """`data` of an API answer; a question that it refuses fails the test with its words."""
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        url = f"{self.url}/api/v1/{path}{query}"
         try:
-            with self._open(f"/api/v1/{path}{query}") as reply:
+            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as reply:  # noqa: S310  our own http address
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as refused:
             pytest.fail(f"{parameters or path}: {refused.read().decode()}")
-
-    def _open(self, path: str) -> Any:  # noqa: ANN401  urllib says no more
-        return urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS)  # noqa: S310  our own http address
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """An instant query's samples."""
@@ -42,10 +41,8 @@ class Prometheus:
         return found
 
     def ready(self) -> bool:
-        """Whether it answers."""
-        with suppress(OSError), self._open("/-/ready") as reply:
-            return bool(reply.status == 200)
-        return False
+        """Whether it answers: while it starts it says 503."""
+        return answers(urllib.parse.urlsplit(self.url).port or 0, "/-/ready")
 
 
 @contextmanager
