@@ -1,13 +1,25 @@
-"""What a plan costs as the fleet grows, counted in calls: times lie on a busy machine, calls do not."""
+"""What a plan costs as the fleet or a number grows, in calls or lines: times lie on a busy machine, they do not."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.part import MOST_REPLICAS
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning import plan
 from tests.bench.fleet import Fleet, World
+from tests.builders import a_model, a_policy, a_pool, a_snapshot
+
+Tracer = Callable[[FrameType, str, object], "Tracer"]
 
 FEW, MANY = 60, 240
+FEW_REPLICAS, MANY_REPLICAS = 300, 1200
 MOST_FOLD = 6.0  # four times as many models take 3.8 to 4.4 times the calls; who looks at all others takes 8 to 9
 
 
@@ -39,3 +51,62 @@ def _calls(world: World) -> int:
 def test_a_plan_of_four_times_as_many_models_takes_about_four_times_as_many_calls(pools: int) -> None:
     few, many = _calls(_world(FEW, pools)), _calls(_world(MANY, pools))
     assert many < MOST_FOLD * few, f"{few} calls for {FEW} models, {many} for {MANY}"
+
+
+def _typed(replicas: int, kind: str = "Deployment", models: int = 1, ratio: object = None) -> tuple[Snapshot, Policy]:
+    """Models that hold eight replicas each, of whom somebody asks `replicas` in all; and one beside them."""
+    names = [f"m{number}" for number in range(models)]
+    several = [a_model(name, max_replicas=MOST_REPLICAS, kind=kind, ratio=ratio) for name in names]
+    policy = a_policy(*several, a_model("other"), pools=(a_pool(gpus=8 * (models + 1)),))
+    snapshot = a_snapshot(policy, dict.fromkeys((*names, "other"), 8), {name: {"concurrency": 10.0} for name in names})
+    typed = (
+        replace(view, targets=tuple(replace(target, replicas=replicas // models) for target in view.targets))
+        if view.id in names
+        else view
+        for view in snapshot.models
+    )
+    return replace(snapshot, models=tuple(typed)), policy
+
+
+def _there(replicas: int) -> tuple[Snapshot, Policy]:
+    """As many pods of a model as somebody asked for, for eight of whom there is a GPU; and who is short beside it."""
+    policy = a_policy(
+        a_model("a", max_replicas=MOST_REPLICAS), a_model("b", 4, max_replicas=MOST_REPLICAS), pools=(a_pool(gpus=8),)
+    )
+    return a_snapshot(policy, {"a": replicas}, {"a": {"concurrency": 10.0}}), policy
+
+
+def _lines(snapshot: Snapshot, policy: Policy) -> int:
+    """Lines that one plan runs: a loop within one line counts each time, which no call does."""
+    lines = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> Tracer:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        plan(snapshot, policy, Memory())
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        _typed,
+        partial(_typed, kind="StatefulSet"),
+        partial(_typed, models=10),
+        partial(_typed, ratio={"to": "other", "min": 0.5, "max": 2.0}),
+        _there,
+    ],
+    ids=["typed", "numbered", "ten-models", "role", "pods"],
+)
+def test_a_number_over_the_budget_that_is_four_times_as_high_takes_about_four_times_as_long(
+    world: Callable[[int], tuple[Snapshot, Policy]],
+) -> None:
+    few, many = _lines(*world(FEW_REPLICAS)), _lines(*world(MANY_REPLICAS))
+    assert many < MOST_FOLD * few, f"{few} lines for {FEW_REPLICAS} replicas, {many} for {MANY_REPLICAS}"

@@ -15,8 +15,9 @@ from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.astray import WaitingPod, held_up
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
+from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.allocation.unit import Unit, Victim
-from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.quotas import QuotaRoom
@@ -84,6 +85,7 @@ class Moves:
         are not needed.
     stay: the highest class of the spared pods on nodes, by target: no pod of a lower class may go, since its controller
         would end the spared ones first.
+    left: replicas that do not go, by target whose replicas are numbered, once somebody asked for them.
     """
 
     tally: Tally
@@ -96,6 +98,7 @@ class Moves:
     refusals: list[Refusal] = field(default_factory=list)
     spared: Counter[str] = field(default_factory=Counter)
     stay: dict[Key, int] = field(default_factory=dict)
+    left: dict[Key, OutOrder] = field(default_factory=dict)
 
     @property
     def releasing(self) -> set[str]:
@@ -114,6 +117,13 @@ class Moves:
             self.spared[victim.target.model] += 1
             if victim.pod.node is not None:  # one without goes instead of others at no loss
                 self.stay[victim.target.key] = max(out_class(victim.pod), self.stay.get(victim.target.key, 0))
+
+    def left_of(self, target: TargetFacts) -> OutOrder:
+        """The numbered replicas of the target that do not go, the highest number first."""
+        left = self.left.get(target.key)
+        if left is None:
+            left = self.left[target.key] = OutOrder(target)
+        return left
 
     def wait(self, model: str, why: str) -> None:
         """Note that one replica of `model` waits, and for what."""
@@ -198,17 +208,20 @@ def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool
 
     Those may have been taken for somebody whose turn comes later, or been spared by a guard.
     """
-    target = victim.target
-    if not target.numbered:
+    if not victim.target.numbered:
         return True
-    going = moves.going.get(target.key, Going())
-    gone = {pod.uid for pod in (*going.pods, *(each.pod for each in together))}
-    return all(pod.uid in gone for pod in target.staying_pods if out_class(pod) > out_class(victim.pod))
+    gone = {each.pod.uid for each in together}
+    highest = next((pod for pod in moves.left_of(victim.target) if pod.uid not in gone), None)
+    return highest is None or out_class(highest) <= out_class(victim.pod)
 
 
 def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene[ModelShare]) -> None:
-    going = moves.going.setdefault(victim.target.key, Going())
+    going = moves.going.get(victim.target.key)
+    if going is None:
+        going = moves.going[victim.target.key] = Going()
     going.pods.append(victim.pod)
+    if victim.target.numbered:
+        moves.left_of(victim.target).take(victim.pod)
     going.purposes.append(victim.purpose)
     going.counted[one.counts] += 1
     if recipient is not None:

@@ -278,7 +278,7 @@ def _release_one(target: TargetFacts, keep: int, purpose: Purpose, seating: Seat
     model = seating.scene.models[target.model]
     if seating.left_of(model) <= keep or target.stuck is not None or seating.givable(target) <= 0:
         return False
-    victim = Victim(target, seating.candidates(target)[0], purpose)
+    victim = Victim(target, next(iter(seating.candidates(target))), purpose)
     placed = bool(seating.home(target, victim.pod))
     if (seating.placed_of(model) if placed else seating.left_of(model)) <= keep:
         return False

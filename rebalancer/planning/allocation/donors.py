@@ -6,7 +6,7 @@ to its own floor, for an entitlement down to what it is owed itself, for demand 
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
@@ -152,7 +152,9 @@ def _judged(target: TargetFacts, purpose: Purpose, seating: Seating) -> Refusal 
         known = seating.judged[target.model] = {}
     key = (target.pool, purpose)
     if key not in known:
-        known[key] = judge(Release(seating.scene, seating.tally, target, purpose, seating.candidates(target)[0]))
+        known[key] = judge(
+            Release(seating.scene, seating.tally, target, purpose, next(iter(seating.candidates(target))))
+        )
     return known[key]
 
 
@@ -209,7 +211,7 @@ def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], seat
     for donor in donors:
         if seating.headroom(target) + donor.target.gpus < target.gpus:
             continue
-        for pod in seating.first_out(donor.target):
+        for pod in seating.candidates(donor.target).next_class():
             home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
                 freed = home.count(node) * donor.target.pod_gpus
@@ -243,7 +245,7 @@ def _steps(donor: _Donor, nodes: set[str], seating: Seating) -> dict[str, list[_
     """
     by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
-    for _, alike in groupby(seating.candidates(donor.target)[: donor.spare * 4], out_class):
+    for _, alike in groupby(islice(seating.candidates(donor.target), donor.spare * 4), out_class):
         pods = list(alike)
         for pod in pods:
             home = seating.home(donor.target, pod)
@@ -293,7 +295,7 @@ def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str]
     """
     picks: Picks = []
     for donor in donors:
-        for pod in seating.candidates(donor.target)[: max(0, min(donor.spare, seating.givable(donor.target)))]:
+        for pod in islice(seating.candidates(donor.target), max(0, min(donor.spare, seating.givable(donor.target)))):
             picks.append((donor, pod))
             if _places(target, picks, nodes, seating):
                 needed = _needed(target, picks, nodes, seating)

@@ -5,8 +5,9 @@ with the least and with the most that the moves of this plan may take it to: wha
 are within their ratio after each write, or, where they were not, no further from it.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.domain.couples import Couple, couples
@@ -41,20 +42,27 @@ class Roles:
 
     def borne(self, name: str, more: int) -> bool:
         """Whether the other role bears so many more replicas of a model, below 0: so many fewer."""
-        couple = self.couples.get(name)
-        if couple is None:
-            return True
+        return name not in self.couples or self._bearing(name, fewer=more < 0)(more)
+
+    def _bearing(self, name: str, *, fewer: bool) -> Callable[[int], bool]:
+        """The same of a role, to ask of several numbers that are all below 0, or not."""
+        couple = self.couples[name]
         (least, most), settle = self._reach(name), self._settling(name)
-        own = {least, least + settle} if more < 0 else {most, most + settle}
+        own = {least, least + settle} if fewer else {most, most + settle}
         other = couple.other(name)
         (low, high), settle = self._reach(other), self._settling(other)
-        return all(couple.bears(name, each, each + more, (low, high, high + settle)) for each in own)
+        others = {low, high, high + settle}
+        return lambda more: all(couple.bears(name, each, each + more, others) for each in own)
 
     def parting(self, name: str, most: int) -> int:
-        """How many of `most` replicas a model may give; who keeps one is noted."""
+        """How many of `most` replicas a model may give; who keeps one is noted.
+
+        Where some are too many for the other role, more are, too: a role that leaves its bounds gets only further.
+        """
         if name not in self.couples:
             return most
-        gives = next((fewer - 1 for fewer in range(1, most + 1) if not self.borne(name, -fewer)), most)
+        borne = self._bearing(name, fewer=True)
+        gives = bisect_left(range(1, most + 1), 1, key=lambda fewer: not borne(-fewer))
         if gives < most:
             self.bound.add(name)
         return gives

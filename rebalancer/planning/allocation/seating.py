@@ -1,18 +1,18 @@
 """The working copy of everything free while units are placed: rooms on nodes, capacity of pools, replicas taken."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from functools import partial
+from itertools import islice
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import PodView
-from rebalancer.domain.victims import out_class
 from rebalancer.planning.allocation.fits import Fits
+from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Victim
-from rebalancer.planning.facts.landing import crowded, domains, may_land
+from rebalancer.planning.facts.landing import crowded, domains, eligible
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
@@ -37,6 +37,7 @@ class Seating:
     roles: how far the roles of couples may move, and what is `gone` and `gained` by model.
     quotas: replicas that the cluster would still let in; what was taken in this plan counts as gone.
     taken: pods taken so far, by target.
+    orders: the others of those targets that were asked for one, first victim first, by target.
     unseated: replicas without a node that fit on none, by model id.
     seated: replicas seated so far, by target.
     seats: nodes on which they were seated, by target.
@@ -65,6 +66,7 @@ class Seating:
     roles: Roles
     quotas: QuotaRoom
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
+    orders: dict[tuple[str, str], OutOrder] = field(default_factory=dict)
     unseated: Counter[str] = field(default_factory=Counter)
     seated: Counter[tuple[str, str]] = field(default_factory=Counter)
     reseating: bool = False
@@ -117,21 +119,31 @@ class Seating:
         excess_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
-        seating.silent = _silent_nodes(scene)
+        nodes = (node for state in scene.pools.values() for node in state.view.nodes)
+        seating.silent = frozenset(node.name for node in nodes if not node.ready)
         for target in unplaced:
             seating._seat_unplaced(target)
         return seating
 
     def _seat_unplaced(self, target: TargetFacts) -> None:
-        """Pods without a node and raises not yet seen take room now, best fit."""
+        """Pods without a node and raises not yet seen take room now, best fit.
+
+        Where one found no place, the next one like it finds none either: of 50,000 that somebody typed one looks.
+        """
+        full = False
         for pod in target.unplaced:
+            if full and not pod.nodes:
+                self.unseated[target.model] += 1
+                continue
             nodes = self.fit(target, frozenset(), now=True, pod=pod)
             later = not nodes
             if later:
                 nodes = self.fit(target, frozenset(), now=False, pod=pod)
             if not nodes:
                 self.unseated[target.model] += 1
+                full = full or not pod.nodes
                 continue
+            full = False
             if later:
                 self.awaiting.add((target.key, pod.uid))
             for node in nodes:
@@ -144,7 +156,7 @@ class Seating:
         if names is None:
             nodes = tuple(room.node for room in self.rooms.get(target.pool, {}).values())
             names = self._eligible[target.placement] = self.scene.memo.of(
-                target.placement, _eligible, target.placement, nodes
+                target.placement, eligible, target.placement, nodes
             )
         return names
 
@@ -269,7 +281,7 @@ class Seating:
 
     def waits(self, target: TargetFacts) -> bool:
         """Whether a replica that the target has asked for fits on no node, and no place was found for it yet."""
-        waiting = sum(not self.home(target, pod) for pod in self.candidates(target))
+        waiting = self.candidates(target).count("homeless", lambda pod: not self.home(target, pod))
         return waiting > self.seated[target.key]
 
     def seat(self, target: TargetFacts, nodes: tuple[str, ...]) -> None:
@@ -302,7 +314,7 @@ class Seating:
         if not (target.doomed and target.numbered):
             return left
         doomed = max(pod.ordinal or 0 for pod in target.doomed)
-        return min(left, sum((pod.ordinal or 0) > doomed for pod in self.candidates(target)))
+        return min(left, self.candidates(target).count("above doomed", lambda pod: (pod.ordinal or 0) > doomed))
 
     def left_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken in this plan."""
@@ -320,34 +332,28 @@ class Seating:
         hung, serves with those that it has left for a start and more.
         """
         return self.placed_of(model) - sum(
-            pod.phase != "ready"
-            and (
-                (target.key, pod.uid) in self.awaiting
-                or (target.stuck == ROLLOUT and bool(self.home(target, pod)))
-                or (bool(self.silent) and pod.on(self.silent))
-            )
+            self.candidates(target).count("unsure", partial(self._unsure, target))
             for target in model.targets
             if target.stuck == ROLLOUT or target.unplaced or self.silent
-            for pod in self.candidates(target)
+        )
+
+    def _unsure(self, target: TargetFacts, pod: PodView) -> bool:
+        return pod.phase != "ready" and (
+            (target.key, pod.uid) in self.awaiting
+            or (target.stuck == ROLLOUT and bool(self.home(target, pod)))
+            or (bool(self.silent) and pod.on(self.silent))
         )
 
     def ready_of(self, model: ModelShare) -> int:
         """Replicas of the model that are Ready and that nobody has taken in this plan."""
-        return sum(pod.phase == "ready" for target in model.targets for pod in self.candidates(target))
+        return sum(self.candidates(target).count("ready", lambda pod: pod.phase == "ready") for target in model.targets)
 
-    def candidates(self, target: TargetFacts) -> list[PodView]:
+    def candidates(self, target: TargetFacts) -> OutOrder:
         """Pods of the target that could still go, first victim first."""
-        gone = {pod.uid for pod in self.taken.get(target.key, ())}
-        return (
-            [pod for pod in reversed(target.staying_pods) if pod.uid not in gone]
-            if gone
-            else list(reversed(target.staying_pods))
-        )
-
-    def first_out(self, target: TargetFacts) -> Iterator[PodView]:
-        """Pods of the target that can be the next to go: all of the first class, of which deletion costs choose."""
-        pods = self.candidates(target)
-        return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
+        order = self.orders.get(target.key)
+        if order is None:
+            order = self.orders[target.key] = OutOrder(target)
+        return order
 
     def home(self, target: TargetFacts, pod: PodView) -> tuple[str, ...]:
         """The node whose room each pod of the replica holds (a pending one: where it was seated); () before all do."""
@@ -360,6 +366,7 @@ class Seating:
         """Takes a replica: its room counts as free once it has gone."""
         target = victim.target
         self.taken.setdefault(target.key, []).append(victim.pod)
+        self.candidates(target).take(victim.pod)
         self.gone[target.model] += 1
         self.caps.give(target)
         self.quotas.give(target)
@@ -385,16 +392,7 @@ def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
 
 
-def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
-    """Names of nodes that are there and are not Ready."""
-    return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)
-
-
 def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
     """Whether a decrease of the target is under way of which nobody knows whether it ends doomed replicas or others."""
     marked = scene.snapshot.marks_victims or target.numbered
     return bool(target.leaving_pods) and bool(target.doomed) and not marked
-
-
-def _eligible(landing: PodPlacement, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:
-    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))

@@ -22,6 +22,11 @@ def may_land(landing: PodPlacement, node: NodeView) -> bool:
     return _bar(landing, node) is None
 
 
+def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> tuple[str, ...]:
+    """Names of the nodes that such a pod may land on by itself, in their order."""
+    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+
+
 def bars(landing: PodPlacement, nodes: Iterable[NodeView]) -> str:
     """Why nodes take no such pods, as the scheduler counts it: `2 by node selector zone=a, 1 by taint batch=true`."""
     counts = Counter(bar for node in nodes if (bar := _bar(landing, node)) is not None)
