@@ -25,7 +25,7 @@ class OutOrder:
         return iter(self._left.values())
 
     def next_class(self) -> Iterator[PodView]:
-        """Those that can be the next to go: all of the first class, of which deletion costs choose."""
+        """Yields who can be the next to go: all of the first class, of which deletion costs choose."""
         for _, alike in groupby(self, out_class):
             yield from alike
             return
