@@ -89,7 +89,7 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, unseen: UnseenWrit
     if view is None or not any(_same(each, change.target) for each in view.targets):
         raise Refused("moved", f"{change.target.name} is no target of {change.model} any more")
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, ground.policy.nodes, snapshot.at)
-    first = change.victims if snapshot.marks_victims else ()
+    first = frozenset(change.victims) if snapshot.marks_victims else ()
     check_floor(change, view, floor(change, snapshot, ground), doomed, unseen, first)
     check_budget(change, snapshot, ground, doomed, unseen)
     check_ratio(change, snapshot, ground, doomed, unseen)
@@ -154,7 +154,8 @@ def _named(dying: Iterable[PodView], change: Change, replicas: int) -> list[PodV
     """Those of the doomed pods that a decrease to `replicas` ends: as the plan chose them, or by their numbers."""
     if change.target.victims == "ordinal":
         return [pod for pod in dying if pod.ordinal is not None and pod.ordinal >= replicas]
-    return [pod for pod in dying if pod.uid in change.victims]
+    going = set(change.victims)
+    return [pod for pod in dying if pod.uid in going]
 
 
 def _check_serving(  # noqa: PLR0913  # what a floor is judged by

@@ -69,7 +69,8 @@ class DeletionCost:
 
 def costs(change: Change) -> list[int]:
     """One per victim, rising, all below those of the pods that shall stay (an earlier release may have marked some)."""
-    staying = [pod.deletion_cost or 0 for pod in change.target.pods if pod.uid not in change.victims]
+    going = set(change.victims)
+    staying = [pod.deletion_cost or 0 for pod in change.target.pods if pod.uid not in going]
     count = len(change.victims)
     first = min(FIRST_COST, min(staying, default=0) - count)
     return [max(LEAST_COST, first) + n for n in range(count)]

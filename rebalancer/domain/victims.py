@@ -39,17 +39,18 @@ def out_class(pod: PodView) -> int:
     return _OUT_CLASSES.get(pod.phase, 4)
 
 
-def ends_just(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], *, marked: bool) -> bool:
+def ends_just(pod: PodView, staying: Collection[int], highest: int, *, marked: bool) -> bool:
     """Whether a target that is asked for one replica less ends the doomed `pod`, or another doomed one like it.
 
-    A pod that loads goes before one that is Ready. Of Ready pods the `marked` one goes; without a mark it may be one of
-    those `staying`. A lost pod never: the ReplicaSet takes it for Ready, Kubernetes deletes it with its Node all the
-    same, and no GPU comes back by it.
+    `staying`: the classes of its replicas that stay. `highest`: the highest class of them and of its doomed ones. A pod
+    that loads goes before one that is Ready. Of Ready pods the `marked` one goes; without a mark it may be one of those
+    that stay. A lost pod never: the ReplicaSet takes it for Ready, Kubernetes deletes it with its Node all the same,
+    and no GPU comes back by it.
     """
     own = out_class(pod)
-    if pod.phase == "lost" or any(out_class(each) > own for each in (*staying, *doomed)):
+    if pod.phase == "lost" or highest > own:
         return False
-    return marked or not any(out_class(each) == own for each in staying)
+    return marked or own not in staying
 
 
 def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str], first: Collection[str] = ()) -> int:

@@ -1,11 +1,14 @@
 """What the checks let through, for any plan."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.act.checks import Ground, check, decreases
+from rebalancer.act.deletion_cost import costs
 from rebalancer.act.driver import Refused
 from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.autoscalers import Originals
@@ -18,6 +21,8 @@ from tests.builders import (
     an_autoscaler,
     an_elastic_pool,
 )
+
+MOST_SECONDS = 1.5
 
 
 @given(
@@ -108,3 +113,16 @@ def test_a_change_is_a_decrease_by_its_numbers() -> None:
     assert not decreases(change(owned, 4, kind="bounds", minimum=2))
     assert not decreases(change(target, 3, kind="settle"))
     assert not decreases(change(target, 3, kind="withdraw"))
+
+
+def test_the_gate_looks_once_at_each_of_many_victims() -> None:
+    """Of 20,000 that go each looked up among all is 400 million looks: 5 s of a processor, where this takes 0.1 s."""
+    facts = replace(a_snapshot(a_policy(a_model("b")), replicas={"b": 20_000}), marks_victims=True)
+    target = facts.models[0].targets[0]
+    victims = tuple(pod.uid for pod in target.pods if pod.node is None)
+    many = change(target, len(target.pods) - len(victims), model="b", victims=victims, victim_names=victims)
+
+    began = time.thread_time()
+    check(many, facts, Ground(a_policy(a_model("b")), ()), UnseenWrites())
+    assert len(set(costs(many))) == len(victims)
+    assert time.thread_time() - began < MOST_SECONDS

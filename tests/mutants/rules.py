@@ -1,7 +1,7 @@
 """The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -73,7 +73,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
     yield _instead(lacks, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
-    yield _instead(roles.Roles, "borne", "ratio", "bears anything", lambda *_: True)
+    yield _instead(roles.Roles, "_bearing", "ratio", "bears anything", lambda *_, **__: lambda _: True)
     yield _instead(bounds, "couples", "ratio", "pins nobody", lambda _: {})
     yield from _owed()
     yield from _used()
@@ -82,8 +82,8 @@ def rules() -> Iterator[Mutant]:
     yield from _nodes_that_go()
 
 
-def _marked(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], **_: bool) -> bool:
-    return ends_just(pod, staying, doomed, marked=True)
+def _marked(pod: PodView, staying: Collection[int], highest: int, **_: bool) -> bool:
+    return ends_just(pod, staying, highest, marked=True)
 
 
 def _outages() -> Iterator[Mutant]:

@@ -14,7 +14,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import plan
 from tests.bench.fleet import Fleet, World
-from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from tests.builders import a_model, a_notice, a_policy, a_pool, a_snapshot
 
 Tracer = Callable[[FrameType, str, object], "Tracer"]
 
@@ -76,6 +76,14 @@ def _there(replicas: int) -> tuple[Snapshot, Policy]:
     return a_snapshot(policy, {"a": replicas}, {"a": {"concurrency": 10.0}}), policy
 
 
+def _drained(replicas: int, kind: str = "Deployment") -> tuple[Snapshot, Policy]:
+    """A model all of whose nodes Karpenter drains."""
+    policy = a_policy(a_model("a", max_replicas=MOST_REPLICAS, kind=kind), pools=(a_pool(gpus=replicas),))
+    snapshot = a_snapshot(policy, {"a": replicas}, {"a": {"concurrency": 2.0 * replicas}})
+    notices = tuple(a_notice(node.name, karpenter=True) for node in snapshot.pools[0].nodes)
+    return replace(snapshot, notices=notices), policy
+
+
 def _lines(snapshot: Snapshot, policy: Policy) -> int:
     """Lines that one plan runs: a loop within one line counts each time, which no call does."""
     lines = 0
@@ -102,10 +110,12 @@ def _lines(snapshot: Snapshot, policy: Policy) -> int:
         partial(_typed, models=10),
         partial(_typed, ratio={"to": "other", "min": 0.5, "max": 2.0}),
         _there,
+        _drained,
+        partial(_drained, kind="StatefulSet"),
     ],
-    ids=["typed", "numbered", "ten-models", "role", "pods"],
+    ids=["typed", "numbered", "ten-models", "role", "pods", "drained", "drained-numbered"],
 )
-def test_a_number_over_the_budget_that_is_four_times_as_high_takes_about_four_times_as_long(
+def test_a_plan_that_takes_four_times_as_many_replicas_runs_about_four_times_as_many_lines(
     world: Callable[[int], tuple[Snapshot, Policy]],
 ) -> None:
     few, many = _lines(*world(FEW_REPLICAS)), _lines(*world(MANY_REPLICAS))

@@ -184,19 +184,20 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPo
     coming.nodes.extend(unit.nodes)
 
 
-def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
-    """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
+def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> bool:
+    """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal; whether it goes."""
     one = _released(scene, moves.tally, victim)
     if not _is_next(moves, victim, (victim,)):
         moves.keep(victim)
-        return
+        return False
     refusal = judge(one)
     if refusal is not None:
         moves.refuse(refusal, recipient)
         moves.keep(victim)
-        return
+        return False
     _enter(moves, one, victim, recipient, scene)
     moves.tally.book(one)
+    return True
 
 
 def _released(scene: Scene[ModelShare], tally: Tally, victim: Victim) -> Release:

@@ -119,8 +119,7 @@ class Seating:
         excess_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
-        nodes = (node for state in scene.pools.values() for node in state.view.nodes)
-        seating.silent = frozenset(node.name for node in nodes if not node.ready)
+        seating.silent = _silent_nodes(scene)
         for target in unplaced:
             seating._seat_unplaced(target)
         return seating
@@ -132,18 +131,15 @@ class Seating:
         """
         full = False
         for pod in target.unplaced:
-            if full and not pod.nodes:
-                self.unseated[target.model] += 1
-                continue
-            nodes = self.fit(target, frozenset(), now=True, pod=pod)
+            hopeless = full and not pod.nodes
+            nodes = () if hopeless else self.fit(target, frozenset(), now=True, pod=pod)
             later = not nodes
-            if later:
+            if later and not hopeless:
                 nodes = self.fit(target, frozenset(), now=False, pod=pod)
+            full = not nodes and (full or not pod.nodes)
             if not nodes:
                 self.unseated[target.model] += 1
-                full = full or not pod.nodes
                 continue
-            full = False
             if later:
                 self.awaiting.add((target.key, pod.uid))
             for node in nodes:
@@ -281,8 +277,8 @@ class Seating:
 
     def waits(self, target: TargetFacts) -> bool:
         """Whether a replica that the target has asked for fits on no node, and no place was found for it yet."""
-        waiting = self.candidates(target).count("homeless", lambda pod: not self.home(target, pod))
-        return waiting > self.seated[target.key]
+        homeless = self.candidates(target).count("homeless", lambda pod: not self.home(target, pod))
+        return homeless > self.seated[target.key]
 
     def seat(self, target: TargetFacts, nodes: tuple[str, ...]) -> None:
         """Put one replica of `target` on `nodes`, one for each of its pods."""
@@ -350,10 +346,9 @@ class Seating:
 
     def candidates(self, target: TargetFacts) -> OutOrder:
         """Pods of the target that could still go, first victim first."""
-        order = self.orders.get(target.key)
-        if order is None:
-            order = self.orders[target.key] = OutOrder(target)
-        return order
+        if target.key not in self.orders:
+            self.orders[target.key] = OutOrder(target)
+        return self.orders[target.key]
 
     def home(self, target: TargetFacts, pod: PodView) -> tuple[str, ...]:
         """The node whose room each pod of the replica holds (a pending one: where it was seated); () before all do."""
@@ -390,6 +385,11 @@ class Seating:
 
 def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
+
+
+def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
+    """Names of nodes that are there and are not Ready."""
+    return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)
 
 
 def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
