@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.node_rules import NodeRules
+from rebalancer.domain.part import MOST_REPLICAS
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import AutoscalerView, NoticeView, PodView, Snapshot, TargetView
@@ -22,8 +23,13 @@ def converging(target: TargetView) -> int:
     A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, so the replicas in the
     target's spec count instead, and a minimum above them, whoever wrote it: an autoscaler that acts raises to that for
     certain, within 15 s. Of one that is asleep at 0 replicas no bound reaches anybody. One that follows our answer
-    comes to that, within its own bounds.
+    comes to that, within its own bounds. No more than a policy could allow: of a minimum of 2,147,483,647, which
+    Kubernetes takes, a plan that looks at each replica would ask for 16 GiB.
     """
+    return min(_heading_for(target), MOST_REPLICAS)
+
+
+def _heading_for(target: TargetView) -> int:
     autoscaler = target.autoscaler
     if target.unconfirmed_replicas is not None:
         return target.unconfirmed_replicas
