@@ -1,11 +1,13 @@
 """Allocation by curves against the exact optimum."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.shares.curves import Curve, hull_slopes, share_out, table_of
+from rebalancer.planning.shares.curves import WIDE, Curve, hull_slopes, share_out, table_of
 from tests.bench.fleet import Fleet
 
 
@@ -148,6 +150,41 @@ def test_where_the_least_do_not_fit_it_says_by_how_many_gpus() -> None:
 
 def test_no_models_share_nothing() -> None:
     assert share_out((), 8).counts == ()
+
+
+def test_thousands_of_gpus_are_shared_near_the_price_alone() -> None:
+    """With every count of both a table of 3,000 by 3,000 takes 200 MiB, and of 10,000 by 10,000 2.3 GiB."""
+    chance = np.random.default_rng(1)
+    curves = [Curve(0, tuple(np.sort(chance.random(3000) * 1e4)[::-1]), gpus) for gpus in (1, 2)]
+    tracemalloc.start()
+    try:
+        share = share_out(curves, 4000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 2**20
+    assert cost_of(curves, share.counts) <= best_cost(curves, 4000) * 1.005
+
+
+@pytest.mark.parametrize("step", [0.0, 0.25])
+def test_a_wide_curve_among_narrow_ones_has_the_slopes_of_its_own_hull(step: float) -> None:
+    """`step`: 0.25 for curves many of whose points lie on one line."""
+    chance = np.random.default_rng(1)
+    values = np.full((3, 2 * WIDE), np.inf)
+    for row, width in enumerate((2 * WIDE, 5, WIDE + 1)):
+        late = np.sort(chance.random(width) * 50)[::-1]
+        values[row, :width] = np.round(late / step) * step if step else late + chance.random(width)
+    slopes = hull_slopes(values)
+    for row, of_row in zip(values, slopes, strict=True):
+        known = row[np.isfinite(row)]
+        counts = np.arange(len(known))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = (known - known[:, np.newaxis]) / (counts - counts[:, np.newaxis])
+        means[np.tril_indices(len(known))] = np.inf
+        lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]  # by beginning, of ends from there on
+        own = [lowest[: at + 1, at + 1].max() for at in range(len(known) - 1)]
+        assert np.allclose(of_row[: len(known) - 1], own, rtol=0, atol=1e-9)
+        assert np.isposinf(of_row[len(known) - 1 :]).all()
 
 
 def test_hull_slopes_are_those_of_the_lower_hull() -> None:
