@@ -171,9 +171,9 @@ def test_a_wide_curve_among_narrow_ones_has_the_slopes_of_its_own_hull(step: flo
     """`step`: 0.25 for curves many of whose points lie on one line."""
     chance = np.random.default_rng(1)
     values = np.full((3, 2 * WIDE), np.inf)
-    for row, width in enumerate((2 * WIDE, 5, WIDE + 1)):
+    for place, width in enumerate((2 * WIDE, 5, WIDE + 1)):
         late = np.sort(chance.random(width) * 50)[::-1]
-        values[row, :width] = np.round(late / step) * step if step else late + chance.random(width)
+        values[place, :width] = np.round(late / step) * step if step else late + chance.random(width)
     slopes = hull_slopes(values)
     for row, of_row in zip(values, slopes, strict=True):
         known = row[np.isfinite(row)]
