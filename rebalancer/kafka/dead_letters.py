@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -14,6 +15,7 @@ from rebalancer.kafka.frontier import Frontier
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
 
+MAX_LETTER_VALUE_BYTES = 512 * 1024
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 LETTER_OVERHEAD_BYTES = 500
 AT_ONCE = 100
@@ -24,18 +26,33 @@ class Keeper(Protocol):
     """Where dead letters go: `kafka.outbox.Outbox`."""
 
     async def dead_letter(
-        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes | None]],
+        *,
+        value_bytes: int | None = None,
     ) -> bool:
-        """Whether the record is kept for good."""
+        """Whether the record is kept for good. `value_bytes`: how long its value was, where `value` is a part of it."""
         ...
 
 
 class Letter(NamedTuple):
-    """One rejected record, and the frontier that waits for it."""
+    """One rejected record, and the frontier that waits for it. `value_bytes`: of its value before `cut`, else None."""
 
     record: ConsumerRecord
     rejection: Rejection
     frontier: Frontier
+    value_bytes: int | None = None
+
+    def cut(self) -> "Letter":
+        """The letter with as much of a large value as is kept: of 16 MiB room, one of 8 MiB left none to the next."""
+        value = self.record.value or b""
+        if len(value) <= MAX_LETTER_VALUE_BYTES:
+            return self
+        record = replace(self.record, value=value[:MAX_LETTER_VALUE_BYTES])
+        return self._replace(record=record, value_bytes=len(value))
 
     @property
     def size(self) -> int:
@@ -64,7 +81,7 @@ class DeadLetters:
 
     def bury(self, letter: Letter) -> None:
         """Keep the letter's offset open until the dead-letter topic has it."""
-        offset = letter.record.offset
+        letter, offset = letter.cut(), letter.record.offset
         if self.waiting_bytes + letter.size > self._max_waiting_bytes:
             letter.frontier.give_up(offset)
             self.counts["put-off"] += 1
@@ -101,7 +118,10 @@ class DeadLetters:
 
     async def _keep(self, letter: Letter) -> bool:
         record = letter.record
-        return await self._keeper.dead_letter(letter.rejection, record.key, record.value or b"", record.headers)
+        value = record.value or b""
+        return await self._keeper.dead_letter(
+            letter.rejection, record.key, value, record.headers, value_bytes=letter.value_bytes
+        )
 
     def _buried(self, letter: Letter) -> None:
         self.waiting_bytes -= letter.size

@@ -23,6 +23,7 @@ from aiokafka.errors import (
 from rebalancer.domain.events import Rejection
 from rebalancer.kafka import effects
 from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
+from rebalancer.kafka.dead_letters import MAX_LETTER_VALUE_BYTES
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.effects import effect
@@ -34,7 +35,6 @@ LOOK_SECONDS = 2.0  # between looks at the files with credentials
 RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
 
 # A dead letter must fit into the 1 MiB that brokers take by default; what is cut off still is in its own topic.
-MAX_LETTER_VALUE_BYTES = 512 * 1024
 MAX_LETTER_HEADER_BYTES = 64 * 1024
 LETTER_HEADER_PREFIX = "rebalancer-"
 
@@ -117,15 +117,20 @@ class Outbox:
         self._answered(producer)
         return True
 
-    async def dead_letter(
+    async def dead_letter(  # noqa: PLR0913  # what a letter is made of, and for how long it is tried
         self,
         rejection: Rejection,
         key: bytes | None,
         value: bytes,
         headers: Headers,
         deadline_seconds: float = 10.0,
+        *,
+        value_bytes: int | None = None,
     ) -> bool:
-        """Keep a rejected record's bytes beside the reason; whether the broker has it within the deadline."""
+        """Keep a rejected record's bytes beside the reason; whether the broker has it within the deadline.
+
+        `value_bytes`: how long its value was, where `value` is a part of it.
+        """
         position = rejection.position
         ours = {
             "topic": position.topic,
@@ -139,8 +144,9 @@ class Outbox:
         if _header_bytes(theirs) > MAX_LETTER_HEADER_BYTES:
             theirs = []
             ours["headers-cut"] = "true"
-        if len(value) > MAX_LETTER_VALUE_BYTES:
-            ours["value-cut"] = f"{len(value)} bytes"
+        value_bytes = value_bytes or len(value)
+        if value_bytes > MAX_LETTER_VALUE_BYTES:
+            ours["value-cut"] = f"{value_bytes} bytes"
         named = [(f"{LETTER_HEADER_PREFIX}{name}", text.encode()) for name, text in ours.items()]
         key = None if key is None else key[:MAX_LETTER_HEADER_BYTES]
         value = value[:MAX_LETTER_VALUE_BYTES]

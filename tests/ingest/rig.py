@@ -20,7 +20,12 @@ class Refusing:
         self.asked: list[Rejection] = []
 
     async def dead_letter(
-        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes | None]],
+        **_: object,
     ) -> bool:
         self.asked.append(rejection)
         return False

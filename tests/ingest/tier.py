@@ -55,7 +55,12 @@ class Nobody:
     """A keeper of dead letters that keeps none: what was rejected stays open."""
 
     async def dead_letter(
-        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes | None]],
+        **_: object,
     ) -> bool:
         return False
 

@@ -20,9 +20,16 @@ class Moody:
         self.up_to = 0
         self.asked: list[int] = []
         self.kept: list[int] = []
+        self.value_bytes: list[int] = []
 
     async def dead_letter(
-        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes | None]],
+        *,
+        value_bytes: int | None = None,
     ) -> bool:
         offset = rejection.position.offset
         self.asked.append(offset)
@@ -30,6 +37,7 @@ class Moody:
         if offset >= self.up_to:
             return False
         self.kept.append(offset)
+        self.value_bytes.append(value_bytes or len(value))
         return True
 
 
@@ -94,3 +102,19 @@ async def test_letters_that_find_no_room_are_left_to_the_next_start(letters: Dea
     keeper.up_to = 100
     await until(lambda: letters.counts["buried"] == 4)
     assert (letters.counts["put-off"], frontier.safe, letters.waiting_bytes) == (6, 4, 0)
+
+
+async def test_large_letters_wait_with_the_part_of_them_that_is_kept() -> None:
+    """Three records of 8 MiB that came as a few KiB: the second one found no room beside the first."""
+    keeper, frontier = Moody(), Frontier(0)
+    letters = DeadLetters(keeper, SkippingClock(), random.Random(1))
+    for offset in range(3):
+        letters.bury(a_letter(offset, frontier, b"x" * 8 * 2**20))
+    assert (letters.counts["put-off"], frontier.safe) == (0, 0)
+    assert letters.waiting_bytes < 2 * 2**20
+    keeper.up_to = 3
+    running = asyncio.create_task(letters.run())
+    await until(lambda: letters.counts["buried"] == 3)
+    running.cancel()
+    await asyncio.wait({running})
+    assert keeper.value_bytes == [8 * 2**20] * 3

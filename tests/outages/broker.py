@@ -86,7 +86,12 @@ class MemoryBroker:
         )
 
     async def dead_letter(
-        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes | None]],
+        **_: object,
     ) -> bool:
         """Kept, where the link is whole."""
         if not self.away:
