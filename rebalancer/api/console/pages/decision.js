@@ -37,7 +37,7 @@ function standing({ at, inputs, plan }) {
   const phases = new Map(plan.overrides.map((each) => [each.uid, each.phase]));
   const inForce = inputs.overrides.filter((each) => ms(each.expiresAt) > ms(at) && (phases.get(each.uid) ?? each.phase) === "InForce").length;
   const others = inputs.overrides.length - inForce;
-  return `${counted(inForce, "override")} in force${others ? `, ${others} not` : ""}`;
+  return `${counted(inForce, "override")} in force${others ? `, ${others} not in force` : ""}`;
 }
 
 /** What was new since the cycle before; null: that one is not recorded. */

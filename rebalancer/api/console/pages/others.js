@@ -52,14 +52,14 @@ pool.path = ([name]) => `/v1/pools/${encodeURIComponent(name)}${query({ page: se
 
 const MOST_LOANS = 100;
 
-/** `4 replicas on 8 GPUs`. */
-const onGpus = (list) => `${counted(list.length, "replica")} on ${counted(list.reduce((sum, each) => sum + each.gpus, 0), "GPU")}`;
+/** `: 4 replicas on 8 GPUs`; "" of none. */
+const onGpus = (list) => (list.length ? `: ${counted(list.length, "replica")} on ${counted(list.reduce((sum, each) => sum + each.gpus, 0), "GPU")}` : "");
 
-const loans = (list, pool) => section("loans", `Lent: ${onGpus(list)}`, null, list.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+const loans = (list, pool) => section("loans", `Lent${onGpus(list)}`, null, list.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
   h("th", { scope: "row" }, toModel(loan.borrower)), cell("name", loan.lender === pool ? "nobody's" : loan.lender), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is lent."));
 
 /** Of a pool that nobody owns. */
-const inUse = (list) => section("loans", `In use: ${onGpus(list)}`, null, list.length ? table("loans", "Replicas on GPUs that nobody owns", [["Model"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+const inUse = (list) => section("loans", `In use${onGpus(list)}`, null, list.length ? table("loans", "Replicas on GPUs that nobody owns", [["Model"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
   h("th", { scope: "row" }, toModel(loan.borrower)), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is in use."));
 
 const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.refused ? ["not counted: ", node.refused] : node.schedulable ? "ready" : "cordoned");
