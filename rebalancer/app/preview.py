@@ -255,9 +255,10 @@ def _lines(
     if not lines and guarded:
         lines = [f"now  {guarded}"]
     elif not lines:
-        changed = any(each not in seen.without.now.changes for each in seen.course.now.changes)
+        anyway = {uid for change in seen.without.now.changes for uid in change.victims}
+        ends = any(uid not in anyway for change in seen.course.now.changes for uid in change.victims)
         lines = [
-            f"now  nothing {'is granted' if changed else 'changes'}"
+            f"now  nothing {'is granted' if ends else 'changes'}"
             + (f": {_answer(state.message)}" if state is not None else "")
         ]
     yield from lines[:-1]

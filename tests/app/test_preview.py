@@ -354,3 +354,10 @@ def test_who_is_short_in_the_end_is_named_with_how_late_that_is_and_how_it_would
     capped = preview(a_scene(), "cap", "llama-70b", 5)
     assert capped.lines[0].endswith("; unmet 2 replicas of llama-70b")
     assert [line[:4] for line in capped.lines] == ["now ", "cost", "gain"]  # its cost says it already
+
+
+def test_an_override_that_asks_for_what_comes_anyway_changes_nothing() -> None:
+    known = a_scene(qwen=2)  # one of its 7 is missing, and 2 GPUs are free
+    without = foresee(known, an_override("pause", "qwen-32b")).without
+    assert [(each.model, each.replicas_to) for each in without.now.changes] == [("llama-70b", 7)]
+    assert preview(known, "pin", "llama-70b", 7).lines[0].startswith("now  nothing changes: llama-70b has 6 replicas")

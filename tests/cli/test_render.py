@@ -336,3 +336,12 @@ def test_what_a_guard_declined_of_another_model_says_why_it_stands_in_this_answe
     told = render_explain(PLAN, SNAPSHOT, "llama-70b", [over])
     assert "before  03:11:07 to 03:11:27 llama-70b lacked GPUs: qwen-32b keeps 1 replica" in told
     assert "before  03:11:07 to 03:11:27 qwen-32b keeps" in render_explain(PLAN, SNAPSHOT, "qwen-32b", [over])
+
+
+def test_who_is_not_short_and_gets_less_than_its_allocation_is_told_who_declined() -> None:
+    calm = replace(PLAN, unmet=())
+    assert "refused" not in render_explain(calm, SNAPSHOT, "llama-70b")
+    fewer = replace(calm, models=tuple(replace(each, granted=each.allocation - 1) for each in calm.models))
+    told = render_explain(fewer, SNAPSHOT, "llama-70b")
+    assert f"refused llama-70b lacks GPUs: qwen-32b {HELD}" in told
+    assert "or now" not in told

@@ -32,7 +32,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
     decision = {each.model: each for each in plan.models}[model]
     view = {each.id: each for each in snapshot.models}.get(model, ModelView(id=model, targets=()))
     lacks = next((each for each in plan.unmet if each.model == model), None)
-    refusals = concerning(plan, snapshot, view, lacks)
+    refusals = concerning(plan, snapshot, view, decision)
     lines = [
         _head(decision, view, lacks, plan.at),
         *_rows("late", iter([lacks.lateness] if lacks is not None and lacks.lateness else [])),
@@ -50,20 +50,23 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
         *_rows("memory", _loaded(view)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
-        *_rows("or now", _ways(refusals, lacks, plan.at)),
+        *_rows("or now", _ways([each for each in refusals if lacks or each.subject == model], lacks, plan.at)),
     ]
     return "\n".join(printable(line) for line in lines)
 
 
-def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, lacks: Unmet | None) -> list[Refusal]:
-    """Refusals of this model's moves; where it lacks GPUs also of releases by those who share a pool with it."""
+def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, decision: ModelDecision) -> list[Refusal]:
+    """Refusals of this model's moves; where it lacks GPUs also of releases by those who share a pool with it.
+
+    It lacks some where it is short, and where the plan asks for fewer replicas than the allocation before guards.
+    """
+    lacks = decision.allocation > decision.granted or any(each.model == view.id for each in plan.unmet)
     pools = {target.pool for target in view.targets}
     neighbours = {each.id for each in snapshot.models if pools & {target.pool for target in each.targets}}
     return [
         each
         for each in plan.refusals
-        if each.subject == view.id
-        or (lacks is not None and each.subject in neighbours and each.replicas_to < each.replicas_from)
+        if each.subject == view.id or (lacks and each.subject in neighbours and each.replicas_to < each.replicas_from)
     ]
 
 
