@@ -343,8 +343,9 @@ def test_on_a_spot_node_that_nobody_drains_they_serve_until_their_grace() -> Non
 
 
 def test_of_an_override_that_drains_nothing_no_interruption_is_told() -> None:
-    known = a_spot_scene()
-    assert not [line for line in preview(known, "pin", "image", 2).lines if line.startswith(("keep", "ends", "spot"))]
+    excluded = preview(a_spot_scene(), "exclude", "spot-1", subject_kind="node")
+    assert excluded.refused is None
+    assert not [line for line in excluded.lines if line.startswith(("keep", "ends", "spot"))]
 
 
 def test_who_is_short_in_the_end_is_named_with_how_late_that_is_and_how_it_would_be_without() -> None:
@@ -361,3 +362,6 @@ def test_an_override_that_asks_for_what_comes_anyway_changes_nothing() -> None:
     without = foresee(known, an_override("pause", "qwen-32b")).without
     assert [(each.model, each.replicas_to) for each in without.now.changes] == [("llama-70b", 7)]
     assert preview(known, "pin", "llama-70b", 7).lines[0].startswith("now  nothing changes: llama-70b has 6 replicas")
+    capped = a_scene(an_override("cap", "qwen-32b", 2))  # whose third replica goes in any case
+    assert foresee(capped, an_override("exclude", "a100-1", subject_kind="node")).without.now.changes[0].victims
+    assert preview(capped, "exclude", "a100-1", subject_kind="node").lines[0].startswith("now  nothing changes: ")
