@@ -15,7 +15,7 @@ WITH_NODE = frozenset({"node", "node-image"})  # kinds of starts that waited for
 WITHIN_TWO = "nothing replaces {} within two plans"
 
 
-class Served(NamedTuple):
+class Drained(NamedTuple):
     """The Ready replicas of one model on drained nodes.
 
     model: the model with all its replicas.
@@ -64,9 +64,9 @@ def interruptions(known: Known, override: Override, seen: Foresight) -> Iterator
         if override.subject == (view.name if override.subject_kind == "pool" else node.name)
     }
     of_spot = {node.name for view in known.snapshot.pools if view.name in spot for node in view.nodes}
-    served = [each for model in known.snapshot.models if (each := _served(model, nodes, seen)).pods]
+    served = [each for model in known.snapshot.models if (each := _drained_of(model, nodes, seen)).pods]
     for each in served:
-        yield from _drained(each)
+        yield from _by_drain(each)
     for each in served:
         if of_spot.issuperset(each.nodes):
             yield f"spot if the cloud takes {listed(each.nodes)} instead: {_taken(known, each, nodes)}"
@@ -85,18 +85,18 @@ def start_seconds(known: Known, model: ModelView, change: Change) -> float | Non
     return next(each.load_seconds for each in known.policy.models if each.id == model.id)
 
 
-def _served(model: ModelView, nodes: dict[str, NodeView], seen: Foresight) -> Served:
+def _drained_of(model: ModelView, nodes: dict[str, NodeView], seen: Foresight) -> Drained:
     pods = tuple(pod for target in model.targets for pod in target.pods if pod.phase == "ready" and pod.on(nodes))
     on = tuple(sorted({node for pod in pods for node in pod.nodes if node in nodes}))
     changes = (*seen.course.now.changes, *seen.course.then.changes)
-    return Served(model, pods, on, tuple(each for each in changes if each.model == model.id))
+    return Drained(model, pods, on, tuple(each for each in changes if each.model == model.id))
 
 
 def _replaced(change: Change) -> set[str]:
     return {Replaced.of(each).pod for each in change.replaces}
 
 
-def _drained(each: Served) -> Iterator[str]:
+def _by_drain(each: Drained) -> Iterator[str]:
     """What the drain does to them: nothing goes before its replacement serves, unless nothing replaces it."""
     name, on = each.model.id, listed(each.nodes)
     stay = len(each.pods) - each.replaced - each.ended
@@ -115,7 +115,7 @@ def _serve(count: int) -> str:
     return f"{counted(count, 'replica')} {'serves' if count == 1 else 'serve'}"
 
 
-def _taken(known: Known, each: Served, nodes: dict[str, NodeView]) -> str:
+def _taken(known: Known, each: Drained, nodes: dict[str, NodeView]) -> str:
     """What a spot notice does to them: Karpenter evicts at once, elsewhere they serve until their grace is left."""
     name, count = each.model.id, len(each.pods)
     ready = sum(pod.phase == "ready" for target in each.model.targets for pod in target.pods)

@@ -26,6 +26,10 @@ class NoAnswer(Failed):
     """The service could not be asked, or does not answer us: what can do without its answer goes on."""
 
 
+class Unready(NoAnswer):
+    """The service is there and cannot say now (HTTP 5xx): asked again, it may."""
+
+
 @contextmanager
 def extra_installed() -> Iterator[None]:
     """Around the imports of a command that wants the extra. Raises Failed where a library of it is missing."""

@@ -22,6 +22,7 @@ class Puppet:
         self._store = store
         self._orders: deque[Callable[[], None]] = deque()
         self._showing = False
+        self._observed = dict.fromkeys(world.deployments, 1)  # generations obeyed and not yet shown
         for name in sorted({ref.namespace for ref in world.deployments}):
             store.put(namespace(name))
         self.show()
@@ -49,7 +50,8 @@ class Puppet:
             case resource if resource == DEPLOYMENTS:
                 ref = WorkloadRef(space, "Deployment", name)
                 replicas = 0 if leaving else int(obj["spec"].get("replicas", 1))
-                return (lambda: world.scale(ref, replicas)) if ref in world.deployments else None
+                generation = metadata["generation"]
+                return (lambda: self._scale(ref, replicas, generation)) if ref in world.deployments else None
             case resource if resource == PODS and leaving:
                 grace = metadata.get("deletionGracePeriodSeconds", 0)
                 return lambda: world.delete_pod(space, name, grace)
@@ -61,6 +63,10 @@ class Puppet:
                 return lambda: world.drain(name) if name in world.node_claims else None
         return None
 
+    def _scale(self, ref: WorkloadRef, replicas: int, generation: int) -> None:
+        self._world.scale(ref, replicas)
+        self._observed[ref] = generation
+
     # --- out
 
     def show(self) -> None:
@@ -69,6 +75,11 @@ class Puppet:
         try:
             for thing, gone in self._world.take_changes():
                 self._show(thing, gone=gone)
+            for ref, generation in self._observed.items():
+                if self._store.get(DEPLOYMENTS, ref.name, ref.namespace) is not None:
+                    seen = {"status": {"observedGeneration": generation}}  # `kubectl rollout status` waits for it
+                    self._store.patch(DEPLOYMENTS, ref.name, seen, ref.namespace)
+            self._observed.clear()
         finally:
             self._showing = False
 

@@ -104,3 +104,17 @@ async def test_watch_in_a_pipe_is_a_line_of_json_per_change(night: Night) -> Non
     assert (first["cycle"], second["cycle"]) == (48_216, 48_217)
     assert piped.returncode == 130
     assert err == ""
+
+
+async def test_watch_outlives_a_service_that_cannot_say_for_a_while(night: Night) -> None:
+    with process("plan", "--watch") as piped:
+        assert piped.stdout is not None
+        assert piped.stderr is not None
+        await asyncio.to_thread(piped.stdout.readline)
+        before, night.now = night.now, replace(night.now, plan=None)  # as of a leader that has just started
+        word = await asyncio.to_thread(piped.stderr.readline)
+        night.now = replace(before, plan=replace(PLAN, cycle=48_217))
+        second = json.loads(await asyncio.to_thread(piped.stdout.readline))
+    assert word.startswith("nothing is decided yet; see /readyz")
+    assert word.endswith("; trying again\n")
+    assert second["cycle"] == 48_217

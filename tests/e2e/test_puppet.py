@@ -143,3 +143,17 @@ async def test_what_others_wrote_stays_when_the_world_shows_its_news(cluster: Cl
     assert len(pods_of(cluster.world, "a")) == 3
     for path in (f"{DEPLOYMENTS}/a", f"{NODEPOOLS}/spot"):
         assert (await cluster.get(path))["metadata"]["annotations"]["note"] == "ours"
+
+
+async def test_a_deployment_says_which_generation_is_obeyed(cluster: Cluster) -> None:
+    assert (await cluster.get(f"{DEPLOYMENTS}/a"))["status"]["observedGeneration"] == 1
+    await cluster.scale("a", 3)
+    cluster.puppet.show()  # before it is obeyed
+    waiting = await cluster.get(f"{DEPLOYMENTS}/a")
+    assert (waiting["metadata"]["generation"], waiting["status"]["observedGeneration"]) == (2, 1)
+    cluster.step()
+    assert (await cluster.get(f"{DEPLOYMENTS}/a"))["status"]["observedGeneration"] == 2
+    paused = {"spec": {"paused": True}}  # changes nothing in the world
+    await cluster.request("PATCH", f"{DEPLOYMENTS}/a", paused)
+    cluster.step()
+    assert (await cluster.get(f"{DEPLOYMENTS}/a"))["status"]["observedGeneration"] == 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import typer
 
-from rebalancer.cli.failure import UNREACHABLE, Failed
+from rebalancer.cli.failure import UNREACHABLE, Failed, Unready
 from rebalancer.cli.remote.client import Api, open_api
 from rebalancer.cli.remote.where import Where
 from rebalancer.cli.terminal.output import Output
@@ -23,7 +23,7 @@ Draw = Callable[[tuple[bytes, ...]], str]
 def watch(where: Where, paths: tuple[str, ...], output: Output, draw: Draw) -> None:
     """Show the answers at `paths` each 2 s until interrupted; the first of them is what a pipe gets.
 
-    Raises Failed when the service is not there at the start; later it says so and tries again.
+    Raises Failed when the service is not there, or cannot say, at the start; later it says so and tries again.
     """
     asyncio.run(_watch(where, paths, output, draw))
 
@@ -43,11 +43,11 @@ async def _watch(where: Where, paths: tuple[str, ...], output: Output, draw: Dra
 
 
 async def _again(api: Api, paths: tuple[str, ...], before: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The next answers; those before when nobody answers now, and a word about it."""
+    """The next answers; those before, and a word about it, while nobody answers or the service cannot say."""
     try:
         return await _bodies(api, paths)
     except Failed as failed:
-        if failed.code != UNREACHABLE:
+        if failed.code != UNREACHABLE and not isinstance(failed, Unready):
             raise
         typer.echo(f"{failed}; trying again", err=True)
         return before
