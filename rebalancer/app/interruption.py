@@ -75,7 +75,7 @@ def interruptions(known: Known, override: Override, seen: Foresight) -> Iterator
 def start_seconds(known: Known, model: ModelView, change: Change) -> float | None:
     """How long what `change` asks for takes to be Ready, by the starts that were timed; None: unknown.
 
-    Without a node to come that is at most the policy's figure, which is there from the beginning.
+    Where no node has to come that is as measured, else as the policy says.
     """
     if change.grant is not None:
         timed = [each for each in model.starts if each.pool == change.target.pool and each.kind in WITH_NODE]
@@ -118,6 +118,7 @@ def _serve(count: int) -> str:
 def _taken(known: Known, each: Drained, nodes: dict[str, NodeView]) -> str:
     """What a spot notice does to them: Karpenter evicts at once, elsewhere they serve until their grace is left."""
     name, count = each.model.id, len(each.pods)
+    them = "it" if count == 1 else "them"
     ready = sum(pod.phase == "ready" for target in each.model.targets for pod in target.pods)
     evicted = any(nodes[node].node_pool for node in each.nodes)
     if evicted:
@@ -127,9 +128,9 @@ def _taken(known: Known, each: Drained, nodes: dict[str, NodeView]) -> str:
         goes = f"{replicas(count)} of {name} {'serves' if count == 1 else 'serve'} until {grace} s before it goes"
     starts = [start_seconds(known, each.model, change) for change in each.replacing]
     if not starts:
-        return f"{goes}, and {WITHIN_TWO.format('it' if count == 1 else 'them')}"
+        return f"{goes}, and {WITHIN_TWO.format(them)}"
     known_starts = [seconds for seconds in starts if seconds is not None]
     if len(known_starts) < len(starts):
-        return f"{goes}; what replaces them is asked for at the notice, and nobody has timed such a start yet"
-    serves = f"{goes}; what replaces them is Ready about {max(known_starts):.0f} s after the notice"
+        return f"{goes}; what replaces {them} is asked for at the notice, and nobody has timed such a start yet"
+    serves = f"{goes}; what replaces {them} is Ready about {max(known_starts):.0f} s after the notice"
     return f"{serves}, and until then {name} has {ready - count} of {ready} Ready replicas" if evicted else serves
