@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rebalancer.api.text.words import some
 from rebalancer.app.foresight import Course, Foresight, Known
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import Model
@@ -35,6 +36,29 @@ def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
             effect = _effect(known, seen, model, has, otherwise)
             does = "gets" if has > before.get(model.id, 0) else "keeps"
             yield f"{model.id} {does} {replicas(has - otherwise)}: {effect or UNKNOWN.replace('costs', 'spares')}"
+
+
+def lacks_of(known: Known, seen: Foresight) -> Iterator[str]:
+    """`chat is short of 3 replicas, of 1 without it: ...`: who is short in the end, and how late that is.
+
+    Of a model that loses or does not get replicas `costs_of` says how late.
+    """
+    otherwise = {row.model: row.replicas for row in seen.without.lacks}
+    priced = {model.id for model, has, without in _differing(known, seen) if has < without}
+    for row in seen.course.lacks:
+        if row.model not in priced:
+            before = otherwise.get(row.model, 0)
+            beside = "as without it" if before == row.replicas else f"of {before or 'none'} without it"
+            late = f": {row.lateness}" if row.lateness else ""
+            yield f"{row.model} is short of {replicas(row.replicas)}, {beside}{late}"
+
+
+def unmet_words(course: Course) -> str:
+    """`3 replicas of chat, 1 of code`, or 0."""
+    if not course.lacks:
+        return "0"
+    first, *others = course.lacks
+    return some([f"{replicas(first.replicas)} of {first.model}", *(f"{row.replicas} of {row.model}" for row in others)])
 
 
 def _differing(known: Known, seen: Foresight) -> Iterator[tuple[Model, int, int]]:

@@ -15,7 +15,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
+from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal, Unmet
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
@@ -38,13 +38,18 @@ class Known:
 class Course:
     """Two turns. `held`: replicas per model and pool before, after `now`, after `then`.
 
-    `unmet`: replicas that models are short of after both, by what they need, whatever a person says.
+    `lacks`: what models are short of after both, by what they need, whatever a person says.
     """
 
     now: Plan
     then: Plan
     held: tuple[dict[Key, int], dict[Key, int], dict[Key, int]]
-    unmet: int
+    lacks: tuple[Unmet, ...]
+
+    @property
+    def unmet(self) -> int:
+        """Replicas that all models together are short of."""
+        return sum(row.replicas for row in self.lacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,8 @@ def _course(known: Known, snapshot: Snapshot) -> Course:
     after = happened(snapshot, first.plan, known.policy)
     second = decide(after, known.policy, first.memory)
     last = happened(after, second.plan, known.policy)
-    unmet = sum(row.replicas for row in decide(last, known.policy, second.memory).plan.unmet)
-    return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), unmet)
+    lacks = decide(last, known.policy, second.memory).plan.unmet
+    return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), lacks)
 
 
 def _held(snapshot: Snapshot, rules: NodeRules) -> dict[Key, int]:

@@ -16,7 +16,8 @@ class ObserverOperatorPort(ServiceOperatorPort):
     async def overrides(self) -> Overrides:
         """Those that the watch has shown."""
         known = self._snapshot()
-        return Overrides(self._instance, self._leader(), known.overrides if known is not None else (), self.gone())
+        overrides = known.overrides if known is not None else ()
+        return Overrides(self._instance, self._leader(), overrides, self.gone(), self._clock.now())
 
     async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:  # noqa: ARG002  the port's
         """Raises Declined."""

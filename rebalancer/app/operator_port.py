@@ -73,7 +73,7 @@ class ServiceOperatorPort:
             listed = await self._on_kubernetes(lambda kube: kube.list(OVERRIDES, into=OverrideWire))
             overrides = tuple(override(wire) for wire in listed.items)
         ordered = tuple(sorted(overrides, key=lambda one: (one.namespace, one.name)))
-        return Overrides(self._instance, self._leader(), ordered, self.gone())
+        return Overrides(self._instance, self._leader(), ordered, self.gone(), self._clock.now())
 
     async def preview(self, request: OverrideRequest, requester: RequestOrigin) -> Preview:
         """What it would do now."""

@@ -8,8 +8,10 @@ import msgspec
 
 from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some, span, when
-from rebalancer.app.costs import costs_of, gains_of
+from rebalancer.app.costs import costs_of, gains_of, lacks_of, unmet_words
 from rebalancer.app.foresight import Foresight, Known, Move
+from rebalancer.app.interruption import interruptions, start_seconds
+from rebalancer.domain.memory import Replaced
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change
 from rebalancer.domain.policy import Model
@@ -19,12 +21,11 @@ WHEN = ("now", "then")
 TAKES = frozenset({"cap", "pin"})  # kinds that may take replicas from their model for somebody
 NOBODY_GAINS = "nobody gets a replica more by it within two plans"
 MOST_NODES = 8  # named where one is not there
-WITH_NODE = frozenset({"node", "node-image"})  # kinds of starts that waited for a node to come
 
 
 def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     """The preview of `override`."""
-    effects = tuple(_effect(known, seen, move, drains=override.kind == "drain") for move in seen.moves)
+    effects = tuple(_effect(known, seen, move) for move in seen.moves)
     refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
     costs = tuple(costs_of(known, seen)) if refused is None else ()
     gains = tuple(gains_of(known, seen)) if refused is None else ()
@@ -46,10 +47,12 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
         lines=(
             *_lines(effects, conflicts, refused, seen, guarded=_guarded(known, override, seen)),
-            *_prices(costs, gains),
+            *(interruptions(known, override, seen) if refused is None else ()),
+            *(_prices(known, seen, costs, gains) if refused is None else ()),
         ),
         costs=costs,
         gains=gains,
+        at=known.snapshot.at,
     )
 
 
@@ -67,9 +70,10 @@ def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
         confirm="resume",
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
-        lines=(*_lines(effects, (), None, seen), *_prices(costs, gains)),
+        lines=(*_lines(effects, (), None, seen), *_prices(known, seen, costs, gains)),
         costs=costs,
         gains=gains,
+        at=known.snapshot.at,
     )
 
 
@@ -139,8 +143,8 @@ def _conflicts(known: Known, new: Override) -> Iterator[str]:
             yield f"outranks {what}"
 
 
-def _effect(known: Known, seen: Foresight, move: Move, *, drains: bool = False) -> Effect:
-    """One move in words; `drains`: by a person's drain, of which nothing goes before its replacement serves."""
+def _effect(known: Known, seen: Foresight, move: Move) -> Effect:
+    """One move in words."""
     model = next(each for each in known.policy.models if each.id == move.model)
     change = move.change
     before, after = (
@@ -151,14 +155,22 @@ def _effect(known: Known, seen: Foresight, move: Move, *, drains: bool = False) 
     words = [
         f"{move.model} {before} -> {after}{place}" if before != after else f"{move.model} stays {before}{place}",
         *_passes(seen, move, model),
-        *([f"{len(change.replaces)} of them for doomed ones"] if change is not None and change.replaces else []),
+        *([_in_place_of(known, change)] if change is not None and change.replaces else []),
         *([f"not {move.without}"] if before == after else []),
         *_ready(known, change, at),
-        *(["and what it replaces serves until then"] if drains and change is not None and change.replaces else []),
     ]
     text = words[0] + ("  " if len(words) > 1 and after < before else ", " if len(words) > 1 else "")
     text += ("; " if after < before else ", ").join(words[1:])
     return Effect(WHEN[move.turn], text, move.model, before, after, at)
+
+
+def _in_place_of(known: Known, change: Change) -> str:
+    """`2 of them in place of those on spot-1`."""
+    uids = {Replaced.of(each).pod for each in change.replaces}
+    pods = (pod for model in known.snapshot.models for target in model.targets for pod in target.pods)
+    nodes = sorted({node for pod in pods if pod.uid in uids for node in pod.nodes})
+    those = "one" if len(uids) == 1 else "those"
+    return f"{len(uids)} of them in place of {those} on {some(nodes, 3) or 'a node that goes'}"
 
 
 def _place(change: Change | None) -> str:
@@ -198,9 +210,8 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
         return None
     view = next((each for each in known.snapshot.models if each.id == model.id), None)
     if move.change.grant is not None:
-        starts = [each for each in (view.starts if view is not None else ()) if each.pool == move.pool]
-        with_node = [each.median_seconds for each in starts if each.kind in WITH_NODE]
-        return known.snapshot.at + max(with_node) if with_node else None
+        took = None if view is None else start_seconds(known, view, move.change)
+        return None if took is None else known.snapshot.at + took
     measured = view.load_seconds if view is not None else None
     going = [one.target.grace_seconds for one in seen.course.now.changes if one.replicas_to < one.replicas_from]
     wait = max(going, default=0) if move.turn else 0
@@ -244,10 +255,14 @@ def _lines(
     if not lines and guarded:
         lines = [f"now  {guarded}"]
     elif not lines:
-        lines = ["now  nothing changes" + (f": {_answer(state.message)}" if state is not None else "")]
-    unmet = seen.course.unmet
+        anyway = {uid for change in seen.without.now.changes for uid in change.victims}
+        ends = any(uid not in anyway for change in seen.course.now.changes for uid in change.victims)
+        lines = [
+            f"now  nothing {'is granted' if ends else 'changes'}"
+            + (f": {_answer(state.message)}" if state is not None else "")
+        ]
     yield from lines[:-1]
-    yield f"{lines[-1]}; unmet {counted(unmet, 'replica') if unmet else '0'}"
+    yield f"{lines[-1]}; unmet {unmet_words(seen.course)}"
 
 
 def _answer(message: str) -> str:
@@ -255,7 +270,8 @@ def _answer(message: str) -> str:
     return "; ".join(part for part in message.split("; ") if not part.startswith("in force since"))
 
 
-def _prices(costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:
+def _prices(known: Known, seen: Foresight, costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:
+    yield from (f"lack {lack}" for lack in lacks_of(known, seen))
     yield from (f"cost {cost}" for cost in costs)
     yield from (f"gain {gain}" for gain in gains)
 

@@ -26,7 +26,7 @@ class NoAnswer(Failed):
     """The service could not be asked, or does not answer us: what can do without its answer goes on."""
 
 
-class Unready(NoAnswer):
+class CannotSay(NoAnswer):
     """The service is there and cannot say now (HTTP 5xx): asked again, it may."""
 
 

@@ -42,7 +42,7 @@ def test_one_that_came_back_is_told_with_each_of_its_times_the_newest_first() ->
 
 def test_who_was_short_because_of_it_is_told_too() -> None:
     past = heard((90.0, (STEP,)), waits="llama-70b")
-    assert before(past, "llama-70b") == [f"03:10:37 {STEP}"]
+    assert before(past, "llama-70b") == [f"03:10:37 llama-70b lacked GPUs: {STEP}"]
     assert before(past, "mixtral-8x7b") == []
 
 

@@ -97,22 +97,25 @@ def test_a_cap_says_how_many_requests_it_makes_late() -> None:
 
 def test_without_an_expected_change_it_says_so() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 9)
-    assert seen.lines == ("now  nothing changes: qwen-32b has 3 replicas; unmet 1 replica",)
+    assert seen.lines == (
+        "now  nothing changes: qwen-32b has 3 replicas; unmet 1 replica of llama-70b",
+        "lack llama-70b is short of 1 replica, as without it: 7 replicas of work on 6",
+    )
 
 
 def test_a_floor_that_moves_nothing_now_says_what_it_keeps_in_the_next_surge() -> None:
     seen = preview(a_scene(), "floor", "qwen-32b", 2)
-    (line,) = seen.lines
-    assert line == (
+    assert seen.lines[0] == (
         "now  qwen-32b keeps 2 of the 3 it has; at its present load nothing moves; in the next surge of others up to "
-        "1 replica that they could have borrowed stays; unmet 1 replica"
+        "1 replica that they could have borrowed stays; unmet 1 replica of llama-70b"
     )
     assert seen.effects == ()
 
 
 def test_a_floor_that_the_policy_has_already_keeps_nothing_more() -> None:
-    (line,) = preview(a_scene(), "floor", "qwen-32b", 1).lines
-    assert line.startswith("now  nothing changes: qwen-32b keeps 1 or more")
+    assert (
+        preview(a_scene(), "floor", "qwen-32b", 1).lines[0].startswith("now  nothing changes: qwen-32b keeps 1 or more")
+    )
 
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
@@ -125,8 +128,8 @@ def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None
     assert full.lines == (
         (
             "!    qwen-32b keeps 1 replica that would go (3 -> 2): guard shift, it has given away "
-            "1 of at most 1 replica in 10 s, and its present work needs 5, with room for bursts; "
-            "not before 08:00:03; unmet 0"
+            "1 of at most 1 replica in 10 s, and the slow mean of its last 20 minutes, 2 replicas of work, needs 5, "
+            "with room for bursts; not before 08:00:03; unmet 0"
         ),
     )
 
@@ -139,7 +142,10 @@ def test_below_the_floor_is_refused_unless_it_says_so_and_then_the_model_is_to_b
     assert refused.effects == ()
     allowed = preview(a_scene(), "pin", "llama-70b", 0, allow_below_floor=True)
     assert (allowed.refused, allowed.confirm) == (None, "llama-70b")
-    assert allowed.lines[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 7 replicas"
+    assert (
+        allowed.lines[0]
+        == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 7 replicas of llama-70b"
+    )
     assert allowed.costs == ("llama-70b loses 6 replicas: 7 replicas of work on 0",)
 
 
@@ -149,9 +155,10 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     assert seen.confirm == "a100-1"
     assert seen.lines == (
         (
-            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07 UTC, "
-            "and what it replaces serves until then; unmet 1 replica"
+            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them in place of those on a100-1, ready ~08:07 UTC; "
+            "unmet 1 replica of llama-70b"
         ),
+        "keep llama-70b: 4 replicas serve on a100-1 until what replaces them is Ready, so nobody is interrupted",
         "cost llama-70b does not get 1 replica: 7 replicas of work on 6",
     )
 
@@ -202,10 +209,9 @@ def fought(known: Known, model: str) -> Known:
 
 def test_while_we_stand_down_it_says_what_it_waits_for_and_how_that_ends() -> None:
     known = fought(a_scene(), "qwen-32b")
-    (said,) = preview(known, "cap", "qwen-32b", 2).lines
-    assert said == (
+    assert preview(known, "cap", "qwen-32b", 2).lines[0] == (
         "now  nothing changes: it waits: stand-down until 08:09:00: argocd changed Deployment qwen-32b 2 times within "
-        "600 s; `rebalancer stand-up qwen-32b` ends it; unmet 1 replica"
+        "600 s; `rebalancer stand-up qwen-32b` ends it; unmet 1 replica of llama-70b"
     )
 
 
@@ -272,8 +278,8 @@ def test_a_drain_of_the_only_node_says_that_a_new_one_brings_the_replicas_and_wh
     known = a_spot_scene(StartView("spot", "node", 2, 35.0, 40.0))
     seen = preview(known, "drain", "spot-1")
     assert seen.lines[0] == (
-        "now  image 2 -> 4 on a node that nodepool spot brings, 2 of them for doomed ones, "
-        "ready ~08:00:35 UTC (35 s, as starts with a new node took), and what it replaces serves until then"
+        "now  image 2 -> 4 on a node that nodepool spot brings, 2 of them in place of those on "
+        "spot-1, ready ~08:00:35 UTC (35 s, as starts with a new node took)"
     )
     assert seen.lines[1].startswith("node nodepool/spot GPU limit 8 -> 16: ")
     assert seen.costs == ()
@@ -290,3 +296,72 @@ def test_a_drain_of_the_only_node_of_a_pool_at_its_limit_says_what_it_costs() ->
     seen = preview(a_spot_scene(gpu_limit=8), "drain", "spot-1")
     assert seen.costs == ("image loses 2 replicas: 1.5 replicas of work on 0",)
     assert seen.unmet_after == 2
+    assert seen.lines[0].endswith("; unmet 2 replicas of image")
+
+
+READY = "what replaces them is Ready about 35 s after the notice"
+SERVES = "keep image: 2 replicas serve on spot-1 until what replaces them is Ready, so nobody is interrupted"
+EVICTS = "spot if the cloud takes spot-1 instead: Karpenter evicts 2 replicas of image within seconds of its notice"
+
+
+def interrupted(known: Known, node: str) -> list[str]:
+    """The lines of a drain's preview that say until when what is there serves."""
+    return [line for line in preview(known, "drain", node).lines if line.startswith(("keep", "ends", "spot"))]
+
+
+def test_a_drain_of_a_spot_node_says_until_when_it_serves_and_for_how_long_nobody_would_if_the_cloud_took_it() -> None:
+    assert interrupted(a_spot_scene(StartView("spot", "node", 2, 35.0, 40.0)), "spot-1") == [
+        SERVES,
+        f"{EVICTS}; {READY}, and until then image has 0 of 2 Ready replicas",
+    ]
+    assert interrupted(a_spot_scene(), "spot-1") == [
+        SERVES,
+        f"{EVICTS}; what replaces them is asked for at the notice, and nobody has timed such a start yet",
+    ]
+
+
+def test_what_nothing_replaces_is_said_to_end_at_once() -> None:
+    assert interrupted(a_spot_scene(gpu_limit=8), "spot-1") == [
+        "ends image: 2 replicas on spot-1 at once; nothing replaces them within two plans",
+        f"{EVICTS}, and nothing replaces them within two plans",
+    ]
+    seen = preview(a_scene(), "drain", "a100-3")
+    assert seen.lines[0].startswith("now  nothing is granted: node a100-3 is being drained, 1 replica is left there")
+    assert seen.lines[1] == "ends qwen-32b: 1 replica on a100-3 at once; nothing replaces it within two plans"
+
+
+def test_on_a_spot_node_that_nobody_drains_they_serve_until_their_grace() -> None:
+    known = a_spot_scene(StartView("spot", "node", 2, 35.0, 40.0))
+    pools = tuple(
+        replace(view, nodes=tuple(replace(node, node_pool=None) for node in view.nodes))
+        for view in known.snapshot.pools
+    )
+    (_, taken) = interrupted(replace_snapshot(known, pools=pools), "spot-1")
+    assert (
+        taken == f"spot if the cloud takes spot-1 instead: 2 replicas of image serve until 30 s before it goes; {READY}"
+    )
+
+
+def test_of_an_override_that_drains_nothing_no_interruption_is_told() -> None:
+    excluded = preview(a_spot_scene(), "exclude", "spot-1", subject_kind="node")
+    assert excluded.refused is None
+    assert not [line for line in excluded.lines if line.startswith(("keep", "ends", "spot"))]
+
+
+def test_who_is_short_in_the_end_is_named_with_how_late_that_is_and_how_it_would_be_without() -> None:
+    alike = preview(a_scene(), "exclude", "a100-3", subject_kind="node")
+    assert alike.lines[0].endswith("; unmet 1 replica of llama-70b")
+    assert "lack llama-70b is short of 1 replica, as without it: 7 replicas of work on 6" in alike.lines
+    capped = preview(a_scene(), "cap", "llama-70b", 5)
+    assert capped.lines[0].endswith("; unmet 2 replicas of llama-70b")
+    assert [line[:4] for line in capped.lines] == ["now ", "cost", "gain"]  # its cost says it already
+
+
+def test_an_override_that_asks_for_what_comes_anyway_changes_nothing() -> None:
+    known = a_scene(qwen=2)  # one of its 7 is missing, and 2 GPUs are free
+    without = foresee(known, an_override("pause", "qwen-32b")).without
+    assert [(each.model, each.replicas_to) for each in without.now.changes] == [("llama-70b", 7)]
+    assert preview(known, "pin", "llama-70b", 7).lines[0].startswith("now  nothing changes: llama-70b has 6 replicas")
+    capped = a_scene(an_override("cap", "qwen-32b", 2))  # whose third replica goes in any case
+    assert foresee(capped, an_override("exclude", "a100-1", subject_kind="node")).without.now.changes[0].victims
+    assert preview(capped, "exclude", "a100-1", subject_kind="node").lines[0].startswith("now  nothing changes: ")

@@ -35,11 +35,11 @@ def test_explain_says_by_what_a_target_is_moved_and_who_else_writes_there() -> N
     assert "refused a " in said
     assert "serving.kserve.io/autoscalerClass: external" in said
     said = render_explain(plan, seen.snapshot, "b")
-    assert "moved   by the replicas of Deployment b" in said
+    assert "moved   by the rebalancer, through the replicas of Deployment b" in said
     assert "owner   Argo CD (serving) applies replicas of Deployment b from a manifest" in said
     assert "jsonPointers /spec/replicas" in said
     seen.target("b", autoscaler=an_autoscaler())
-    assert "moved   by the bounds of ScaledObject b" in render_explain(plan, seen.snapshot, "b")
+    assert "moved   by the rebalancer, through the bounds of ScaledObject b" in render_explain(plan, seen.snapshot, "b")
 
 
 def test_status_names_the_refused_and_counts_the_rest() -> None:

@@ -6,8 +6,10 @@ from textwrap import dedent
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.text.words import span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
+from rebalancer.cli.render.overrides import clock_words, render_overrides
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
@@ -17,6 +19,8 @@ from rebalancer.planning import plan as make_plan
 from rebalancer.settings.problems import Problem
 from tests.builders import a_model, a_model_view, a_notice, a_policy, a_snapshot, a_target, a_write_stop, an_override
 from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS, at, change, decided
+
+HELD = "keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1; not before 03:14:40"
 
 
 def drawn(text: str) -> str:
@@ -65,15 +69,15 @@ def test_plan_is_as_drawn() -> None:
 
 
 def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
-    assert render_explain(PLAN, SNAPSHOT, "llama-70b") == drawn("""
+    assert render_explain(PLAN, SNAPSHOT, "llama-70b") == drawn(f"""
         llama-70b is short of 1 replica (4 GPUs) since 03:11:40: no node has 4 GPUs free: 2 on a100-4, 2 on spot-1
         votes   concurrency 112 votes 7 (2 s); kvCache 0.71 votes 6 (3 s); latency abstains (48 s)
         demand  7: 112 requests / 16
         has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2; floor 2
         alloc   6 -> 7
         plan    granted 6
-        moved   by the replicas of Deployment llama-70b
-        refused qwen-32b keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1; not before 03:14:40
+        moved   by the rebalancer, through the replicas of Deployment llama-70b
+        refused llama-70b lacks GPUs: qwen-32b {HELD}
         change  llama-70b ends 1 replica on spot-2, under notice: no 4 GPUs are free together (7 -> 6)
         or now  rebalancer override add cap qwen-32b 2 --for 30m --reason ...
     """)
@@ -95,7 +99,7 @@ def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overri
         sdxl: demand is 2
         demand  2
         has     2 ready; 4 doomed on ?; floor 0
-        moved   by the replicas of Deployment sdxl
+        moved   by the rebalancer, through the replicas of Deployment sdxl
         change  sdxl ends 4 replicas on spot-2, under notice (6 -> 2)
         override cap 6 by ci until 05:59:00: render batch (InForce: cap 6)
     """)
@@ -226,7 +230,7 @@ def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:
             change(
                 "d", 4, 4, "keeps its replicas; its bounds go from 1-4 to 3-4", kind="bounds", minimum=3, passes=None
             ),
-            change("e", 4, 5, "gets 1 replica for a doomed one on spot-2", kind="replace", passes=None),
+            change("e", 4, 5, "gets 1 replica in place of one on spot-2, which goes", kind="replace", passes=None),
         ),
         node_pools=(unlimited, hold),
         refusals=(Refusal("budget", "spot", 16, 24, "the policy allows 16"),),
@@ -237,7 +241,7 @@ def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:
         > b             gets 1 replica from a (2 -> 3)
         + c             gets 1 replica (1 -> 2)
         = d             keeps its replicas; its bounds go from 1-4 to 3-4
-        + e             gets 1 replica for a doomed one on spot-2 (4 -> 5)
+        + e             gets 1 replica in place of one on spot-2, which goes (4 -> 5)
         ~ nodepool/spot GPU limit none -> 24: node ~03:16
         ~ nodepool/spot consolidation is held: a shift lands there
         ! nodepool/spot is left as it is: guard budget, the policy allows 16
@@ -312,3 +316,32 @@ def test_what_is_given_back_or_another_installations_is_said_while_it_acts() -> 
         "Bounds or limits of ours are on 1 object (scaledobject/serving/b), not in the policy: they are given back; "
         "where that lasts, the service's log says why."
     )
+
+
+def test_by_whose_clock_overrides_end_is_told_where_it_is_not_this_machines() -> None:
+    assert clock_words(NOW, NOW + 59.0) == ""
+    assert clock_words(None, NOW) == ""
+    clock = clock_words(NOW, NOW - 3600.0)
+    assert clock == "by the service's clock, 03:12 now"
+    listed = (an_override("cap", "llama-70b", 6),)
+    assert render_overrides(listed, clock=clock).splitlines()[-1] == "UNTIL is by the service's clock, 03:12 now."
+    assert len(render_overrides(listed).splitlines()) == 2
+
+
+def test_what_a_guard_declined_of_another_model_says_why_it_stands_in_this_answer() -> None:
+    of_qwen = "llama-70b lacks GPUs: qwen-32b keeps 1 replica that would go (3 -> 2): guard step"
+    assert of_qwen in render_explain(PLAN, SNAPSHOT, "llama-70b")
+    assert "refused qwen-32b keeps 1 replica" in render_explain(PLAN, SNAPSHOT, "qwen-32b")
+    over = PastRefusal(NOW - 60.0, NOW - 40.0, replace(PLAN.refusals[0], guard="shift"), ("llama-70b",))
+    told = render_explain(PLAN, SNAPSHOT, "llama-70b", [over])
+    assert "before  03:11:07 to 03:11:27 llama-70b lacked GPUs: qwen-32b keeps 1 replica" in told
+    assert "before  03:11:07 to 03:11:27 qwen-32b keeps" in render_explain(PLAN, SNAPSHOT, "qwen-32b", [over])
+
+
+def test_who_is_not_short_and_gets_less_than_its_allocation_is_told_who_declined() -> None:
+    calm = replace(PLAN, unmet=())
+    assert "refused" not in render_explain(calm, SNAPSHOT, "llama-70b")
+    fewer = replace(calm, models=tuple(replace(each, granted=each.allocation - 1) for each in calm.models))
+    told = render_explain(fewer, SNAPSHOT, "llama-70b")
+    assert f"refused llama-70b lacks GPUs: qwen-32b {HELD}" in told
+    assert "or now" not in told

@@ -310,7 +310,7 @@ DECISION = DecisionPage(
     policy_digest="sha256:9f2c41d07b",
     code_digest="sha256:51aa90ce12",
     plan=PLAN,
-    inputs=Snapshot(cycle=CYCLE, at=NOW - 1),
+    inputs=Snapshot(cycle=CYCLE, at=NOW - 1, overrides=(CAP, replace(CAP, uid="u0", expires_at=NOW - 60))),
     beside=(
         ModelBeside("sdxl", 6, 2, 2, "gives up 4 replicas"),
         ModelBeside("llama-70b", 7, 7, 7, "short 1"),

@@ -15,7 +15,7 @@ from rebalancer.api.http.json_codec import from_text, to_wire
 from rebalancer.api.http.route import Handler
 from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
-from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
+from rebalancer.api.pages.values import Beat, Decisions, LoanRow, ModelPage, Overview, PoolPage
 from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.api.serving.middleware import add_headers
@@ -164,6 +164,9 @@ class SceneServer:
             node_pools=(pool.name,),
             gpus=pool.gpus,
             counts=pool.counts,
+            loans=tuple(LoanRow("sdxl", pool.name, 2, NOW - 60.0 * n) for n in (1, 2))
+            if pool.kind == "elastic"
+            else (),
         )
 
     def _history(self, request: web.Request) -> HistoryPage:

@@ -168,6 +168,7 @@ async def test_a_decision_shows_what_was_new_and_each_model_before_and_after_wit
     await expect(page.locator("#triggers li")).to_have_text(
         ["spot-2 goes 03:13:40", "sdxl needs 2 instead of 6: 8 requests / 4"]
     )
+    await expect(page.locator("#inputs")).to_contain_text("0 notices, 1 override in force, 1 not in force.")
     beside = page.locator("#beside")
     await expect(beside.locator("> .scroll tbody tr")).to_have_text([re.compile("^sdxl622gives up 4 replicas")])
     await expect(beside).to_contain_text("2 models unchanged")
@@ -180,6 +181,16 @@ async def test_a_decision_shows_what_was_new_and_each_model_before_and_after_wit
     await beside.locator("tr", has_text="llama-70b").get_by_role("link", name="steps").click()
     await expect(steps.locator("table")).to_be_visible()
     await expect(page).to_have_url(re.compile("/console/decisions/48211$"))
+
+
+async def test_a_pools_page_counts_replicas_beside_the_gpus_that_they_are_on(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/pools/spot")
+    await expect(page.locator("#loans h2")).to_have_text("In use: 2 replicas on 4 GPUs")
+    await page.goto(scene.url + "/console/pools/a100")
+    await expect(page.locator("#loans h2")).to_have_text("Lent")
+    await expect(page.locator("#loans")).to_contain_text("Nothing is lent.")
 
 
 async def test_the_policy_in_force_is_a_page_with_its_last_change_and_what_is_unknown_of_it(

@@ -46,7 +46,7 @@ class TestReplacement:
         change = change_of(story.plan(), "b")
         assert (change.kind, change.replicas_from, change.replicas_to, change.nodes) == ("replace", 4, 8, ("a100-2",))
         assert change.replaces == tuple(f"a100/uid-b/8/uid-b-{n}" for n in range(4))
-        assert change.reason.startswith("gets 4 replicas on a100-2 for doomed ones on a100-1")
+        assert change.reason.startswith("gets 4 replicas on a100-2 in place of those on a100-1, which goes")
 
     def test_nothing_is_asked_for_twice(self) -> None:
         story = a_story()

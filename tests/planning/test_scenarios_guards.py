@@ -201,7 +201,7 @@ class TestStep:
         assert (refusal.replicas_from, refusal.replicas_to) == (8, 0)
         assert refusal.numbers == {"lost": 2, "limit": 2, "base": 10, "window_seconds": 300.0, "need": 15}
         assert refusal.why.startswith(
-            "it has lost 2 of at most 2 replicas in 300 s, and its present work needs 15, with"
+            "it has lost 2 of at most 2 replicas in 300 s, and the slow mean of its last 20 minutes, 10 replicas of"
         )
 
     def test_the_window_slides(self) -> None:
@@ -284,7 +284,7 @@ class TestShift:
         assert change_of(plan, "a").counts == "shift"
         refusal = refusal_of(plan, "shift", "a")
         assert refusal.why.startswith(
-            "it has given away 3 of at most 3 replicas in 10 s, and its present work needs 11, with"
+            "it has given away 3 of at most 3 replicas in 10 s, and the slow mean of its last 20 minutes, 7 replicas"
         )
         unmet = unmet_of(plan, "b")
         assert unmet is not None
@@ -325,9 +325,9 @@ class TestShift:
         assert moves(story.plan()) == {"a": (4, 2)}
         again = self.a_pair_that_waits(lost_seconds_ago=15.0)
         assert moves(again.plan()) == {}
-        assert (
-            refusal_of(again.plans[-1], "shift", "a").why
-            == "it has given away 2 of at most 2 replicas in 20 s, and its present work needs 7, with room for bursts"
+        assert refusal_of(again.plans[-1], "shift", "a").why == (
+            "it has given away 2 of at most 2 replicas in 20 s, and the slow mean of its last 20 minutes, "
+            "4 replicas of work, needs 7, with room for bursts"
         )
         assert moves(self.a_pair_that_waits(lost_seconds_ago=25.0).plan()) == {"a": (4, 2)}
 

@@ -217,7 +217,7 @@ class TestWhatIsTold:
         plan = story.plan()
         assert change_of(plan, "a").reason.startswith(
             "gives 2 replicas to b: b has 0 replicas of work on 4, a 0 on 4; "
-            "a replica saves a cost of about 30 late requests in 150 s there, 1 here"
+            "one replica saves b a cost of about 30 late requests in 150 s, and a about 1"
         )
         waits = next(step.said for step in decision_of(plan, "b").steps if step.stage == "shift")
         assert waits == "2 replicas wait for GPUs of a on a100-1"

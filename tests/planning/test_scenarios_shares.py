@@ -330,8 +330,8 @@ class TestTriage:
         assert unmet is not None
         assert (unmet.replicas, unmet.constraint) == (5, "budget")
         assert unmet.why == (
-            "its share of a100 is 7 replicas: a claims 1 of the 1 that it owns, and the rest goes where it keeps the "
-            "most from being late"
+            "its share of a100 is 7 replicas: a claims 1 of the 1 that it owns, and each GPU left goes to the model "
+            "where it saves the most late requests"
         )
 
     def test_gpus_that_a_person_keeps_elsewhere_are_said_to_be_kept_by_that_override(self) -> None:
@@ -343,8 +343,8 @@ class TestTriage:
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
         assert unmet.why == (
-            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and the rest goes where it "
-            "keeps the most from being late"
+            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and each GPU left goes to the "
+            "model where it saves the most late requests"
         )
 
     def test_without_such_a_claim_it_is_worth_that_decides(self) -> None:

@@ -11,8 +11,10 @@ from rebalancer.cli.render.status import render_status
 from rebalancer.domain.plan import Plan, Refusal, Unmet
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import counted, figure, listed, work_of
+from rebalancer.planning.demand.demand import need_now, need_words
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.cli.scene import STATUS
+from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, change_of, decision_of, refusal_of, unmet_of
 from tests.planning.test_scenarios_shares import flat, steep
 
@@ -169,3 +171,18 @@ def test_one_is_singular() -> None:
     ]
     assert [listed(each) for each in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_what_a_model_needs_is_said_with_the_level_that_it_is_of() -> None:
+    work = Work(last_60s=0.25, slow=1.1)
+    assert (
+        need_words(work) == "the slow mean of its last 20 minutes, 1.1 replicas of work, needs 3, with room for bursts"
+    )
+    calm = an_outlook({1: 0.0}, 1, level=0.7)
+    assert need_words(work, calm) == "its expected level, 0.7 replicas of work, needs 2, with room for bursts"
+    busy = replace(work, last_60s=2.0)
+    assert need_words(busy, calm) == "its last minute, 2 replicas of work, needs 5, with room for bursts"
+    assert need_words(replace(busy, slow=None)) == need_words(busy, calm)
+    assert need_words(Work()) == "what its work needs is unknown"
+    for of in ((work, None), (work, calm), (busy, calm)):
+        assert f"needs {need_now(*of)}," in need_words(*of)

@@ -211,7 +211,7 @@ function looked(form, set, busy) {
   const { preview } = form;
   return h("div", { key: "looked" },
     preview.refused ? h("p", { class: "trouble" }, `Refused: ${preview.refused}`) : effects(preview),
-    !preview.refused && h("p", {}, `Until ${clock(preview.expiresAt)} UTC as ${preview.actor}.`),
+    !preview.refused && h("p", {}, `Until ${clock(preview.expiresAt)} UTC by the service's clock, as ${preview.actor}.`),
     !preview.refused && writing(now.overview) !== "WRITING" && h("p", { class: "trouble" }, HELD[writing(now.overview)]),
     preview.confirm && field("override-typed", `Type ${preview.confirm}`, h("input", { id: "override-typed", autocomplete: "off", spellcheck: "false", disabled: busy, oninput: (event) => set("typed", event.target.value) }), "It takes capacity away at once."));
 }

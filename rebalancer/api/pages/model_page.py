@@ -28,7 +28,7 @@ def model_page(
     """The page of `model`, of which `plan` holds `decision`."""
     view = {each.id: each for each in data.snapshot.models}.get(model.id, ModelView(id=model.id, targets=()))
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
-    refusals = concerning(plan, data.snapshot, view, lacks)
+    refusals = concerning(plan, data.snapshot, view, decision)
     load, ballot = _load(data.snapshot, model.id), _ballot(data, model, view)
     overrides = running_overrides(data.status, model.id)
     changes = changes_when(model, decision, data.snapshot, plan.models, data.loans, refusals, overrides)

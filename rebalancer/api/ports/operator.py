@@ -5,6 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.people import Override, WriteStop
 
 
@@ -13,12 +14,14 @@ class Overrides(Struct, frozen=True):
 
     `gone`: those whose object is no more, the last 200 that the service remembers, in the order in which they went:
     `Deleted` by a person before their end, or `Expired` and tidied up after it.
+    `at`: the service's clock, by which they end; None from an older version.
     """
 
     instance: str
     leader: str
     overrides: tuple[Override, ...] = ()
     gone: tuple[Override, ...] = ()
+    at: Instant | None = None
 
 
 class Accepted(Struct, frozen=True):

@@ -53,7 +53,7 @@ class Preview(Struct, frozen=True):
     `conflicts`: overrides it would supersede or that outrank it; `refused`: why it would be refused (None: no).
     `unmet_before`, `unmet_after`: replicas that all models together are short of. `lines`: what the CLI prints.
     `costs`: who has fewer replicas by it, and how late that makes them, a sentence each; `gains`: who has more, and
-    what that spares; `lines` have them too.
+    what that spares; `lines` have them too. `at`: the service's clock; None from an older version.
     """
 
     preview: str
@@ -70,6 +70,7 @@ class Preview(Struct, frozen=True):
     lines: tuple[str, ...] = field(default=(), name="said")
     costs: tuple[str, ...] = ()
     gains: tuple[str, ...] = ()
+    at: Instant | None = None
 
 
 class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,7 +32,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
     decision = {each.model: each for each in plan.models}[model]
     view = {each.id: each for each in snapshot.models}.get(model, ModelView(id=model, targets=()))
     lacks = next((each for each in plan.unmet if each.model == model), None)
-    refusals = concerning(plan, snapshot, view, lacks)
+    refusals = concerning(plan, snapshot, view, decision)
     lines = [
         _head(decision, view, lacks, plan.at),
         *_rows("late", iter([lacks.lateness] if lacks is not None and lacks.lateness else [])),
@@ -43,27 +43,30 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
         *_rows("beside", _beside(view, snapshot)),
         *_rows("nodes", _nodes(view, plan)),
         *_rows("preempt", _preemption(view, snapshot)),
-        *_rows("refused", (str(each) for each in refusals)),
+        *_rows("refused", (f"{_lacks(model, each, 'lacks')}{each}" for each in refusals)),
         *_rows("before", _before(model, past, plan)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
         *_rows("memory", _loaded(view)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
-        *_rows("or now", _ways(refusals, lacks, plan.at)),
+        *_rows("or now", _ways([each for each in refusals if lacks or each.subject == model], lacks, plan.at)),
     ]
     return "\n".join(printable(line) for line in lines)
 
 
-def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, lacks: Unmet | None) -> list[Refusal]:
-    """Refusals of this model's moves; where it lacks GPUs also of releases by those who share a pool with it."""
+def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, decision: ModelDecision) -> list[Refusal]:
+    """Refusals of this model's moves; where it lacks GPUs also of releases by those who share a pool with it.
+
+    It lacks some where it is short, and where the plan asks for fewer replicas than the allocation before guards.
+    """
+    lacks = decision.allocation > decision.granted or any(each.model == view.id for each in plan.unmet)
     pools = {target.pool for target in view.targets}
     neighbours = {each.id for each in snapshot.models if pools & {target.pool for target in each.targets}}
     return [
         each
         for each in plan.refusals
-        if each.subject == view.id
-        or (lacks is not None and each.subject in neighbours and each.replicas_to < each.replicas_from)
+        if each.subject == view.id or (lacks and each.subject in neighbours and each.replicas_to < each.replicas_from)
     ]
 
 
@@ -127,7 +130,11 @@ def _moved(view: ModelView, refusals: Iterable[Refusal]) -> Iterator[str]:
         elif any(f" {target.name} in pool {target.pool}:" in each for each in differing):
             yield f"not at all{where}: guard gpus"
         elif not target.missing:
-            yield f"by {written(target)}{where}" if target.victims else f"not at all{where}: {UNSAID}"
+            yield (
+                f"by the rebalancer, through {written(target)}{where}"
+                if target.victims
+                else f"not at all{where}: {UNSAID}"
+            )
 
 
 def _quotas(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
@@ -183,9 +190,9 @@ def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _loans(decision: ModelDecision) -> str:
-    lent = f"; lends {counted(decision.lent, 'replica')}" if decision.lent else ""
+    lent = f"; lends GPUs to {counted(decision.lent, 'replica')} of others" if decision.lent else ""
     borrowed, unowned = decision.borrowed - decision.unowned, decision.unowned
-    lent += f"; borrows {counted(borrowed, 'replica')}" if borrowed else ""
+    lent += f"; {counted(borrowed, 'replica')} on borrowed GPUs" if borrowed else ""
     return lent + (f"; {counted(unowned, 'replica')} in use on GPUs that nobody owns" if unowned else "")
 
 
@@ -242,6 +249,12 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
         yield f"{each.kind}{value}{subject} by {each.actor} until {until}: {each.reason}{state}"
 
 
+def _lacks(model: str, refusal: Refusal, lacks: str) -> str:
+    """`chat lacks GPUs: ` before what a guard declined of another model: why it stands in an answer about chat."""
+    another = refusal.subject != model and refusal.replicas_to < refusal.replicas_from
+    return f"{model} {lacks} GPUs: " if another else ""
+
+
 def _before(model: str, past: Iterable[PastRefusal], plan: Plan) -> Iterator[str]:
     """Refusals that are over, the newest first: `08:00:00 to 08:00:30 b keeps 2 replicas ...: guard step, ...`."""
     now = {(each.guard, each.subject) for each in plan.refusals}
@@ -255,7 +268,7 @@ def _before(model: str, past: Iterable[PastRefusal], plan: Plan) -> Iterator[str
     for each in over[:MOST_BEFORE]:
         begin, end = clock(each.at), clock(each.until)
         times = begin if begin == end else f"{begin} to {end}"
-        yield f"{times} {each.refusal}"
+        yield f"{times} {_lacks(model, each.refusal, 'lacked')}{each.refusal}"
     if len(over) > MOST_BEFORE:
         yield f"and {len(over) - MOST_BEFORE} more in the ten minutes before"
 

@@ -14,7 +14,7 @@ import msgspec
 
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.http.responses import ErrorBody
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, NoAnswer, Unready
+from rebalancer.cli.failure import UNREACHABLE, USAGE, CannotSay, Failed, NoAnswer
 from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
 from rebalancer.cli.remote.where import Where
@@ -93,7 +93,7 @@ class Api:
             return NoAnswer(f"{reason}; the service wants a token and {which}: run rebalancer login")
         if response.status == HTTPStatus.FORBIDDEN:
             return NoAnswer(f"{reason}; for more rights: rebalancer login --as operator")
-        return Unready(reason) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(reason)
+        return CannotSay(reason) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(reason)
 
 
 @asynccontextmanager

@@ -9,17 +9,25 @@ from rebalancer.domain.people import Override, WriteStop
 HEADER = ("NAME", "KIND", "SUBJECT", "VALUE", "PHASE", "UNTIL (UTC)", "ACTOR", "REASON")
 WIDE_HEADER = ("NAMESPACE", *HEADER, "MESSAGE")
 NOT_YET = "not yet"
+FAR_SECONDS = 60.0  # clocks that differ by less do not mislead: ends are told to the minute
 
 
-def render_overrides(overrides: Sequence[Override], *, wide: bool = False) -> str:
-    """One line per override, first what is in force."""
+def clock_words(service: float | None, here: float) -> str:
+    """`by the service's clock, 03:12 now` where that is not this machine's, as in the demo; "" where both agree."""
+    if service is None or abs(service - here) < FAR_SECONDS:
+        return ""
+    return f"by the service's clock, {hour(service)} now"
+
+
+def render_overrides(overrides: Sequence[Override], *, wide: bool = False, clock: str = "") -> str:
+    """One line per override, first what is in force. `clock`: by which clock they end, where that is to be told."""
     if not overrides:
         return "No overrides."
     ranked = sorted(overrides, key=lambda each: (each.phase != "InForce", each.expires_at, each.namespace, each.name))
     rows = [_wide_row(each) if wide else _row(each) for each in ranked]
     header = WIDE_HEADER if wide else HEADER
     align = "".join(">" if name == "VALUE" else "<" for name in header)
-    return "\n".join(columns([header, *rows], align, gap=2))
+    return "\n".join([*columns([header, *rows], align, gap=2), *([f"UNTIL is {clock}."] if clock else [])])
 
 
 def _row(override: Override) -> tuple[str, ...]:

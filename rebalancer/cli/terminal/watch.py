@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import typer
 
-from rebalancer.cli.failure import UNREACHABLE, Failed, Unready
+from rebalancer.cli.failure import UNREACHABLE, CannotSay, Failed
 from rebalancer.cli.remote.client import Api, open_api
 from rebalancer.cli.remote.where import Where
 from rebalancer.cli.terminal.output import Output
@@ -47,7 +47,7 @@ async def _again(api: Api, paths: tuple[str, ...], before: tuple[bytes, ...]) ->
     try:
         return await _bodies(api, paths)
     except Failed as failed:
-        if failed.code != UNREACHABLE and not isinstance(failed, Unready):
+        if failed.code != UNREACHABLE and not isinstance(failed, CannotSay):
             raise
         typer.echo(f"{failed}; trying again", err=True)
         return before

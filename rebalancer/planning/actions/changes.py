@@ -200,14 +200,15 @@ def _by_borrower(loans: tuple[Loan, ...]) -> Counter[tuple[str, str | None]]:
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
-    """What a replica saves where it goes and costs where it was, as shares count it; "" where no outlook knows."""
+    """What a replica saves whom it goes to and cost whom it leaves, as shares count it; "" where no outlook knows."""
     here, outlook = kept_by_one(model), model.load.outlook
-    there = [saved for saved in (kept_by_one(scene.models[name]) for name in recipients) if saved is not None]
-    if here is None or outlook is None or not there:
+    each = {name: saved for name in recipients if (saved := kept_by_one(scene.models[name])) is not None}
+    if here is None or outlook is None or not each:
         return ""
     unit = "late seconds" if outlook.by_minute else "late requests"
-    saved = f"a replica saves a cost of about {figure(max(there))} {unit} in {outlook.horizon_seconds} s there"
-    return f"; {saved}, {figure(here)} here"
+    name, saved = max(each.items(), key=lambda one: one[1])
+    there = f"one replica saves {name} a cost of about {figure(saved)} {unit} in {outlook.horizon_seconds} s"
+    return f"; {there}, and {model.entry.id} about {figure(here)}"
 
 
 def _withdrawal(
@@ -284,10 +285,10 @@ def _why_up(model: ModelShare, coming: Coming, shift: Shift | None, going: froze
     where = "".join(f" {place}" for place in places[:1]) + "".join(f" and {place}" for place in places[1:])
     doomed = ""
     if coming.beside:
-        nodes = listed(sorted({node for _, pod in coming.beside for node in pod.nodes if node in going}))
-        doomed = f", {len(coming.beside)} of them for doomed ones on {nodes}"
-        if len(coming.beside) == coming.replicas:
-            doomed = f" for {'a doomed one' if coming.replicas == 1 else 'doomed ones'} on {nodes}"
+        nodes = sorted({node for _, pod in coming.beside for node in pod.nodes if node in going})
+        those = "one" if len(coming.beside) == 1 else "those"
+        beside = f"in place of {those} on {listed(nodes)}, which {'goes' if len(nodes) == 1 else 'go'}"
+        doomed = f" {beside}" if len(coming.beside) == coming.replicas else f", {len(coming.beside)} of them {beside}"
     foreseen = model.load.outlook is not None and model.ruling is NO_RULING
     why = "" if foreseen else f"; {model.demand.why}"
     return f"gets {what}{source}{where}{doomed}: it has {at_work(model)}{why}"

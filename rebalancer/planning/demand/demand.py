@@ -42,10 +42,28 @@ def need_now(work: Work, outlook: Outlook | None = None) -> int | None:
     The level is the slow mean, or what the outlook expects where that is less: after a likely shift downwards the slow
     mean counts for minutes what is no longer asked for. The last minute stands against an outlook that errs.
     """
-    if outlook is not None and work.slow is not None:
-        work = replace(work, slow=min(work.slow, outlook.expected_level))
-    level = _present(work)
+    level = _present(_expected(work, outlook))
     return None if level is None else need_of(level)
+
+
+def need_words(work: Work, outlook: Outlook | None = None) -> str:
+    """What `need_now` is of: `its expected level, 0.7 replicas of work, needs 3, with room for bursts`."""
+    expected = _expected(work, outlook)
+    level = _present(expected)
+    if level is None:
+        return "what its work needs is unknown"
+    if expected.slow is None or level > expected.slow:
+        which = "its last minute"
+    else:
+        which = "its expected level" if expected.slow != work.slow else "the slow mean of its last 20 minutes"
+    return f"{which}, {work_of(level)}, needs {need_of(level)}, with room for bursts"
+
+
+def _expected(work: Work, outlook: Outlook | None) -> Work:
+    """With what the outlook expects in place of the slow mean, where that is less."""
+    if outlook is None or work.slow is None:
+        return work
+    return replace(work, slow=min(work.slow, outlook.expected_level))
 
 
 def busy_now(work: Work) -> int | None:

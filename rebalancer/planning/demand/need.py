@@ -1,9 +1,10 @@
 """A model once its need is known."""
 
 from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.demand.deferral import Deferral
-from rebalancer.planning.demand.demand import Demand, busy_now, need_now
+from rebalancer.planning.demand.demand import Demand, busy_now, need_now, need_words
 from rebalancer.planning.demand.votes import Ballot
 from rebalancer.planning.facts.scene import ModelFacts
 
@@ -37,8 +38,18 @@ class ModelNeed(ModelFacts, frozen=True):
             return self.deferral.due
         if self.entry.takes_idle:
             return 0
-        believed = self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
-        return need_now(self.load.work, believed)
+        return need_now(self.load.work, self._believed)
+
+    @property
+    def need_words(self) -> str:
+        """What `need_now` is of, as a clause."""
+        if self.deferral.counts:
+            return f"what of its work is due needs {self.deferral.due}"
+        return need_words(self.load.work, self._believed)
+
+    @property
+    def _believed(self) -> Outlook | None:
+        return self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
 
     @property
     def busy_now(self) -> int | None:

@@ -238,7 +238,10 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         pools = ", ".join(target.pool for target in model.targets)
         share = f"its share of {pools} is {replicas(model.share)}"
         if held := _held_beside(model, holders):
-            return "budget", f"{share}: {listed(held)}, and the rest goes where it keeps the most from being late"
+            return (
+                "budget",
+                f"{share}: {listed(held)}, and each GPU left goes to the model where it saves the most late requests",
+            )
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if name in allocation.homeless:
         count, constraint, why = allocation.homeless[name]

@@ -238,17 +238,16 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     if lost + 1 <= limit:
         return None
     until = _passes_at(release, guard, rule, lost, base, losers)
-    need = release.model.need_now
     return release.refuse(
         guard,
-        f"{_LOSERS[guard]} {lost} of at most {replicas(limit)} in {rule.window_seconds:.0f} s, and its present work"
-        f" needs {'an unknown number' if need is None else need}, with room for bursts",
+        f"{_LOSERS[guard]} {lost} of at most {replicas(limit)} in {rule.window_seconds:.0f} s,"
+        f" and {release.model.need_words}",
         until,
         lost=lost,
         limit=limit,
         base=base,
         window_seconds=rule.window_seconds,
-        need=need,
+        need=release.model.need_now,
     )
 
 

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { cell, number, row, section, table, toDecision, toModel, toPolicy } from "../parts.js";
-import { clock, counted, known } from "../words.js";
+import { clock, counted, known, ms } from "../words.js";
 
 const MOST = 200;
 
@@ -26,11 +26,19 @@ export const decision = (it) => {
     outcomes.length > 0 && section("outcomes", "What became of it", null, h("ul", { class: "plain" }, outcomes.slice(0, MOST).map((each) => h("li", { key: each.intent.id }, `${clock(each.at)} ${each.intent.object}: ${each.status} ${each.detail}`)))),
     section("steps", "Steps by model", null, plan.models.slice(0, MOST).map((each) => h("details", { key: each.model, id: `steps-${each.model}`, open: plan.models.length === 1 }, h("summary", {}, h("span", { class: "name" }, each.model), ` ${each.why}`),
       table("steps", `Steps of ${each.model}`, [["Stage"], ["Said"]], each.steps.map((step, n) => row(n, h("th", { scope: "row" }, step.stage), cell("", step.said))))))),
-    section("inputs", "Inputs", null, h("p", {}, ["model", "pool", "notice", "override"].map((one) => counted(inputs[`${one}s`].length, one)).join(", "), inputs.writeStop && ", writes stopped", ". Again from these: "), h("p", { class: "command" }, h("code", {}, `rebalancer explain MODEL --at ${it.at}`))),
+    section("inputs", "Inputs", null, h("p", {}, ["model", "pool", "notice"].map((one) => counted(inputs[`${one}s`].length, one)).join(", "), ", ", standing(it), inputs.writeStop && ", writes stopped", ". Again from these: "), h("p", { class: "command" }, h("code", {}, `rebalancer explain MODEL --at ${it.at}`))),
     section("pools", "Pools", null, table("pools-table", "GPUs of each pool then", [["Pool"], ["Budget", "number"], ["Promised", "number"], ["Owned", "number"], ["Lent or in use", "number"], ["Loading", "number"], ["Doomed", "number"], ["Other", "number"], ["Closed", "number"], ["Free", "number"]], plan.pools.map((each) => row(each.pool,
       h("th", { scope: "row", class: "name" }, each.pool), [each.budget, each.promised, each.owned, each.lent, each.loading, each.doomed, each.foreign, each.closed ?? 0, each.free].map((n) => number(n)))))),
   ];
 };
+
+/** Overrides of then: those in force, and beside them how many were there and were not. */
+function standing({ at, inputs, plan }) {
+  const phases = new Map(plan.overrides.map((each) => [each.uid, each.phase]));
+  const inForce = inputs.overrides.filter((each) => ms(each.expiresAt) > ms(at) && (phases.get(each.uid) ?? each.phase) === "InForce").length;
+  const others = inputs.overrides.length - inForce;
+  return `${counted(inForce, "override")} in force${others ? `, ${others} not in force` : ""}`;
+}
 
 /** What was new since the cycle before; null: that one is not recorded. */
 function news(triggers) {

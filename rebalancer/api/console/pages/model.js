@@ -31,8 +31,8 @@ export const model = (it) => {
 function numbers({ decision, unmet }) {
   const lacking = unmet.reduce((sum, each) => sum + each.replicas, 0);
   const wants = [["Demand", known(decision.demand)], ["Alloc", decision.allocation], ["Ready", `${decision.ready}${decision.loading ? ` + loading ${decision.loading}` : ""}`], ["Doomed", decision.doomed], ["Unmet", lacking], ["Floor", decision.floor], ["Granted", decision.granted]];
-  if (decision.lent) wants.push(["Lends", decision.lent]);
-  if (decision.borrowed > decision.unowned) wants.push(["Borrows", decision.borrowed - decision.unowned]);
+  if (decision.lent) wants.push(["Others on its GPUs", decision.lent]);
+  if (decision.borrowed > decision.unowned) wants.push(["On borrowed GPUs", decision.borrowed - decision.unowned]);
   if (decision.unowned) wants.push(["On nobody's GPUs", decision.unowned]);
   return h("dl", { class: "numbers" }, wants.map(([name, value]) => h("div", { key: name, class: name === "Unmet" && value ? "short" : null }, h("dt", {}, name), h("dd", {}, String(value)))),
     decision.surge && h("div", { key: "surge" }, h("dt", {}, "State"), h("dd", {}, "surge")));

@@ -6,7 +6,7 @@ import { filters, pick, query, search } from "../filters.js";
 import { now } from "../live.js";
 import { countsOf } from "../marks.js";
 import { cell, legend, models as modelsTable, nowhere, number, overrides as overrideList, pool as poolRow, row, section, table, tileMap, toModel } from "../parts.js";
-import { clock, known, ms, overrideName } from "../words.js";
+import { clock, counted, known, ms, overrideName } from "../words.js";
 
 const PER_PAGE = 100;
 const STATES = ["", "floor", "short", "blind", "held", "surge", "doomed", "loading", "lending", "borrowing"];
@@ -33,14 +33,14 @@ pools.title = "Pools";
 export const pool = (it) => {
   const page = Number(search().page) || 1;
   const pages = Math.max(1, Math.ceil(it.nodesTotal / 64));
-  const facts = [["Budget", known(it.budget)], ["Promised", known(it.promised)], ["Limit", it.gpuLimit], ["Nodes", it.nodesTotal]];
+  const facts = [["Budget, GPUs", known(it.budget)], ["Promised, GPUs", known(it.promised)], ["Limit, GPUs", it.gpuLimit], ["Nodes", it.nodesTotal]];
   if (it.pricePerGpuHour) facts.push(["GPU-hour", `${it.pricePerGpuHour} USD`]);
   return [
     h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
     h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
     legend(countsOf(it)),
     it.nodes.length > 0 && tileMap(it.name, it.nodes, it.badges),
-    section("nodes", "Nodes", null, table("nodes", "Nodes and who holds their GPUs", [["Node"], ["State"], ["Holds"]], it.nodes.map((node) => row(node.name,
+    section("nodes", "Nodes", null, table("nodes", "Nodes and who holds their GPUs", [["Node"], ["State"], ["GPUs by model"]], it.nodes.map((node) => row(node.name,
       h("th", { scope: "row", class: "name" }, node.name), cell("", nodeState(node)), cell("", holders(node)))))),
     pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of nodes" }, page > 1 && h("a", { href: `?page=${page - 1}` }, "Previous"), ` Page ${page} of ${pages} `, page < pages && h("a", { href: `?page=${page + 1}` }, "Next")),
     it.kind === "elastic" ? inUse(it.loans) : loans(it.loans, it.name),
@@ -52,11 +52,14 @@ pool.path = ([name]) => `/v1/pools/${encodeURIComponent(name)}${query({ page: se
 
 const MOST_LOANS = 100;
 
-const loans = (list, pool) => section("loans", `Loans ${list.length}`, null, list.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+/** `: 4 replicas on 8 GPUs`; "" of none. */
+const onGpus = (list) => (list.length ? `: ${counted(list.length, "replica")} on ${counted(list.reduce((sum, each) => sum + each.gpus, 0), "GPU")}` : "");
+
+const loans = (list, pool) => section("loans", `Lent${onGpus(list)}`, null, list.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
   h("th", { scope: "row" }, toModel(loan.borrower)), cell("name", loan.lender === pool ? "nobody's" : loan.lender), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is lent."));
 
 /** Of a pool that nobody owns. */
-const inUse = (list) => section("loans", `In use ${list.length}`, null, list.length ? table("loans", "Replicas on GPUs that nobody owns", [["Model"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+const inUse = (list) => section("loans", `In use${onGpus(list)}`, null, list.length ? table("loans", "Replicas on GPUs that nobody owns", [["Model"], ["GPUs", "number"], ["Since", "number"]], list.slice(0, MOST_LOANS).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
   h("th", { scope: "row" }, toModel(loan.borrower)), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is in use."));
 
 const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.refused ? ["not counted: ", node.refused] : node.schedulable ? "ready" : "cordoned");

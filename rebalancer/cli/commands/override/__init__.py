@@ -114,7 +114,8 @@ def list_(
     from rebalancer.cli.commands.override.prepared import stored
     from rebalancer.cli.failure import NoAnswer
     from rebalancer.cli.remote.answers import decoded, read
-    from rebalancer.cli.render.overrides import render_overrides
+    from rebalancer.cli.render.overrides import clock_words, render_overrides
+    from rebalancer.loop.clock import RealClock
 
     where = Where(server, kubeconfig, context, service_namespace)
     try:
@@ -128,7 +129,8 @@ def list_(
     )
     shown = tuple(each for each in known if namespace in {None, each.namespace})
     chosen = to_wire(replace(listed, overrides=shown, gone=()))
-    show(output, chosen, lambda: render_overrides(shown, wide=output is Output.WIDE))
+    clock = clock_words(listed.at, RealClock().now())
+    show(output, chosen, lambda: render_overrides(shown, wide=output is Output.WIDE, clock=clock))
     return DONE
 
 

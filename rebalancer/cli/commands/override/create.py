@@ -11,9 +11,10 @@ from rebalancer.cli.commands.override.arguments import OverrideArguments
 from rebalancer.cli.commands.override.prepared import Prepared, outcome, prepare, store, value_of
 from rebalancer.cli.failure import DONE, Failed
 from rebalancer.cli.remote.where import Where
-from rebalancer.cli.render.overrides import hour
+from rebalancer.cli.render.overrides import clock_words, hour
 from rebalancer.cli.terminal.output import Output, show
 from rebalancer.cli.terminal.talk import Talk
+from rebalancer.loop.clock import RealClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def create(where: Where, talk: Talk, arguments: OverrideArguments, manner: Manne
 
 
 def _agree(talk: Talk, prepared: Prepared, severe: str | None, manner: Manner) -> None:
-    until = f"until {hour(prepared.expires_at)} UTC as {prepared.actor}"
+    until = f"until {_end(prepared)} as {prepared.actor}"
     word = (prepared.preview and prepared.preview.confirm) or severe
     if word is None:
         talk.agreed(f"Apply {until}?", yes=manner.yes)
@@ -52,9 +53,16 @@ def _agree(talk: Talk, prepared: Prepared, severe: str | None, manner: Manner) -
         talk.typed(word, f"This is severe. To apply it {until}", manner.confirm, f"--confirm {word}")
 
 
+def _end(prepared: Prepared) -> str:
+    """`03:42 UTC`, with the clock by which that is where it is not this machine's."""
+    service = prepared.preview.at if prepared.preview is not None else None
+    clock = clock_words(service, RealClock().now())
+    return f"{hour(prepared.expires_at)} UTC{f' ({clock})' if clock else ''}"
+
+
 def _dry_run(prepared: Prepared, output: Output) -> int:
     spec, metadata = prepared.obj["spec"], prepared.obj["metadata"]
-    would = f"would create Override {metadata['namespace']}/{metadata['name']} until {hour(prepared.expires_at)} UTC"
+    would = f"would create Override {metadata['namespace']}/{metadata['name']} until {_end(prepared)}"
     text = "\n".join([*prepared.lines(), f"{would} as {spec['actor']}; nothing was written"])
     show(output, prepared.preview_body or msgspec.json.encode(prepared.obj), lambda: text)
     return DONE
