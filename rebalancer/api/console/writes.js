@@ -93,7 +93,7 @@ function effects(preview) {
     preview.conflicts.map((said) => h("p", { key: said }, `Conflict: ${said}`)),
     preview.costs.length > 0 && h("ul", { class: "costs" }, preview.costs.map((said) => h("li", { key: said }, said))),
     preview.gains.length > 0 && h("ul", { class: "gains" }, preview.gains.map((said) => h("li", { key: said }, `For that: ${said}`))),
-    h("p", {}, preview.unmetBefore || preview.unmetAfter ? `Short by ${counted(preview.unmetBefore, "replica")} without it, by ${preview.unmetAfter} with it.` : "Nobody is short by it."));
+    h("p", {}, preview.unmetBefore || preview.unmetAfter ? `All models together: short by ${counted(preview.unmetBefore, "replica")} without it, by ${preview.unmetAfter} with it.` : "Nobody is short by it."));
 }
 
 // --- overrides
