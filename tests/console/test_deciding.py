@@ -139,7 +139,8 @@ async def test_an_override_is_previewed_applied_and_in_force_when_the_stream_say
     await expect(page.locator("dialog .command")).to_contain_text(command)
     await page.keyboard.press("Enter")
     await expect(page.locator("dialog pre")).to_contain_text("now  qwen-32b 3 -> 2  passes step; floor 1 kept")
-    await expect(page.locator("dialog")).to_contain_text("All models together: short by 1 replica without it, by 0 with it.")
+    totals = "All models together: short by 1 replica without it, by 0 with it."
+    await expect(page.locator("dialog")).to_contain_text(totals)
     assert scene.asked == []
     await page.get_by_role("button", name="Apply").click()
     outcome = page.locator("dialog .outcome")
