@@ -235,8 +235,9 @@ def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     if stays <= 0:
         return ""
     keeps = f"{model.id} keeps {min(value, has)} of the {has} it has"
+    keeps += f", and floor {value} is not reached" if value > has else ""
     borrow = f"in the next surge of others up to {counted(stays, 'replica')} that they could have borrowed"
-    return f"{keeps}; at its present load nothing moves; {borrow} {'stays' if stays == 1 else 'stay'}"
+    return f"{keeps}; nothing moves now; {borrow} {'stays' if stays == 1 else 'stay'}"
 
 
 def _lines(

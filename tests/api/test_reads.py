@@ -299,5 +299,6 @@ async def test_a_node_under_notice_is_explained_by_its_accounts_and_another_is_4
     status, said = await reads.refused("/v1/nodes/n8")
     assert status == 404
     assert said.startswith(
-        "no notice about node 'n8' stands, and none ended in the last hour; nodes under notice: n9, "
+        "no notice about node 'n8' stands, and none ended in the last hour; "
+        "nodes with a notice now or in the last hour: n9, "
     )

@@ -106,7 +106,7 @@ def test_without_an_expected_change_it_says_so() -> None:
 def test_a_floor_that_moves_nothing_now_says_what_it_keeps_in_the_next_surge() -> None:
     seen = preview(a_scene(), "floor", "qwen-32b", 2)
     assert seen.lines[0] == (
-        "now  qwen-32b keeps 2 of the 3 it has; at its present load nothing moves; in the next surge of others up to "
+        "now  qwen-32b keeps 2 of the 3 it has; nothing moves now; in the next surge of others up to "
         "1 replica that they could have borrowed stays; unmet 1 replica of llama-70b"
     )
     assert seen.effects == ()

@@ -135,7 +135,7 @@ async def explain_node(request: web.Request) -> web.Response:
     if explanation is None:
         known = sorted({*(each.node for each in data.snapshot.notices), *(each.node for each in data.accounts)})
         why = f"no notice about node {printable(name)[:64]!r} stands, and none ended in the last hour"
-        raise ApiError(404, why, known_names("nodes under notice", name, known), "path.node")
+        raise ApiError(404, why, known_names("nodes with a notice now or in the last hour", name, known), "path.node")
     return await packed(request, explanation)
 
 

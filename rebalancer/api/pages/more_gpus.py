@@ -82,6 +82,9 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     outlook = None if load is None else load.outlook
     ahead = None if outlook is None or outlook.deferred else outlook  # of work that stands back nothing is counted
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
+    if lacks is not None and any(str(each) == lacks.why and each.subject != model.id for each in plan.refusals):
+        # What another model may not give yet is a GPU that this one lacks: it would not wait for that guard.
+        lacks = replace(lacks, constraint="budget", why=f"others hold what it waits for: {lacks.why}")
     minute = int(data.status.at // STEP_SECONDS) - HOUR
     hour = day.fine_window(model.id, minute * FINE_STEPS, HOUR * FINE_STEPS)
     rows, minutes = tuple(_rows(model, decision, ahead, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS
@@ -239,7 +242,7 @@ def _fit(model: Model, pool: Pool, view: ModelView, pools: Sequence[PoolView]) -
     room = pool.gpu_limit - has
     grown = f"gpuLimit {pool.gpu_limit}, so up to {room} more may come" if room > 0 else f"gpuLimit {pool.gpu_limit}"
     how = grown if pool.node_pools and room > 0 else f"needs more nodes and a higher gpuLimit (now {pool.gpu_limit})"
-    return PoolFit(pool.name, fits=True, why=f"{counted(has, 'GPU')} there, {how}", usd_per_gpu_hour=usd)
+    return PoolFit(pool.name, fits=True, why=f"it has {counted(has, 'GPU')} in all, {how}", usd_per_gpu_hour=usd)
 
 
 def _landing(model: Model, target: TargetView, memory: GpuMemory | LoadedMemory | None) -> PodPlacement:

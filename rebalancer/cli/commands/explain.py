@@ -51,6 +51,7 @@ def command(
 ) -> int:
     """Explain why a model has what it has: votes, demand, holdings, refusals.
 
+    Moments to ask about with --at: the console's Timeline lists them, refusals by their kind.
     Or, by --node, what becomes of a node under notice: when it was heard, what was done, by whom and how much in time.
     With --exit-code: 3 when the model lacks something, or when replicas are left on the node.
     """

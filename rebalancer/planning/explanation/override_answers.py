@@ -128,4 +128,5 @@ def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) ->
     ruling = scene.models[one.subject].ruling
     if one is not (ruling.paused or ruling.frozen or ruling.decides):
         return ""
-    return sentences(f"it keeps {replicas(lack.short.replicas)} from {one.subject}", lack.short.lateness)
+    more = f"otherwise {one.subject} has {replicas(lack.short.replicas)} more"
+    return sentences(more, lack.short.lateness)

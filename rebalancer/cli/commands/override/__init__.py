@@ -39,7 +39,8 @@ def add(
         Kind,
         typer.Argument(
             metavar="KIND",
-            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool; "
+            help="pause and freeze a model; pin it to exactly VALUE replicas, floor: at least so many, cap: at most; "
+            "drain or exclude a node or pool; "
             "standUp: end a stand-down, as stand-up does.",
         ),
     ],
