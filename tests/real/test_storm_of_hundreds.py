@@ -35,6 +35,11 @@ def _calls(writes: list[Write], name: str, sent: list[float]) -> list[float]:
     ]
 
 
+def _print_courses(writes: list[Write], began: float) -> None:
+    for name in MODELS:
+        print(name, [(round(at - began, 2), replicas) for at, replicas in scaled(writes, name)])
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(1800, func_only=True)
 async def test_five_hundred_notices_at_once_are_each_answered_within_fifteen_seconds(
@@ -77,13 +82,16 @@ async def test_five_hundred_notices_at_once_are_each_answered_within_fifteen_sec
     for name in MODELS:
         theirs = sorted(at for node, at in sent.items() if stands[node] == name)
         calls += _calls(writes, name, theirs)
-        print(name, [(round(at - began, 2), replicas) for at, replicas in scaled(writes, name)])
     print("notice sent to the call that answers it, by the audit log:", histogram(calls, ANSWERED_EDGES))
 
     async def drained() -> bool:
         return (await service.metrics()).get("rebalancer_notice_spare_seconds_count") == NODES
 
-    await kube.wait_for(drained, "all doomed replicas have ended", NOTICE_SECONDS + 30)
+    try:
+        await kube.wait_for(drained, "all doomed replicas have ended", NOTICE_SECONDS + 30)
+    finally:
+        _print_courses(await service.writes(kube), began)
+        print("told by /metrics:", (await service.metrics()).get("rebalancer_notice_spare_seconds_count"))
     metrics = await service.metrics()
     for name in ("action", "replaced", "spare"):
         print(f"{name} by /metrics:", told_by_metrics(metrics, f"rebalancer_notice_{name}_seconds"))
