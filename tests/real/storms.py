@@ -1,11 +1,13 @@
 """Storms of notices: how soon each is answered, how long before its deadline its node is empty, as histograms."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.real.service import Service
 from tests.real.traffic import Traffic
+from tests.testbed.kube import Kube
 
 Json = dict[str, Any]
 
@@ -18,6 +20,20 @@ async def told(traffic: Traffic, node: str, deadline: float) -> None:
     """A spot notice about this node, acknowledged by Kafka."""
     until = datetime.fromtimestamp(deadline, UTC).isoformat()
     await traffic.event("notices", NOTICE, {"kind": "spot-interruption", "node": node, "deadline": until})
+
+
+async def gone(kube: Kube, namespace: str, nodes: Iterable[str], at: float) -> None:
+    """From `at` on the nodes are no more, nor what ran there."""
+
+    async def due() -> bool:
+        return time.time() >= at
+
+    await kube.wait_for(due, "the nodes' end", max(1.0, at - time.time() + 1.0))
+    for node in nodes:
+        await kube.delete("Node", node)
+    for pod in await kube.items("Pod", namespace):
+        if pod["spec"].get("nodeName") in {*nodes}:
+            await kube.delete("Pod", pod["metadata"]["name"], namespace, gracePeriodSeconds=0)
 
 
 async def accounts_of(service: Service, nodes: Iterable[str]) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from tests.real.occupancy import failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
+from tests.real.storms import gone
 from tests.real.traffic import Traffic
 from tests.testbed.kube import Kube
 from tests.testbed.objects import deployment, gpu_node
@@ -55,7 +56,7 @@ async def test_half_of_all_nodes_at_once_and_gone_half_a_minute_early_are_replac
     print("lone:", lacks["constraint"], lacks["why"])
     assert (lacks["constraint"], lacks["replicas"]) == ("budget", 1)
 
-    await _gone(kube, namespace, doomed, deadline - EARLY_SECONDS)
+    await gone(kube, namespace, doomed, deadline - EARLY_SECONDS)
     for name, floor in FLOORS.items():
 
         async def settled(name: str = name, floor: int = floor) -> bool:
@@ -87,17 +88,3 @@ async def _warned(traffic: Traffic, nodes: Iterable[str]) -> float:
     for node in nodes:
         await traffic.event("notices", NOTICE, {"kind": "spot-interruption", "node": node, "deadline": until})
     return deadline
-
-
-async def _gone(kube: Kube, namespace: str, nodes: Iterable[str], at: float) -> None:
-    """From `at` on the nodes are no more, nor what ran there."""
-
-    async def due() -> bool:
-        return time.time() >= at
-
-    await kube.wait_for(due, "the nodes' end", NOTICE_SECONDS)
-    for node in nodes:
-        await kube.delete("Node", node)
-    for pod in await kube.items("Pod", namespace):
-        if pod["spec"].get("nodeName") in {*nodes}:
-            await kube.delete("Pod", pod["metadata"]["name"], namespace, gracePeriodSeconds=0)

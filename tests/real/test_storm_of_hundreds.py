@@ -8,7 +8,7 @@ import pytest
 from tests.real.occupancy import failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
-from tests.real.storms import ANSWERED_EDGES, histogram, told, told_by_metrics
+from tests.real.storms import ANSWERED_EDGES, gone, histogram, told, told_by_metrics
 from tests.real.traffic import Traffic
 from tests.testbed.audit import Write
 from tests.testbed.kube import Kube
@@ -20,6 +20,7 @@ FLOOR = NODES // len(MODELS)
 SHELTER_GPUS = 8
 NOTICE_SECONDS = 85.0  # with a load of a second a notice counts from 91 s before its deadline on
 ANSWERED_WITHIN_SECONDS = 15.0
+EARLY_SECONDS = 30.0  # before their deadlines the nodes go
 SETTLED_SECONDS = 300.0
 
 
@@ -83,6 +84,9 @@ async def test_five_hundred_notices_at_once_are_each_answered_within_fifteen_sec
         theirs = sorted(at for node, at in sent.items() if stands[node] == name)
         calls += _calls(writes, name, theirs)
     print("notice sent to the call that answers it, by the audit log:", histogram(calls, ANSWERED_EDGES))
+
+    # Without deletion costs Kubernetes would end any of them: the doomed stay until their nodes go.
+    await gone(kube, namespace, doomed, began + NOTICE_SECONDS - EARLY_SECONDS)
 
     async def drained() -> bool:
         return (await service.metrics()).get("rebalancer_notice_spare_seconds_count") == NODES
