@@ -38,3 +38,19 @@ def test_who_is_kept_by_a_guard_for_seconds_is_not_offered_a_cap() -> None:
 
     assert "override add cap" not in said(NOW + 1.0)
     assert "override add cap a 1" in said(NOW + 300.0)
+
+
+def test_who_lends_is_told_to_whom() -> None:
+    story = a_story()
+    plan = story.plan()
+
+    def has(borrowed: dict[str, int], unowned: int = 0) -> str:
+        models = tuple(
+            replace(each, lent=2 if each.model == "a" else 0, borrowed=borrowed.get(each.model, 0), unowned=unowned)
+            for each in plan.models
+        )
+        lines = render_explain(replace(plan, models=models), story.snapshot, "a").splitlines()
+        return next(line for line in lines if line.startswith("has"))
+
+    assert "; lends GPUs to 2 replicas of b" in has({"b": 2})
+    assert "; lends GPUs to 2 replicas of others" in has({"b": 2}, unowned=2)  # what nobody owns is lent by nobody

@@ -36,7 +36,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
     lines = [
         _head(decision, view, lacks, plan.at),
         *_rows("late", iter([lacks.lateness] if lacks is not None and lacks.lateness else [])),
-        *_stages(decision, view, snapshot),
+        *_stages(decision, view, snapshot, _borrowers(view, plan, snapshot)),
         *_rows("moved", _moved(view, refusals)),
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("quota", _quotas(view, snapshot)),
@@ -80,30 +80,30 @@ def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None, plan_at
     return f"{decision.model} {short}: {lacks.why}"
 
 
-def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> Iterator[str]:
+def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot, borrowers: list[str]) -> Iterator[str]:
     """The steps in planning's order; what the model has stands after its demand."""
     demand_shown = False
     for step in decision.steps:
         label = LABELS.get(step.stage, step.stage)
         if step.stage == "demand":
             yield _row("demand", f"{known(decision.demand)}: {step.said}")
-            yield _row("has", _has(decision, view, snapshot))
+            yield _row("has", _has(decision, view, snapshot, borrowers))
             demand_shown = True
         elif label:
             yield _row(label, step.said)
     if not demand_shown:
         yield _row("demand", known(decision.demand))
-        yield _row("has", _has(decision, view, snapshot))
+        yield _row("has", _has(decision, view, snapshot, borrowers))
 
 
-def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
+def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot, borrowers: list[str]) -> str:
     due = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)}
     pods = _pods(view)
     loading = f" + {decision.loading} loading{_expected(view)}" if decision.loading else ""
     nodes = sorted(due.intersection(node for pod in pods for node in pod.nodes))
     doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
     floor = f"floor {decision.floor}{_raised(view.id, snapshot)}"
-    return f"{decision.ready} ready{loading}{doomed}; {floor}{_loans(decision)}"
+    return f"{decision.ready} ready{loading}{doomed}; {floor}{_loans(decision, borrowers)}"
 
 
 def _raised(model: str, snapshot: Snapshot) -> str:
@@ -189,8 +189,16 @@ def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
             yield f"{goes(notice, snapshot.at)}: {counted(on[notice.node], 'replica')}"
 
 
-def _loans(decision: ModelDecision) -> str:
-    lent = f"; lends GPUs to {counted(decision.lent, 'replica')} of others" if decision.lent else ""
+def _borrowers(view: ModelView, plan: Plan, snapshot: Snapshot) -> list[str]:
+    """Other models with replicas on borrowed GPUs of its pools."""
+    pools = {target.pool for target in view.targets}
+    there = {each.id for each in snapshot.models if pools & {target.pool for target in each.targets}} - {view.id}
+    return [each.model for each in plan.models if each.model in there and each.borrowed > each.unowned]
+
+
+def _loans(decision: ModelDecision, borrowers: list[str]) -> str:
+    whose = borrowers[0] if len(borrowers) == 1 else "others" + (f" ({some(borrowers)})" if borrowers else "")
+    lent = f"; lends GPUs to {counted(decision.lent, 'replica')} of {whose}" if decision.lent else ""
     borrowed, unowned = decision.borrowed - decision.unowned, decision.unowned
     lent += f"; {counted(borrowed, 'replica')} on borrowed GPUs" if borrowed else ""
     return lent + (f"; {counted(unowned, 'replica')} in use on GPUs that nobody owns" if unowned else "")
