@@ -63,9 +63,6 @@ async def test_where_namespaces_are_named_another_installation_may_speak_for_peo
             return False
         return True
 
-    async def in_force() -> bool:
-        return not await signed_by_another(namespace)
-
     async def drained_from(where: str) -> str:
         drain = override(where, ADMIN)
         drain["spec"] |= {"kind": "drain", "target": {"node": "a100-1"}}
@@ -75,8 +72,12 @@ async def test_where_namespaces_are_named_another_installation_may_speak_for_peo
             return str(error)
         return ""
 
+    async def in_force() -> bool:
+        """Each policy begins to count at an instant of its own."""
+        return not await signed_by_another(namespace) and bool(await drained_from("default"))
+
     async with applied(kube, rendered, *kinds):
-        await kube.wait_for(in_force, "the policy is in force")
+        await kube.wait_for(in_force, "the policies are in force")
         assert not await signed_by_another("default")
         assert await signed_by_another("kube-system")
         assert "names no model concerns everybody" in await drained_from("default")
