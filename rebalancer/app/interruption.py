@@ -33,20 +33,22 @@ class Drained(NamedTuple):
     def replacing(self) -> tuple[Change, ...]:
         """Changes that ask for replacements of some of them."""
         uids = {pod.uid for pod in self.pods}
-        return tuple(each for each in self.changes if each.kind == "replace" and uids & _replaced(each))
+        return tuple(each for each in self.changes if each.kind == "replace" and uids & Replaced.pods(each.replaces))
 
     @property
     def replaced(self) -> int:
         """How many of them are replaced."""
-        uids = {uid for change in self.replacing for uid in _replaced(change)}
-        return sum(pod.uid in uids for pod in self.pods)
+        return sum(pod.uid in self._replaced for pod in self.pods)
 
     @property
     def ended(self) -> int:
         """How many of them the next two plans end without one that replaces them."""
-        uids = {uid for change in self.replacing for uid in _replaced(change)}
-        gone = {uid for change in self.changes for uid in change.victims}
-        return sum(pod.uid in gone and pod.uid not in uids for pod in self.pods)
+        gone = {uid for change in self.changes for uid in change.victims} - self._replaced
+        return sum(pod.uid in gone for pod in self.pods)
+
+    @property
+    def _replaced(self) -> set[str]:
+        return {uid for change in self.replacing for uid in Replaced.pods(change.replaces)}
 
 
 def interruptions(known: Known, override: Override, seen: Foresight) -> Iterator[str]:
@@ -90,10 +92,6 @@ def _drained_of(model: ModelView, nodes: dict[str, NodeView], seen: Foresight) -
     on = tuple(sorted({node for pod in pods for node in pod.nodes if node in nodes}))
     changes = (*seen.course.now.changes, *seen.course.then.changes)
     return Drained(model, pods, on, tuple(each for each in changes if each.model == model.id))
-
-
-def _replaced(change: Change) -> set[str]:
-    return {Replaced.of(each).pod for each in change.replaces}
 
 
 def _by_drain(each: Drained) -> Iterator[str]:

@@ -166,7 +166,7 @@ def _effect(known: Known, seen: Foresight, move: Move) -> Effect:
 
 def _in_place_of(known: Known, change: Change) -> str:
     """`2 of them in place of those on spot-1`."""
-    uids = {Replaced.of(each).pod for each in change.replaces}
+    uids = Replaced.pods(change.replaces)
     pods = (pod for model in known.snapshot.models for target in model.targets for pod in target.pods)
     nodes = sorted({node for pod in pods if pod.uid in uids for node in pod.nodes})
     those = "one" if len(uids) == 1 else "those"

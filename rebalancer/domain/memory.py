@@ -1,5 +1,6 @@
 """What planning remembers from one plan to the next: it goes in, comes out, and checkpoints carry it over a restart."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -128,6 +129,11 @@ class Replaced(NamedTuple):
         return (
             cls(pool, target, int(replicas), pod) if pod and replicas.isdecimal() else cls(pool, "", -1, rest or target)
         )
+
+    @classmethod
+    def pods(cls, texts: Iterable[str]) -> set[str]:
+        """UIDs of the doomed pods of the entries that `texts` spell."""
+        return {cls.of(text).pod for text in texts}
 
 
 class WaitingSince(Struct, frozen=True):

@@ -8,8 +8,9 @@ from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
 from rebalancer.api.ports.day import FIGURES, FINE_FIGURES, FINE_STEPS, NO_DAY, STEPS, Day
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.domain.outlook import Outlook
-from rebalancer.domain.plan import Plan, Refusal, Step, Unmet
+from rebalancer.domain.plan import Plan, Step, Unmet
 from rebalancer.domain.policy import Policy
+from rebalancer.planning.guards.guards import GUARDS
 from tests.api.scenes import PAGE_DATA
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.cli.scene import PLAN
@@ -25,18 +26,15 @@ def a_two_gpu_policy(most: int = 10) -> Policy:
     return a_policy(model, pools=(a_pool(gpus=8), an_elastic_pool(price_per_gpu_hour=1.4)))
 
 
-def the_answer(
-    constraint: str = "", most: int = 10, loading: int = 0, day: Day = NO_DAY, *, keeps: Refusal | None = None
-) -> MoreGpus:
-    """Model b with 2 replicas of 2 GPUs each, short for `constraint` where there is one; `keeps`: by that refusal."""
+def the_answer(constraint: str = "", most: int = 10, loading: int = 0, day: Day = NO_DAY) -> MoreGpus:
+    """Model b with 2 replicas of 2 GPUs each, short for `constraint` where there is one."""
     policy = a_two_gpu_policy(most)
     snapshot = a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 12.0}}, {"b": 3.0})
     outlook = an_outlook(LATE, 2, level=3.0, shifted=3.0)
     snapshot = replace(snapshot, loads=tuple(replace(load, outlook=outlook) for load in snapshot.loads))
     decision = DECISION if not loading else replace(DECISION, ready=2 - loading, loading=loading)
-    why = "the GPUs are all in use" if keeps is None else str(keeps)
-    unmet = (Unmet("b", 3, constraint, why, NOW),) if constraint else ()
-    plan = Plan(cycle=1, at=NOW, models=(decision,), unmet=unmet, refusals=() if keeps is None else (keeps,))
+    unmet = (Unmet("b", 3, constraint, "the GPUs are all in use", NOW),) if constraint else ()
+    plan = Plan(cycle=1, at=NOW, models=(decision,), unmet=unmet)
     status = replace(PAGE_DATA.status, at=NOW, plan=plan)
     data = PageData(PAGE_DATA.epoch, status, snapshot, policy)
     return more_gpus(data, plan, policy.models[0], decision, day)
@@ -78,13 +76,14 @@ def test_who_is_late_for_want_of_gpus_is_told_how_many_fewer_would_be_with_how_m
     )
 
 
-def test_who_waits_for_what_a_guard_keeps_with_another_model_would_be_helped_by_gpus_of_its_own() -> None:
-    answer = the_answer("shift", keeps=Refusal("shift", "a", 3, 2, "it gave one 10 s ago"))
-    others = (
-        "others hold what it waits for: a keeps 1 replica that would go (3 -> 2): guard shift, it gave one 10 s ago"
-    )
-    assert (answer.helps, answer.why) == (True, others)
-    assert the_answer("step", keeps=Refusal("step", "b", 2, 3, "it got one 10 s ago")).helps is False  # its own guard
+@pytest.mark.parametrize("guard", GUARDS)
+def test_who_waits_for_what_a_guard_keeps_with_another_model_would_be_helped_by_gpus_of_its_own(guard: str) -> None:
+    answer = the_answer(guard)
+    assert (answer.helps, answer.why) == (True, "others hold what it waits for: the GPUs are all in use")
+
+
+def test_who_waits_for_nodes_that_nobody_brings_would_be_helped() -> None:
+    assert the_answer("nodes").helps is True
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_who_waits_for_what_a_guard_keeps_with_another_model_would_be_helped_by_
     [
         ("maximum", 2, "it has all that its maxReplicas of 2 allows: raise that first"),
         ("waiting", 10, "it is late for want of time, not of GPUs: 1 replica on the way"),
-        ("step", 10, "GPUs are not what it waits for: the GPUs are all in use"),
+        ("quota", 10, "GPUs are not what it waits for: the GPUs are all in use"),
         ("", 10, "its requests are in time with the 2 replicas that it has"),
     ],
 )

@@ -19,16 +19,19 @@ from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import ModelView, TargetView
 from rebalancer.domain.words import figure, replicas
+from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.facts.holdings import needed_memory
 from rebalancer.planning.facts.landing import bars, may_land
 from rebalancer.planning.facts.scene import PodPlacement
+from rebalancer.planning.guards.guards import GUARDS
 from rebalancer.state.outlooks import PATIENCE_SECONDS, WAIT_SECONDS
 
 REPLICAS = (1, 2, 4)  # more than it has: what is asked about
 HOUR = 60  # minutes
 LEAST_MINUTES = 5  # of the last hour: of fewer nothing is said
 FINE_STEPS = STEP_SECONDS // FINE_SECONDS  # in a minute
-FOR_WANT_OF_GPUS = frozenset({"budget", "fit"})  # constraints that more GPUs lift
+# Constraints that more GPUs lift: who waits for what a guard keeps with another model would not wait for that guard.
+FOR_WANT_OF_GPUS = frozenset({"budget", "fit", NODES, *GUARDS})
 LATE_SHARE = 0.01  # of the requests: with fewer of them late nobody is called, and no GPU is worth its price
 LATE = FIGURES.index("late_per_minute")
 
@@ -82,9 +85,8 @@ def more_gpus(data: PageData, plan: Plan, model: Model, decision: ModelDecision,
     outlook = None if load is None else load.outlook
     ahead = None if outlook is None or outlook.deferred else outlook  # of work that stands back nothing is counted
     lacks = next((row for row in plan.unmet if row.model == model.id), None)
-    if lacks is not None and any(str(each) == lacks.why and each.subject != model.id for each in plan.refusals):
-        # What another model may not give yet is a GPU that this one lacks: it would not wait for that guard.
-        lacks = replace(lacks, constraint="budget", why=f"others hold what it waits for: {lacks.why}")
+    if lacks is not None and lacks.constraint in GUARDS:
+        lacks = replace(lacks, why=f"others hold what it waits for: {lacks.why}")
     minute = int(data.status.at // STEP_SECONDS) - HOUR
     hour = day.fine_window(model.id, minute * FINE_STEPS, HOUR * FINE_STEPS)
     rows, minutes = tuple(_rows(model, decision, ahead, hour)), int(np.isfinite(hour[:, 0]).sum()) // FINE_STEPS

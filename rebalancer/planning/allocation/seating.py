@@ -129,16 +129,18 @@ class Seating:
 
         Where one found no place, the next one like it finds none either: of 50,000 that somebody typed one looks.
         """
-        full = False
+        full = False  # no place for a replica of which no pod has one
         for pod in target.unplaced:
-            hopeless = full and not pod.nodes
-            nodes = () if hopeless else self.fit(target, frozenset(), now=True, pod=pod)
+            if full and not pod.nodes:
+                self.unseated[target.model] += 1
+                continue
+            nodes = self.fit(target, frozenset(), now=True, pod=pod)
             later = not nodes
-            if later and not hopeless:
+            if later:
                 nodes = self.fit(target, frozenset(), now=False, pod=pod)
-            full = not nodes and (full or not pod.nodes)
             if not nodes:
                 self.unseated[target.model] += 1
+                full = full or not pod.nodes
                 continue
             if later:
                 self.awaiting.add((target.key, pod.uid))

@@ -220,4 +220,4 @@ def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:
 
 
 def _named(intent: Intent) -> set[str]:
-    return {*intent.victims, *(Replaced.of(one).pod for one in intent.replaces)}
+    return {*intent.victims, *Replaced.pods(intent.replaces)}
