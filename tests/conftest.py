@@ -54,6 +54,14 @@ def blockbuster() -> Iterator[BlockBuster]:
         yield guard
 
 
+@pytest.fixture
+def may_block(blockbuster: BlockBuster) -> Iterator[None]:
+    """The client library's login, which reads files in a thread with a loop of its own, and a test's own files."""
+    blockbuster.deactivate()
+    yield
+    blockbuster.activate()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def logging_as_in_the_service() -> None:
     """Log through the service's thread: writing a line, or reading the source for a traceback, blocks a loop."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from blockbuster import BlockBuster
 
 from rebalancer.app import Service
 from rebalancer.loop.clock import ScaledClock
@@ -27,11 +26,8 @@ Started = Callable[..., AbstractAsyncContextManager[Service]]
 
 
 @pytest.fixture(autouse=True)
-def login_may_block(blockbuster: BlockBuster) -> Iterator[None]:
+def login_may_block(may_block: None) -> None:
     """The client library's login runs in a thread with a loop of its own, where it may read files."""
-    blockbuster.deactivate()
-    yield
-    blockbuster.activate()
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
-import pytest
 from aiohttp import web
-from blockbuster import BlockBuster
 
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, build, demo_policy
@@ -84,12 +82,6 @@ def of_the_chart(api: Address, kafka: Address, prometheus: Address, hosts: Seque
     return others
 
 
-@pytest.fixture
-def deaf(blockbuster: BlockBuster) -> None:
-    """The test's own files and the client library's login block."""
-    blockbuster.deactivate()
-
-
 @asynccontextmanager
 async def a_prometheus() -> AsyncIterator[Address]:
     """It answers, and knows nothing."""
@@ -135,7 +127,9 @@ async def _until_it_has_done_everything(probe_port: int) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_every_address_that_it_dials_is_in_a_rule_and_no_rule_is_for_nothing(tmp_path: Path, deaf: None) -> None:
+async def test_every_address_that_it_dials_is_in_a_rule_and_no_rule_is_for_nothing(
+    tmp_path: Path, may_block: None
+) -> None:
     clock = ScaledClock(1.0)
     dialled, probe_port = tmp_path / "dialled", free_port()
     (tmp_path / "sitecustomize.py").write_text(_HOOK)

@@ -1,10 +1,9 @@
 """A person at a terminal: the service on the drawn night, a cluster to write to, a home of their own."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster
 
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api.resources import OVERRIDES
@@ -24,11 +23,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def commands_may_block(blockbuster: BlockBuster) -> Iterator[None]:
+def commands_may_block(may_block: None) -> None:
     """A command is alone in its process; here it runs in a thread, in an event loop of its own."""
-    blockbuster.deactivate()
-    yield
-    blockbuster.activate()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A headless Chromium for the whole folder; a page per test that may not complain about anything."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -27,11 +27,8 @@ PATIENCE_MS = 15_000  # the machines that run this share few cores
 
 
 @pytest.fixture(autouse=True)
-def playwright_may_block(blockbuster: BlockBuster) -> Iterator[None]:
+def playwright_may_block(may_block: None) -> None:
     """The library that steers the browser writes to its pipe as it likes; the console's files read no disk here."""
-    blockbuster.deactivate()
-    yield
-    blockbuster.activate()
 
 
 @pytest.fixture(scope="session")

@@ -108,13 +108,15 @@ async def _live(
 
 @asynccontextmanager
 async def _in_this_process(folder: Path, sandbox: Sandbox, clock: ScaledClock) -> AsyncIterator[Replica]:
-    service = Service(settings(folder, sandbox, {**COMMON, "instance": folder.name}), clock)
+    hung = threading.Event()
+    service = Service(settings(folder, sandbox, {**COMMON, "instance": folder.name}), clock, end=hung.set)
     try:
         await service.start()
         await _until(lambda: service.plan is not None and not service.reporter.unready())
         yield Replica(service.servers.api_port, service.stop)
     finally:
         await service.stop()
+    assert not hung.is_set(), "the loop hung for longer than the Lease"
 
 
 @asynccontextmanager

@@ -4,11 +4,10 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster
 
 from rebalancer.app import Service
 from rebalancer.loop.clock import ScaledClock
@@ -24,11 +23,8 @@ Shell = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(autouse=True)
-def login_may_block(blockbuster: BlockBuster) -> Iterator[None]:
+def login_may_block(may_block: None) -> None:
     """The client library's login runs in a thread with a loop of its own, where it may read files."""
-    blockbuster.deactivate()
-    yield
-    blockbuster.activate()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster
 
 from rebalancer.app import Service
 from rebalancer.kafka.broker import TOPICS, Broker
@@ -41,15 +40,13 @@ class Counting(ApiFaults):
 
 
 @pytest.fixture
-async def kubernetes(blockbuster: BlockBuster) -> AsyncIterator[EmbeddedKubernetes]:
-    blockbuster.deactivate()  # a client's login reads files in a thread with a loop of its own
+async def kubernetes(may_block: None) -> AsyncIterator[EmbeddedKubernetes]:
     clock = RealClock()
     store = Store(clock)
     fill(store, MODELS, 10)
     async with EmbeddedKubernetes(clock, store) as api:
         api.faults = Counting()
         yield api
-    blockbuster.activate()
 
 
 @pytest.fixture

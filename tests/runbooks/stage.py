@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,6 @@ from rebalancer.settings.service import ServiceSettings
 from tests.runbooks.prometheus import Prometheus, sped_up
 from tests.testbed.process import free_port
 
-SPEED = 4.0
 ACCOUNT = "rebalancer"
 OPERATOR = "oncall"
 ALERTS = Path(__file__).parents[2] / "charts/rebalancer/files/alerts.yaml"
@@ -76,6 +76,7 @@ class Stage:
     prometheus: Prometheus
     gpus: Gpus
     service: Service
+    hung: threading.Event
     words: dict[str, str] = field(default_factory=dict)
     second: Service | None = None
 
@@ -140,8 +141,12 @@ class Stage:
         await self.service.stop()
         journal = changed.pop("journal", None)
         self.settings = self.settings.model_copy(update=changed)
-        self.service = Service(self.settings, self.clock, journal=journal)
+        self.service = self.another(self.settings, journal)
         await self.service.start()
+
+    def another(self, settings: ServiceSettings, journal: Path | None = None) -> Service:
+        """A service that is not started. Where its loop hangs for longer than its Lease, it does not end pytest."""
+        return Service(settings, self.clock, journal=journal, end=self.hung.set)
 
 
 async def ready(service: Service) -> bool:
@@ -152,9 +157,9 @@ async def ready(service: Service) -> bool:
 
 
 @asynccontextmanager
-async def a_stage(folder: Path, times: float) -> AsyncIterator[Stage]:
-    """Everything up and calm; the alerts' waits are `times` shorter."""
-    clock = ScaledClock(SPEED)
+async def a_stage(folder: Path, times: float, speed: float) -> AsyncIterator[Stage]:
+    """Everything up and calm; the alerts' waits are `times` shorter, the service's seconds `speed` times."""
+    clock = ScaledClock(speed)
     cluster = build(demo_policy(), clock.now())
     gpus = Gpus(lambda: dict.fromkeys(cluster.world.nodes, (45.0, 0.8)))
     async with Sandbox(clock, cluster.world) as sandbox, _serving(gpus) as exporter:
@@ -165,8 +170,9 @@ async def a_stage(folder: Path, times: float) -> AsyncIterator[Stage]:
         rules = yaml.safe_load(await asyncio.to_thread(ALERTS.read_text))
         targets = {"rebalancer": f"127.0.0.1:{settings.probe_port}", "dcgm-exporter": f"127.0.0.1:{exporter}"}
         prometheus = await asyncio.to_thread(Prometheus, folder, targets, sped_up(rules, times))
-        service = Service(settings, clock)
-        stage = Stage(folder, clock, cluster, sandbox, settings, prometheus, gpus, service)
+        hung = threading.Event()
+        service = Service(settings, clock, end=hung.set)
+        stage = Stage(folder, clock, cluster, sandbox, settings, prometheus, gpus, service, hung)
         try:
             await service.start()
             await asyncio.to_thread(prometheus.start)
@@ -177,6 +183,7 @@ async def a_stage(folder: Path, times: float) -> AsyncIterator[Stage]:
             await stage.service.stop()
             if stage.second is not None:
                 await stage.second.stop()
+        assert not hung.is_set(), "the loop hung for longer than the Lease"
 
 
 def _settings(folder: Path, sandbox: Sandbox) -> ServiceSettings:

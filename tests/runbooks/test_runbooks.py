@@ -1,12 +1,11 @@
 """Each alert has a page, and each page's commands do what the page says while the alert's fault is there."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
-from blockbuster import BlockBuster
 
 from tests.runbooks.faults import FAULTS, Fault
 from tests.runbooks.page import FOLDER, SECTIONS, page
@@ -37,20 +36,12 @@ def test_a_page_says_meaning_impact_diagnosis_and_mitigation_in_this_order(name:
 
 
 @pytest.fixture
-def deaf(blockbuster: BlockBuster) -> Iterator[None]:
-    """The client library's login and the test's own files block in threads that have loops of their own."""
-    blockbuster.deactivate()
-    yield
-    blockbuster.activate()
-
-
-@pytest.fixture
-async def stage(tmp_path: Path, deaf: None, fault: Fault) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, may_block: None, fault: Fault) -> AsyncIterator[Stage]:
     try:
         program("prometheus")
     except Missing as missing:
         pytest.skip(missing.reason)
-    async with a_stage(tmp_path, fault.times) as stage:
+    async with a_stage(tmp_path, fault.times, fault.speed) as stage:
         yield stage
 
 
