@@ -139,6 +139,7 @@ class Pod(Struct, frozen=True):
     ends_at: when its activeDeadlineSeconds end it; None where it has none, or has not started.
     gates: names of the scheduling gates that keep it from the scheduler.
     placeholder: whether it keeps GPUs warm until another pod wants them: labelled so, and of a priority below 0.
+    priority: its priority, by which the scheduler ends some for others.
     """
 
     namespace: str
@@ -165,6 +166,7 @@ class Pod(Struct, frozen=True):
     ends_at: Instant | None = None
     gates: tuple[str, ...] = ()
     placeholder: bool = False
+    priority: int = 0
 
     @property
     def terminal(self) -> bool:

@@ -16,6 +16,7 @@ from rebalancer.domain.part import MOST_REPLICAS, Dns1123, Part, Ratio, Replicas
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
+from rebalancer.domain.slo import Slo
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
 
@@ -79,25 +80,17 @@ class Pool(Part):
         default=0,
         description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
     )
+    gives_way: tuple[Dns1123, ...] = Field(
+        default=(),
+        description="PriorityClasses below those of its models' pods: pods of no model that have one hold GPUs until a"
+        " replica wants these; the scheduler ends them then.",
+    )
     instance_prices: dict[str, Usd] = Field(default={}, description="USD per GPU-hour by instance type or TYPE/spot.")
 
     @property
     def brings_nodes(self) -> tuple[str, ...]:
         """Names of the NodePools and node groups that bring nodes to it, in order of preference."""
         return (*self.node_pools, *self.node_groups)
-
-
-class Slo(Part):
-    """What the model's users were promised."""
-
-    latency_seconds: Seconds = Field(
-        description="p95 latency (time to first token for LLMs) the model must stay under."
-    )
-    budgeting_method: Literal["occurrences", "timeslices"] = Field(
-        default="occurrences",
-        description="What is kept or missed, in OpenSLO's words: each request (occurrences) or each minute, whatever "
-        "its requests (timeslices).",
-    )
 
 
 class ModelDeferral(Part):
@@ -150,7 +143,7 @@ class Model(Part):
     team: str = Field(
         default="", max_length=63, description="Who owns it; what `teams` says of it holds for all its models."
     )
-    slo: Slo | None = None
+    slo: Slo | None = Field(default=None, description="What its users were promised.")
     load_seconds: Annotated[FiniteFloat, Field(ge=0, le=86_400)] = Field(
         default=60.0, description="Prior for the time from pod creation to Ready, until measured."
     )

@@ -25,6 +25,7 @@ class NodeView(Struct, frozen=True):
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
     cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     warm_gpus: GPUs that placeholders keep warm there; they give way to any pod, so they are free.
+    giving_gpus: GPUs that pods of no model hold there until a replica wants them, so they are free, too.
     """
 
     name: str
@@ -41,6 +42,7 @@ class NodeView(Struct, frozen=True):
     memory_gib: float | None = None
     cordoned: bool = False
     warm_gpus: int = 0
+    giving_gpus: int = 0
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -100,6 +102,8 @@ class PoolView(Struct, frozen=True):
     nodes: its nodes, by name.
     node_pools: the Karpenter NodePools behind it, in the policy's order.
     others: who holds GPUs of it besides the models, the most first.
+    giving: who holds those that a replica gets when it wants them, the most first.
+    stays: why pods that the policy says give way do not, as a sentence; "" where they do, or where there are none.
     node_groups: the node groups of Cluster Autoscaler behind it, in the policy's order.
     """
 
@@ -108,3 +112,5 @@ class PoolView(Struct, frozen=True):
     node_pools: tuple[NodePoolView, ...] = ()
     others: tuple[Holder, ...] = ()
     node_groups: tuple[NodeGroupView, ...] = ()
+    giving: tuple[Holder, ...] = ()
+    stays: str = ""

@@ -1,9 +1,10 @@
-"""Models that take what is idle, and what their pools are by that: GPUs there have a price, as where nodes can go."""
+"""Who takes what is idle, models or jobs, and what their pools are: GPUs have a price there, as where nodes can go."""
 
 from rebalancer.domain.policy import Policy
 
 
 def offering(policy: Policy) -> frozenset[str]:
-    """Names of the pools in which some model takes what is idle."""
+    """Names of the pools in which some model takes what is idle, or jobs do."""
     takers = (model for model in policy.models if model.takes_idle)
-    return frozenset(target.pool for model in takers for target in model.targets)
+    by_models = frozenset(target.pool for model in takers for target in model.targets)
+    return by_models | {pool.name for pool in policy.pools if pool.gives_way}

@@ -45,6 +45,8 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     node_pools: all of its NodePools.
     others: who holds GPUs of it besides the models.
     node_groups: all of its node groups.
+    giving: who holds GPUs of it until a replica wants them.
+    stays: why others do not give way.
     """
 
     name: str
@@ -53,6 +55,11 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     node_pools: tuple[NodePoolView, ...] | None = None
     others: tuple[Holder, ...] | None = None
     node_groups: tuple[NodeGroupView, ...] | None = None
+    giving: tuple[Holder, ...] | None = None
+    stays: str | None = None
+
+
+_PARTS = ("node_pools", "others", "node_groups", "giving", "stays")  # of a pool, each told whole where it changed
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
@@ -192,10 +199,9 @@ def _pool_difference(before: PoolView | None, after: PoolView) -> PoolDelta | No
     if before is not None and (before is after or before == after):
         return None
     nodes, gone = _changed(before.nodes if before else (), after.nodes, "name")
-    node_pools = None if before is not None and before.node_pools == after.node_pools else after.node_pools
-    others = None if (before.others if before else ()) == after.others else after.others
-    node_groups = None if (before.node_groups if before else ()) == after.node_groups else after.node_groups
-    return PoolDelta(after.name, nodes, gone, node_pools, others, node_groups)
+    was = before or PoolView(name=after.name)
+    parts = {name: part for name in _PARTS if (part := getattr(after, name)) != getattr(was, name)}
+    return PoolDelta(after.name, nodes, gone, **parts)
 
 
 def _changed(before: tuple[T, ...], after: tuple[T, ...], key: str) -> tuple[tuple[T, ...], tuple[str, ...]]:
@@ -212,11 +218,9 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
     pools = {pool.name: pool for pool in before.pools if pool.name not in delta.pools_gone}
     for change in delta.pools:
         old = pools.get(change.name, PoolView(name=change.name))
-        node_pools = old.node_pools if change.node_pools is None else change.node_pools
         nodes = _merged(old.nodes, change.nodes, change.nodes_gone, "name")
-        others = old.others if change.others is None else change.others
-        node_groups = old.node_groups if change.node_groups is None else change.node_groups
-        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others, node_groups=node_groups)
+        parts = {name: part for name in _PARTS if (part := getattr(change, name)) is not None}
+        pools[change.name] = replace(old, nodes=nodes, **parts)
     return Snapshot(
         cycle=delta.cycle,
         at=delta.at,
@@ -261,7 +265,7 @@ def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
 
 
 def _bare(pool: PoolDelta) -> PoolDelta:
-    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others, node_groups=pool.node_groups)
+    return replace(pool, nodes=(), nodes_gone=())
 
 
 def _chunks(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:

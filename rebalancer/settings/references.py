@@ -112,6 +112,14 @@ def warm_where_nodes_come(policy: DraftPart) -> Iterator[DraftFinding]:
             yield DraftFinding(pool.at("warmGpus"), what, fix="name its nodePools or nodeGroups, or leave warmGpus out")
 
 
+def ways_given_by_devices(policy: DraftPart) -> Iterator[DraftFinding]:
+    """Where claims are counted, a pod's claim says nothing of whom the scheduler would end for it."""
+    for pool in policy.parts("pools"):
+        if pool.texts("givesWay") and pool.text("deviceClass"):
+            what = "who gives way is known of devices that nodes list, and deviceClass counts claims"
+            yield DraftFinding(pool.at("givesWay"), what, fix="leave givesWay out: claims of jobs are told as holders")
+
+
 def distinct_node_labels(policy: DraftPart) -> Iterator[DraftFinding]:
     """No pool takes all nodes of a later one: a node that matches two pools of one resource belongs to the first."""
     earlier: list[tuple[str | None, str, dict[str, str]]] = []

@@ -321,7 +321,7 @@ class ClusterState:
         last, known = self._last, {view.node: view for view in self._last.notices}
         standing = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
         notices = unchanged(last.notices, standing)
-        models, pools = self._loads.loaded.onto(self._holdings.views(now)), self._pools.views()
+        models, pools = self._loads.loaded.onto(self._holdings.views(now)), self._pools.views(self._quotas.lowest())
         loads = self._loads.loads(now)
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)

@@ -1,7 +1,7 @@
 """What bounds the pods that the policy's targets may ask for. Looked at again only where something changed."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from rebalancer.domain.cluster import Pod, Workload
@@ -21,6 +21,7 @@ from rebalancer.domain.quotas import (
     unsaid,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.giving import Lowest, lowest
 from rebalancer.state.holders import holders
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.queues import Asking, queue_views
@@ -39,6 +40,7 @@ class Quotas:
         self._objects = objects
         self._views: tuple[QuotaView, ...] = ()
         self._ranks: tuple[PodRank, ...] = ()
+        self._lowest: dict[str, Lowest] = {}
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -77,6 +79,11 @@ class Quotas:
         self._look()
         return self._ranks
 
+    def lowest(self) -> Mapping[str, Lowest]:
+        """The lowest priority of the pods of each pool's models; a pool without any pods' template is missing."""
+        self._look()
+        return self._lowest
+
     def _look(self) -> None:
         if self._dirty:
             self._dirty = False
@@ -85,12 +92,26 @@ class Quotas:
             views.sort(key=lambda view: (view.kind, view.namespace, view.name, view.key))
             self._views = tuple(views)
             self._ranks = tuple(sorted(self._ranked(asking), key=lambda rank: (rank.model, rank.pool)))
+            self._lowest = self._lowest_by_pool(asking)
 
     def _ranked(self, asking: Iterable[Asking]) -> Iterator[PodRank]:
         for one in asking:
             priority = self._objects.one(PriorityClass, one.pods[0].priority_class)
             if priority is not None and priority.value != 0:
                 yield PodRank(one.model, one.pool.name, priority.name, priority.value, priority.preempts)
+
+    def _lowest_by_pool(self, asking: Iterable[Asking]) -> dict[str, Lowest]:
+        by_pool: defaultdict[str, list[Lowest]] = defaultdict(list)
+        for one in asking:
+            name = one.pods[0].priority_class
+            priority = self._objects.one(PriorityClass, name)
+            known = 0 if not name else priority.value if priority is not None and priority.preempts else None
+            by_pool[one.pool.name].append(Lowest(one.model, known))
+        for ref, (model, pool) in self._targets.items():
+            workload = self._objects.workload(ref)
+            if workload is not None and not workload.templated:
+                by_pool[pool.name].append(Lowest(model, None))
+        return {pool: least for pool, ranked in by_pool.items() if (least := lowest(ranked)) is not None}
 
     def _asking(self) -> Iterator[Asking]:
         default = next((one.name for one in self._objects.all(PriorityClass) if one.default), "")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import rebalancer
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
+from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.replay import replay
@@ -123,7 +124,13 @@ def test_what_went_is_told_too_nodes_and_pools_included() -> None:
 def test_quotas_and_who_holds_gpus_besides_the_models_are_told_when_they_change_and_when_they_go() -> None:
     before = a_world(2, 2, 1.0, 1.0)
     quota = QuotaView("ResourceQuota", "serving", "gpus", "requests.nvidia.com/gpu", 8000, 6000)
-    pool = replace(before.pools[0], others=(Holder("Job", "ml", "train", 2),), node_groups=(a_node_group(),))
+    holders = (Holder("Job", "ml", "train", 2),)
+    pool = replace(
+        before.pools[0], others=holders, node_groups=(a_node_group(),), giving=holders, stays="a rank is high"
+    )
+    assert all(getattr(pool, name) for name in PoolView.__struct_fields__ if name != "node_pools"), (
+        "each part of a pool"
+    )
     ranks = (PodRank("a", "a100", "serving-high", 1000),)
     after = replace(before, pools=(pool, *before.pools[1:]), quotas=(quota,), ranks=ranks)
     for old, new in ((before, after), (after, before), (after, after)):

@@ -176,6 +176,7 @@ def pod(wire: PodWire) -> Pod:
         gates=tuple(one.name for one in spec.scheduling_gates or ()),
         # Without a priority below 0 no replica would take its place, whatever its label says.
         placeholder=PLACEHOLDER in labels and (spec.priority or 0) < 0,
+        priority=spec.priority or 0,
         labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
         image=_image(spec) if gpus else "",
         placed_at=None if placed is None else instant(placed.last_transition_time),

@@ -170,6 +170,7 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         others=state.view.others,
         uncounted=uncounted(state.view),
         warm=sum(node.warm_gpus for node in state.view.nodes),
+        giving=sum(node.giving_gpus for node in state.view.nodes),
         nodes=node_words(state, scene.now),
         closed=closed,
     )

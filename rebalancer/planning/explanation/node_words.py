@@ -1,9 +1,10 @@
-"""What is known of who brings and removes a pool's nodes, and of the GPUs kept warm there, as sentences."""
+"""What is known of who brings and removes a pool's nodes, of GPUs kept warm and of jobs there, as sentences."""
 
 from collections.abc import Iterator
 
 from rebalancer.domain.cluster import DisruptionBudget
 from rebalancer.domain.pool_view import NodePoolView, NodeView
+from rebalancer.domain.quota_view import holding
 from rebalancer.domain.words import figure, gpus, listed
 from rebalancer.planning.actions.bringers import fixed_words, refused
 from rebalancer.planning.facts.scene import PoolFacts
@@ -14,7 +15,7 @@ HOURS_A_MONTH = 730.0
 
 def node_words(state: PoolFacts, at: float) -> tuple[str, ...]:
     """One sentence for each thing that is not as usual: warm GPUs, budgets of people, fixed and exhausted sources."""
-    sentences = [*_warm(state), *(group.said(at) for group in state.view.node_groups)]
+    sentences = [*_warm(state), *_giving(state), *(group.said(at) for group in state.view.node_groups)]
     for view in state.view.node_pools:
         sentences += _node_pool(view, at)
     leaving = [node.name for node in state.view.nodes if any(taint.key == CANDIDATE for taint in node.taints)]
@@ -31,6 +32,14 @@ def _warm(state: PoolFacts) -> Iterator[str]:
         price = f": {figure(cost)} USD an hour, {figure(cost * HOURS_A_MONTH)} USD a month" if cost else ""
         unknown = "" if state.pool.price_per_gpu_hour or not warm else ": pricePerGpuHour of the pool says no price"
         yield f"{warm} of {gpus(wanted)} are kept warm by placeholders{price}{unknown}"
+
+
+def _giving(state: PoolFacts) -> Iterator[str]:
+    """Who holds what a replica would get, and why others do not give way."""
+    if state.view.giving:
+        yield f"{holding(state.view.giving)} on idle GPUs: the scheduler ends them for a replica that wants these"
+    if state.view.stays:
+        yield state.view.stays
 
 
 def _of(node: NodeView) -> int:

@@ -1,7 +1,8 @@
 """The one policy that the suite judges the product by, made for a scenario: nothing in it is tuned to a trace."""
 
-from rebalancer.domain.policy import Model, Policy, Pool, Slo
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.signals import ConcurrencySignal, Signals
+from rebalancer.domain.slo import Slo
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.sim import scenario as played
 from rebalancer.sim.product.machines import NODE_POOL

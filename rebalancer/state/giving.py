@@ -1,0 +1,44 @@
+"""Which pods of no model give way to a pool's replicas: jobs on idle GPUs, ended by the scheduler for a replica's pod.
+
+Kubernetes' scheduler ends pods of a lower priority where a pod finds no place otherwise, and each has its own grace
+period as notice. So what such pods hold is room, if every model of the pool outranks them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rebalancer.domain.cluster import Pod
+from rebalancer.domain.policy import Pool
+
+
+class Lowest(NamedTuple):
+    """The lowest priority that pods of a pool's models have.
+
+    model: id of a model whose pods have it.
+    value: that priority; None where these pods end nobody, or nobody knows what they have.
+    """
+
+    model: str
+    value: int | None
+
+
+def lowest(ranked: Iterable[Lowest]) -> Lowest | None:
+    """The one that counts: what is unknown before the lowest that is known; None of nobody."""
+    return min(ranked, key=lambda one: (one.value is not None, one.value or 0, one.model), default=None)
+
+
+def gives_way(pod: Pod, pool: Pool, models: Lowest | None) -> bool:
+    """Whether the scheduler would end the pod for a replica of any model of the pool."""
+    named = pod.priority_class in pool.gives_way
+    return named and models is not None and models.value is not None and pod.priority < models.value
+
+
+def stays(pods: Iterable[Pod], pool: Pool, models: Lowest | None) -> str:
+    """Why pods that the policy says give way do not, by the first of them; "" where none is kept from it."""
+    first = next((pod for pod in pods if pod.priority_class in pool.gives_way), None)
+    if first is None or models is None:
+        return ""
+    of = f"pods of PriorityClass {first.priority_class} do not give way"
+    if models.value is None:
+        return f"{of}: pods of model {models.model} end nobody, or their PriorityClass is unknown"
+    return f"{of}: their priority, {first.priority}, is not below that of model {models.model}'s pods, {models.value}"

@@ -1,0 +1,99 @@
+"""Pods of no model that give way to a pool's replicas: whose GPUs are room, and whose are not, and why."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Pod, Workload
+from rebalancer.domain.jobs import Job
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.quota_view import Holder
+from rebalancer.domain.quotas import ContainerAsk, PodAsk, PriorityClass
+from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state import ClusterState
+from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool
+from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_state, a_workload, changed, feed, gone
+
+POLICY = a_policy(a_model("b"), pools=(a_pool(gives_way=("batch", "nightly")),))
+A_JOB = Job(NAMESPACE, "train-0", "uid-train-0", "1", NOW + 60.0, ("JobSet", "train"))
+
+
+def a_target(priority_class: str = "") -> Workload:
+    return a_workload(ask=PodAsk((ContainerAsk({GPU: 1000}, {GPU: 1000}),), priority_class))
+
+
+def a_job_pod(priority: int = -5, priority_class: str = "batch", gpus: int = 4) -> Pod:
+    pod = a_ready_pod("train-1", None, gpus={GPU: gpus}, priority=priority, priority_class=priority_class)
+    return replace(pod, workload=WorkloadRef(NAMESPACE, "Job", "train-0"))
+
+
+def pool_of(state: ClusterState) -> PoolView:
+    (view,) = state.peek(NOW).pools
+    return view
+
+
+def giving(state: ClusterState) -> tuple[int, int]:
+    """GPUs that give way, and GPUs that do not."""
+    (node,) = pool_of(state).nodes
+    return node.giving_gpus, node.foreign_gpus
+
+
+def test_what_pods_of_the_classes_hold_is_no_model_s_and_gives_way() -> None:
+    other = a_ready_pod("other-1", None, priority=-5, priority_class="research")
+    state = a_state(POLICY, a_cluster_node(), a_target(), a_job_pod(), A_JOB, other)
+    assert giving(state) == (4, 1)
+    view = pool_of(state)
+    assert view.giving == (Holder("JobSet", NAMESPACE, "train", 4, NOW + 60.0),)
+    assert [each.name for each in view.others] == ["other-1"]
+    assert view.stays == ""
+    feed(state, gone(a_job_pod()))
+    assert giving(state) == (0, 1)
+    assert pool_of(state).giving == ()
+
+
+def test_without_the_policy_s_word_they_are_holders_as_any_others() -> None:
+    policy = a_policy(a_model("b"), pools=(a_pool(),))
+    assert giving(a_state(policy, a_cluster_node(), a_target(), a_job_pod())) == (0, 4)
+
+
+def test_a_pod_that_has_ended_gives_nothing() -> None:
+    assert giving(a_state(POLICY, a_cluster_node(), a_target(), replace(a_job_pod(), phase="Succeeded"))) == (0, 0)
+
+
+@pytest.mark.parametrize("priority", [0, 7])
+def test_who_does_not_rank_below_the_model_s_pods_stays_and_the_pool_says_so(priority: int) -> None:
+    state = a_state(POLICY, a_cluster_node(), a_target(), a_job_pod(priority))
+    assert giving(state) == (0, 4)
+    of = "pods of PriorityClass batch do not give way"
+    assert pool_of(state).stays == f"{of}: their priority, {priority}, is not below that of model b's pods, 0"
+
+
+def test_the_model_s_class_raises_what_gives_way_to_it_and_its_change_is_followed() -> None:
+    serving = PriorityClass("serving", "uid-serving", "1", 1000)
+    state = a_state(POLICY, a_cluster_node(), a_target("serving"), a_job_pod(7), serving)
+    assert giving(state) == (4, 0)
+    feed(state, changed(replace(serving, resource_version="2", value=7)))
+    assert giving(state) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "known", [(PriorityClass("serving", "uid-serving", "1", 1000, preempts=False),), ()], ids=["ends nobody", "unknown"]
+)
+def test_nobody_gives_way_to_pods_that_end_nobody_or_whose_class_is_unknown(known: tuple[PriorityClass, ...]) -> None:
+    state = a_state(POLICY, a_cluster_node(), a_target("serving"), a_job_pod(), *known)
+    assert giving(state) == (0, 4)
+    assert "pods of model b end nobody, or their PriorityClass is unknown" in pool_of(state).stays
+
+
+def test_every_model_of_the_pool_must_outrank_them() -> None:
+    policy = a_policy(a_model("a"), a_model("b"), pools=(a_pool(gives_way=("batch",)),))
+    low = PriorityClass("low", "uid-low", "1", -9)
+    state = a_state(policy, a_cluster_node(), a_target(), a_workload("a", ask=a_target("low").ask), low, a_job_pod())
+    assert giving(state) == (0, 4)
+    assert "is not below that of model a's pods, -9" in pool_of(state).stays
+
+
+def test_nobody_gives_way_before_a_target_of_the_pool_is_there() -> None:
+    state = a_state(POLICY, a_cluster_node(), a_job_pod())
+    assert giving(state) == (0, 4)
+    feed(state, changed(a_target()))
+    assert giving(state) == (4, 0)
