@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from rebalancer.api.http.json_codec import instant_text
 from rebalancer.api.ports.page_data import NotRecorded, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.past_refusals import PastRefusals, RefusingPlan
 from rebalancer.domain.codec import from_bytes
@@ -86,7 +87,9 @@ class _Wanted:
         return mark.cycle > self.cycle if self.cycle is not None else mark.at > (self.at or 0.0)
 
     def __str__(self) -> str:
-        return f"cycle {self.cycle}" if self.cycle is not None else "then"
+        if self.cycle is not None:
+            return f"cycle {self.cycle}"
+        return (None if self.at is None else instant_text(self.at)) or "then"
 
 
 def _marks(handle: BinaryIO, check: Callable[[], None]) -> Iterator[_Mark]:

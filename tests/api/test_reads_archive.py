@@ -125,6 +125,9 @@ async def test_what_is_older_than_the_journal_is_refused_with_the_oldest_instant
     with pytest.raises(NotRecorded) as refused:
         await archive(book).recorded(at=NOW)
     assert refused.value.oldest == NOW + PERIOD
+    assert str(refused.value) == "the journal does not reach back to 2027-01-15T08:00:00Z", (
+        "a time of day was yesterday's"
+    )
     with pytest.raises(NotRecorded):
         await archive(book).recorded(cycle=CYCLES + 1)
     await book.close()
