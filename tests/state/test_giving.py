@@ -50,6 +50,14 @@ def test_what_pods_of_the_classes_hold_is_no_model_s_and_gives_way() -> None:
     assert pool_of(state).giving == ()
 
 
+def test_who_holds_them_is_followed_where_no_count_changes() -> None:
+    state = a_state(POLICY, a_cluster_node(), a_target(), a_job_pod(), A_JOB)
+    assert pool_of(state).giving[0].name == "train"
+    other = a_ready_pod("other-1", None, gpus={GPU: 4}, priority=-5, priority_class="nightly")
+    feed(state, gone(a_job_pod()), changed(other))
+    assert pool_of(state).giving == (Holder("Pod", NAMESPACE, "other-1", 4),)
+
+
 def test_without_the_policy_s_word_they_are_holders_as_any_others() -> None:
     policy = a_policy(a_model("b"), pools=(a_pool(),))
     assert giving(a_state(policy, a_cluster_node(), a_target(), a_job_pod())) == (0, 4)
@@ -73,6 +81,13 @@ def test_the_model_s_class_raises_what_gives_way_to_it_and_its_change_is_followe
     assert giving(state) == (4, 0)
     feed(state, changed(replace(serving, resource_version="2", value=7)))
     assert giving(state) == (0, 4)
+
+
+def test_nobody_gives_way_where_a_target_has_no_template_that_says_its_class() -> None:
+    policy = a_policy(a_model("a"), a_model("b"), pools=(a_pool(gives_way=("batch",)),))
+    state = a_state(policy, a_cluster_node(), a_target(), a_workload("a", templated=False), a_job_pod())
+    assert giving(state) == (0, 4)
+    assert "pods of model a end nobody, or their PriorityClass is unknown" in pool_of(state).stays
 
 
 @pytest.mark.parametrize(
