@@ -5,10 +5,12 @@ period as notice. So what such pods hold is room, if every model of the pool out
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rebalancer.domain.cluster import Pod
 from rebalancer.domain.policy import Pool
+
+MOST_SECONDS: Final = 120.0  # to end: a replica that waits longer for its place is late for the surge it was raised for
 
 
 class Lowest(NamedTuple):
@@ -28,9 +30,10 @@ def lowest(ranked: Iterable[Lowest]) -> Lowest | None:
 
 
 def gives_way(pod: Pod, pool: Pool, models: Lowest | None) -> bool:
-    """Whether the scheduler would end the pod for a replica of any model of the pool."""
-    named = pod.priority_class in pool.gives_way
-    return named and models is not None and models.value is not None and pod.priority < models.value
+    """Whether the scheduler would end the pod for a replica of any model of the pool, and it would be gone soon."""
+    if pod.priority_class not in pool.gives_way or pod.grace_seconds > MOST_SECONDS:
+        return False
+    return models is not None and models.value is not None and pod.priority < models.value
 
 
 def stays(pods: Iterable[Pod], pool: Pool, models: Lowest | None) -> str:
@@ -39,6 +42,8 @@ def stays(pods: Iterable[Pod], pool: Pool, models: Lowest | None) -> str:
     if first is None or models is None:
         return ""
     of = f"pods of PriorityClass {first.priority_class} do not give way"
+    if first.grace_seconds > MOST_SECONDS:
+        return f"{of}: they have {first.grace_seconds} s to end, and a replica waits for {MOST_SECONDS:.0f} s at most"
     if models.value is None:
         return f"{of}: pods of model {models.model} end nobody, or their PriorityClass is unknown"
     return f"{of}: their priority, {first.priority}, is not below that of model {models.model}'s pods, {models.value}"

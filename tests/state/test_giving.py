@@ -75,6 +75,15 @@ def test_who_does_not_rank_below_the_model_s_pods_stays_and_the_pool_says_so(pri
     assert pool_of(state).stays == f"{of}: their priority, {priority}, is not below that of model b's pods, 0"
 
 
+def test_who_has_longer_than_two_minutes_to_end_stays_and_the_pool_says_so() -> None:
+    slow = replace(a_job_pod(), grace_seconds=121)
+    state = a_state(POLICY, a_cluster_node(), a_target(), slow)
+    assert giving(state) == (0, 4)
+    assert pool_of(state).stays.endswith("they have 121 s to end, and a replica waits for 120 s at most")
+    feed(state, changed(replace(slow, grace_seconds=120)))
+    assert giving(state) == (4, 0)
+
+
 def test_the_model_s_class_raises_what_gives_way_to_it_and_its_change_is_followed() -> None:
     serving = PriorityClass("serving", "uid-serving", "1", 1000)
     state = a_state(POLICY, a_cluster_node(), a_target("serving"), a_job_pod(7), serving)
