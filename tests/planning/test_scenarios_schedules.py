@@ -55,7 +55,7 @@ class TestFloor:
         story = a_story(a_schedule("08:00", "10:00", 6, 7, reason="tenders"))
         plan = story.plan()
         words = "floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC) (tenders)"
-        said_of_b = "its votes ask for 2 replicas; waits for 4 more: granted, its pods are on their way"
+        said_of_b = "its votes ask for 2 replicas; waits for 4 more: this plan asks for them"
         assert decision_of(plan, "b").why == f"{words}; {said_of_b}"
         assert said(plan, stage="demand") == f"{words}; its votes ask for 2 replicas"
         cap = words.replace("floor 6", "cap 7")

@@ -94,7 +94,7 @@ _GUARDS = {
 }
 
 _CONSTRAINTS = {
-    "waiting": "It was granted, or GPUs are being released for it; pods are on their way.",
+    "waiting": "This plan asks for it, or it was granted and pods are on their way, or GPUs are being released for it.",
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
     "nodes": "No GPU of its pools is free, and nobody brings nodes: neither a NodePool nor a node group, for now.",

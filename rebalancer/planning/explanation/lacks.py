@@ -248,6 +248,12 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         return constraint, f"{replicas(count)} of it {'has' if count == 1 else 'have'} no node to start on: {why}"
     if moves.waiting.get(name):
         return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
+    return "waiting", _coming(model)
+
+
+def _coming(model: ModelShare) -> str:
+    if model.staying_replicas < model.needed:
+        return "this plan asks for them"  # in shadow each plan does, and nothing is written
     gated = sum(pod.gated is True for target in model.targets for pod in target.staying_pods)
     admitted = f"; {counted(gated, 'pod')} wait for an admission, as Kueue's" if gated else ""
-    return "waiting", f"granted, its pods are on their way{admitted}"
+    return f"granted, its pods are on their way{admitted}"
