@@ -4,6 +4,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from rebalancer.app import Service
 from rebalancer.app.past import reading
 from rebalancer.app.standby import Standby
@@ -20,6 +22,12 @@ from tests.app.conftest import Started, get, until
 
 OPEN = Intent("c1000-open", 1000, 0.0, "release", "gone", "deployment/serving/gone", 3, 2, "for chat", pool="a100")
 """A write that its leader did not live to tell the end of."""
+
+
+@pytest.fixture
+def clock() -> ScaledClock:
+    """Its seconds are those of life: at four a second a loop that hangs for 1.75 s loses the Lease."""
+    return ScaledClock(1.0)
 
 
 def replica(started: Started, name: str, folder: Path) -> AbstractAsyncContextManager[Service]:
