@@ -25,7 +25,7 @@ SAME_PAGE = "globalThis.seen = (globalThis.seen ?? 0) + 1"  # a reload would beg
 
 @pytest.fixture
 def replicas(tmp_path: Path) -> Iterator[Replicas]:
-    with two_replicas(tmp_path, 4.0) as both:
+    with two_replicas(tmp_path, 1.0) as both:
         yield both
 
 
