@@ -279,7 +279,7 @@ class PoolDecision(Struct, frozen=True):
     others: who holds those of no model, the most first.
     uncounted: why devices that its nodes offer do not count, a sentence for each reason.
     warm: GPUs of `free` that placeholders keep warm.
-    giving: GPUs of `free` that jobs hold until a replica wants them.
+    giving: GPUs of `foreign` that jobs hold until a replica wants them.
     nodes: what is known of who brings and removes its nodes, what warm GPUs cost, and which jobs give way, a sentence
         for each thing.
     closed: GPUs that nobody holds and nobody gets: their node is cordoned, not Ready, or under notice.

@@ -15,7 +15,7 @@ class NodeView(Struct, frozen=True):
     gpus: allocatable GPUs of the pool's resource.
     ready: whether its Ready condition is True.
     schedulable: whether it is neither cordoned nor being deleted.
-    foreign_gpus: GPUs that pods of no model request there.
+    foreign_gpus: GPUs that pods of no model request there, and keep.
     ready_changed_at: when its Ready condition last changed; None where it has no such condition.
     node_pool: name of its Karpenter NodePool, None where Karpenter does not own it.
     labels: its labels.
@@ -25,7 +25,7 @@ class NodeView(Struct, frozen=True):
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
     cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     warm_gpus: GPUs that placeholders keep warm there; they give way to any pod, so they are free.
-    giving_gpus: GPUs that pods of no model hold there until a replica wants them, so they are free, too.
+    giving_gpus: GPUs that pods of no model hold there until a replica wants them: to planning they are free.
     """
 
     name: str
@@ -43,6 +43,11 @@ class NodeView(Struct, frozen=True):
     cordoned: bool = False
     warm_gpus: int = 0
     giving_gpus: int = 0
+
+    @property
+    def strangers_gpus(self) -> int:
+        """GPUs that pods of no model hold, those that give way included."""
+        return self.foreign_gpus + self.giving_gpus
 
 
 class NodeClaimView(Struct, frozen=True):

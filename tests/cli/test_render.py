@@ -13,6 +13,7 @@ from rebalancer.cli.render.overrides import clock_words, render_overrides
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
+from rebalancer.domain.quota_view import Holder
 from rebalancer.domain.snapshot import Sync
 from rebalancer.domain.timetable import Schedule
 from rebalancer.planning import plan as make_plan
@@ -39,6 +40,16 @@ def test_status_is_as_drawn() -> None:
         sdxl              2     2     2    0    4     0 demand is 2
         NOTICE spot-2 in 1m33s  OVERRIDES 1
     """)
+
+
+def test_status_tells_who_holds_gpus_of_no_model_and_how_many_of_them_give_way() -> None:
+    pool, *others = PLAN.pools
+    held = replace(pool, free=0, foreign=2, giving=2)
+    assert "  other 2 (2 give way)" in render_status(replace(STATUS, plan=replace(PLAN, pools=(held, *others))))
+    both = replace(held, giving=1, others=(Holder("Job", "ml", "train", 1),))
+    assert "  other 2 (job ml/train 1; 1 give way)" in render_status(
+        replace(STATUS, plan=replace(PLAN, pools=(both, *others)))
+    )
 
 
 def test_what_schedules_say_is_in_the_wide_status_and_in_the_explanation() -> None:

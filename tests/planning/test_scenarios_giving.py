@@ -40,9 +40,9 @@ def test_where_jobs_take_what_is_idle_a_model_lets_go_of_what_it_gains_nothing_b
     assert last >= 1, "its floor"
 
 
-def test_they_are_told_as_free_with_who_holds_them() -> None:
+def test_they_are_told_as_held_by_others_who_give_way() -> None:
     (pool,) = a_story(4.0).plan().pools
-    assert (pool.free, pool.giving, pool.foreign, pool.warm) == (4, 4, 0, 0)
+    assert (pool.budget, pool.free, pool.giving, pool.foreign) == (8, 0, 4, 4)
     assert pool.nodes == ("job serving/train 4 on idle GPUs: the scheduler ends them for a replica that wants these",)
 
 

@@ -102,7 +102,7 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
 
         await kube.wait_ready(4, namespace, "app=weekly", 90)
         (seen,) = (await service.plan())["pools"]
-        assert (seen["giving"], seen["foreign"]) == (4, 0), seen
+        assert (seen["budget"], seen["giving"], seen["foreign"]) == (GPUS, 4, 4), seen
         told = f"nodes   of pool gpus: job {namespace}/weekly 4 on idle GPUs: the scheduler ends them for a replica"
         lines = (await service.explain("chat"))["explanation"]
         assert any(line.startswith(told) for line in lines), "\n".join(lines)

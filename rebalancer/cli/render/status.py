@@ -8,7 +8,6 @@ from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_f
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import NoticeView
-from rebalancer.domain.words import listed
 
 LIVE_SECONDS = 10  # a joint plan's period
 LATE_SECONDS = 30
@@ -112,11 +111,10 @@ def _pool(pool: PoolDecision, unowned: bool) -> tuple[str, str]:
         "closed": pool.closed,
         "free": pool.free,
     }
-    within = [f"{pool.warm} kept warm"] if pool.warm else []
-    within += [f"{pool.giving} under jobs that give way"] if pool.giving else []
+    others = [*([holding(pool.others)] if pool.others else []), *([f"{pool.giving} give way"] if pool.giving else [])]
     besides = {
-        "other": f" ({holding(pool.others)})" if pool.others else "",
-        "free": f" ({listed(within)})" if within else "",
+        "other": f" ({'; '.join(others)})" if others else "",
+        "free": f" ({pool.warm} kept warm)" if pool.warm else "",
     }
     total = f"{sum(parts.values())} GPUs" if pool.budget is not None else f"{UNKNOWN} GPUs"
     return pool.pool, "  ".join(
