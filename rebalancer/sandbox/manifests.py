@@ -133,8 +133,12 @@ def _deployment(owner: Deployment) -> Manifest:
     }
     active, ready = len(owner.active), sum(1 for pod in owner.active if pod.ready)
     counts = {"replicas": active, "updatedReplicas": active, "readyReplicas": ready, "availableReplicas": ready}
+    least = owner.replicas - owner.replicas // 4  # of the default maxUnavailable, 25 %, whole pods
+    available = {"type": "Available", "status": "True" if ready >= least else "False"}
     fixed = _typed(DEPLOYMENTS, owner.uid, name, owner.created_at, namespace=space, labels=labels)
-    return Manifest(DEPLOYMENTS, space, name, {**fixed, "spec": spec}, {"status": counts})
+    return Manifest(
+        DEPLOYMENTS, space, name, {**fixed, "spec": spec}, {"status": {**counts, "conditions": [available]}}
+    )
 
 
 def _node(node: WorldNode) -> Manifest:

@@ -157,3 +157,18 @@ async def test_a_deployment_says_which_generation_is_obeyed(cluster: Cluster) ->
     await cluster.request("PATCH", f"{DEPLOYMENTS}/a", paused)
     cluster.step()
     assert (await cluster.get(f"{DEPLOYMENTS}/a"))["status"]["observedGeneration"] == 3
+
+
+async def test_a_deployment_says_whether_it_is_available_for_kubectl_wait(cluster: Cluster) -> None:
+    async def available() -> str:
+        (condition,) = (await cluster.get(f"{DEPLOYMENTS}/a"))["status"]["conditions"]
+        assert condition["type"] == "Available"
+        return str(condition["status"])
+
+    assert await available() == "True"
+    await cluster.scale("a", 3)
+    cluster.step()
+    assert await available() == "False"
+    await cluster.scale("b", 1)  # which makes room
+    cluster.step(60)
+    assert await available() == "True"

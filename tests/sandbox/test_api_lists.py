@@ -97,6 +97,8 @@ async def test_discovery_names_every_group_and_the_scale_subresource(
     assert {"apps", "autoscaling", "keda.sh", "karpenter.sh", "rebalancer.io", "coordination.k8s.io"} <= groups
     resources = {resource.name for resource in (await apps.get_api_resources()).resources}
     assert {"deployments", "deployments/scale", "deployments/status"} <= resources
+    whole = [resource.name for resource in (await apps.get_api_resources()).resources if resource.categories]
+    assert "deployments" in whole, "kubectl get all"
     assert (await version.get_code()).minor == "34"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 Obj = dict[str, Any]  # one Kubernetes object as decoded JSON
 
@@ -155,12 +155,17 @@ class ResourceTable:
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
+_ALL: Final = {"pods", "deployments", "replicasets", "statefulsets", "horizontalpodautoscalers", "jobs"}
+"""What `kubectl get all` asks for of the resources served here."""
+
+
 def _discovered(resource: ServedResource) -> list[Obj]:
     """The entries of one resource and its subresources in an APIResourceList."""
     common = {"singularName": resource.kind.lower(), "namespaced": resource.namespaced, "kind": resource.kind}
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
     short = [resource.short] if resource.short else []
-    whole = {"name": resource.plural, "verbs": verbs, "shortNames": short, **common}
+    categories = ["all"] if resource.plural in _ALL else []
+    whole = {"name": resource.plural, "verbs": verbs, "shortNames": short, "categories": categories, **common}
     scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     parts = [
         {"name": f"{resource.plural}/{part}", "verbs": ["get", "patch", "update"], **common}
