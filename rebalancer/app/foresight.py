@@ -100,6 +100,17 @@ def foresee(known: Known, override: Override) -> Foresight:
     return Foresight(without, course, tuple(_moves(without, course)), _news(without.now, course.now), passed, state)
 
 
+def foresee_end(known: Known, override: Override) -> Foresight:
+    """What would come if `override` were taken back now."""
+    snapshot = replace(
+        known.snapshot,
+        overrides=tuple(one for one in known.snapshot.overrides if one.uid != override.uid),
+        notices=tuple(one for one in known.snapshot.notices if one.source != f"override/{override.name}"),
+    )
+    without, course = _course(known, known.snapshot), _course(known, snapshot)
+    return Foresight(without, course, tuple(_moves(without, course)), _news(without.now, course.now), {})
+
+
 def foresee_resume(known: Known) -> Foresight:
     """What would be written if no write stop were in force."""
     without = _course(known, known.snapshot)

@@ -11,8 +11,8 @@ from rebalancer.api.ports.operator import Accepted, Declined, Overrides, Request
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
 from rebalancer.app.declined import declined
 from rebalancer.app.drafts import ASKED, Misshapen, OverrideDraft, name_of, usual_seconds
-from rebalancer.app.foresight import Foresight, Known, foresee, foresee_resume
-from rebalancer.app.preview import name_to_type, preview_of, preview_of_resume, refusal_of
+from rebalancer.app.foresight import Foresight, Known, foresee, foresee_end, foresee_resume
+from rebalancer.app.preview import name_to_type, preview_of, preview_of_end, preview_of_resume, refusal_of
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.objects.people import OverrideWire, WriteStopWire, override, write_stop
@@ -81,6 +81,11 @@ class ServiceOperatorPort:
         known, seen = await self._look(lambda known: foresee(known, draft.override()))
         return preview_of(known, draft.override(), seen)
 
+    async def end_preview(self, namespace: str, name: str, actor: str) -> Preview:
+        """What would come if it were taken back now."""
+        known, seen = await self._look(lambda known: foresee_end(known, _standing(known, namespace, name)))
+        return preview_of_end(known, _standing(known, namespace, name), seen, actor)
+
     async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:
         """Make the object; a repeat of the request finds it."""
         draft = self._draft(request, requester)
@@ -103,7 +108,7 @@ class ServiceOperatorPort:
         except Declined as error:
             if error.status != 404:  # noqa: PLR2004  not found
                 raise
-            raise Declined(404, f"no override {name[:64]!r} in namespace {namespace[:64]!r}", "list them") from error
+            raise _no_override(namespace, name) from error
         log.info("override taken back", name=name, namespace=namespace, actor=actor)
 
     def _draft(self, request: OverrideRequest, requester: RequestOrigin) -> OverrideDraft:
@@ -270,3 +275,15 @@ def _as_override(stored: Object) -> Override:
 
 def _oldest_first(stop: WriteStop) -> tuple[float, str]:
     return stop.created_at, stop.name
+
+
+def _standing(known: Known, namespace: str, name: str) -> Override:
+    """The override of that name. Raises Declined 404."""
+    for one in known.snapshot.overrides:
+        if (one.namespace, one.name) == (namespace, name):
+            return one
+    raise _no_override(namespace, name)
+
+
+def _no_override(namespace: str, name: str) -> Declined:
+    return Declined(404, f"no override {name[:64]!r} in namespace {namespace[:64]!r}", "list them")

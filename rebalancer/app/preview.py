@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some, span, when
@@ -58,6 +59,16 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
 
 def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
     """The preview of the first plan without a write stop."""
+    return replace(_taken_back(known, seen, actor), confirm="resume")
+
+
+def preview_of_end(known: Known, override: Override, seen: Foresight, actor: str) -> Preview:
+    """The preview of the first plans without `override`; `without` of `seen` is with it."""
+    preview = _taken_back(known, seen, actor)
+    return replace(preview, name=override.name, namespace=override.namespace, expires_at=override.expires_at)
+
+
+def _taken_back(known: Known, seen: Foresight, actor: str) -> Preview:
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
     costs, gains = tuple(costs_of(known, seen)), tuple(gains_of(known, seen))
     return Preview(
@@ -67,7 +78,6 @@ def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
         actor=actor,
         expires_at=known.snapshot.at,
         effects=effects,
-        confirm="resume",
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
         lines=(*_lines(effects, (), None, seen), *_prices(known, seen, costs, gains)),

@@ -99,6 +99,10 @@ async def test_it_is_listed_with_what_it_did_and_taken_back(call: Caller, servic
     await until(told, "the status says what it did")
     _, listed = await call("GET", "/v1/overrides")
     assert [one["name"] for one in listed["overrides"]] == [name]
+    status, without = await call("GET", f"/v1/overrides/{NAMESPACE}/{name}/preview")
+    assert (status, without["name"]) == (200, name)
+    assert without["said"][0].startswith("now  ")
+    assert (await call("GET", f"/v1/overrides/{NAMESPACE}/another/preview"))[0] == 404
     assert (await call("DELETE", f"/v1/overrides/{NAMESPACE}/{name}"))[0] == 204
     assert (await call("DELETE", f"/v1/overrides/{NAMESPACE}/{name}"))[0] == 404
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from rebalancer.api.ports.requests import Preview
-from rebalancer.app.foresight import Known, foresee, foresee_resume
-from rebalancer.app.preview import preview_of, preview_of_resume
+from rebalancer.app.foresight import Known, foresee, foresee_end, foresee_resume
+from rebalancer.app.preview import preview_of, preview_of_end, preview_of_resume
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import ForeignChange
@@ -252,6 +252,26 @@ def test_resume_shows_the_first_plan_that_would_be_written() -> None:
         "gain llama-70b gets 1 replica: 7 replicas of work on 7",
     )
     assert (seen.confirm, seen.actor) == ("resume", "carol")
+
+
+def test_the_end_of_an_override_is_shown_as_what_comes_without_it() -> None:
+    cap = an_override("cap", "qwen-32b", 2, name="ov-1")
+    known = a_scene(cap)
+    seen = preview_of_end(known, cap, foresee_end(known, cap), "carol")
+    assert seen.lines[0] == "now  qwen-32b stays 3, not 2"
+    assert any(line.startswith("cost llama-70b") for line in seen.lines), seen.lines
+    assert (seen.name, seen.expires_at, seen.confirm, seen.actor) == ("ov-1", cap.expires_at, None, "carol")
+    assert (seen.unmet_before, seen.unmet_after) == (0, 1)
+
+
+def test_the_end_of_a_drain_lets_its_node_be() -> None:
+    drain = an_override("drain", "a100-1", name="ov-2", subject_kind="node")
+    told = a_scene(drain)
+    notice = a_notice("a100-1", kind="drain", source="override/ov-2")
+    known = Known(replace(told.snapshot, notices=(notice,)), told.policy, told.memory)
+    seen = foresee_end(known, drain)
+    assert seen.without.now.changes
+    assert seen.course.now.changes == ()
 
 
 def test_an_override_on_a_pool_that_grows_tells_of_its_node_and_of_no_time() -> None:

@@ -39,6 +39,7 @@ class Night:
         get("/v1/explain/{model}", self._explain)
         for path in SAYS:
             get(path, self._say)
+        get("/v1/overrides/{namespace}/{name}/preview", self._without)
         app.router.add_post("/v1/overrides/preview", self._preview)
         return app
 
@@ -54,6 +55,9 @@ class Night:
 
     async def _say(self, request: web.Request) -> web.Response:
         return _answer(SAYS[request.path](self))
+
+    async def _without(self, _: web.Request) -> web.Response:
+        return _answer(self.resume_preview)
 
     async def _plan(self, _: web.Request) -> web.Response:
         if self.now.plan is None:

@@ -15,6 +15,7 @@ from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
+from tests.cli.scene import RESUME_PREVIEW
 
 pytestmark = pytest.mark.usefixtures("people")
 
@@ -237,13 +238,22 @@ async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(
 async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
     assert await rebalancer(*CAP, "--yes", "-q") == 0
     name = capsys.readouterr().out.strip()
-    assert await rebalancer("override", "delete", name, "--dry-run") == 0
+    assert await rebalancer("override", "delete", name, "--dry-run", "--server", NOBODY_THERE) == 0
     assert len(made(kubernetes)) == 1
+    assert "no preview: " in capsys.readouterr().out, "it ends whether or not the service answers"
     kubernetes.faults.lose_next_replies(1, method="DELETE")
     assert await rebalancer("override", "delete", name) == 0
     assert made(kubernetes) == []
     assert await rebalancer("override", "delete", name) == 1
     assert f"no override {name}" in capsys.readouterr().err
+
+
+async def test_delete_shows_first_what_comes_without_it(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    name = capsys.readouterr().out.strip()
+    assert await rebalancer("override", "delete", name) == 0
+    line, deleted = capsys.readouterr().out.splitlines()
+    assert (line, deleted) == (RESUME_PREVIEW.lines[0], f"{name} deleted")
 
 
 async def test_delete_does_not_guess_between_namespaces(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:

@@ -118,6 +118,7 @@ class SceneServer:
                 web.post("/v1/session", self._login),
                 web.delete("/v1/session", self._logout),
                 web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
+                web.get("/v1/overrides/{namespace}/{name}/preview", self._json(lambda _: self.preview)),
                 web.get("/v1/overrides", self._json(lambda _: self._overrides())),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
                 web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),

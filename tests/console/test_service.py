@@ -48,6 +48,7 @@ async def test_a_night_at_the_console(console: str, opened: Opened) -> None:
     await expect(page.locator("#why pre")).to_contain_text("cap 2", timeout=COMES_MS)
     await expect(page.locator("main .overrides li")).to_contain_text("“TICKET-1 <b>”")
     await page.get_by_role("button", name="End cap code 2").click()
+    await expect(page.locator("dialog pre")).to_contain_text("now  ", timeout=COMES_MS)
     await page.get_by_role("button", name="End", exact=True).last.click()
     await in_force(page, "Ended")
     await expect(page.locator("main .overrides li")).to_have_count(0, timeout=COMES_MS)

@@ -85,7 +85,7 @@ export async function askResume() {
 }
 
 /** What would come, then what it costs and whom, which is not to be read past, and what it brings. */
-function effects(preview) {
+function effects(preview, without = "without it", within = "with it") {
   const prices = new Set([...preview.costs.map((said) => `cost ${said}`), ...preview.gains.map((said) => `gain ${said}`)]);
   const lines = preview.said.filter((said) => !prices.has(said));
   return h("div", { class: "preview" },
@@ -93,7 +93,7 @@ function effects(preview) {
     preview.conflicts.map((said) => h("p", { key: said }, `Conflict: ${said}`)),
     preview.costs.length > 0 && h("ul", { class: "costs" }, preview.costs.map((said) => h("li", { key: said }, said))),
     preview.gains.length > 0 && h("ul", { class: "gains" }, preview.gains.map((said) => h("li", { key: said }, `For that: ${said}`))),
-    h("p", {}, preview.unmetBefore || preview.unmetAfter ? `All models together: short by ${counted(preview.unmetBefore, "replica")} without it, by ${preview.unmetAfter} with it.` : "Nobody is short by it."));
+    h("p", {}, preview.unmetBefore || preview.unmetAfter ? `All models together: short by ${counted(preview.unmetBefore, "replica")} ${without}, by ${preview.unmetAfter} ${within}.` : "Nobody is short by it."));
 }
 
 // --- overrides
@@ -236,7 +236,8 @@ function undo(each) {
   new Sending(isGone(each), ended(each)).send("DELETE", pathOf(each)).catch((error) => tell(error.message));
 }
 
-export function endOverride(each) {
+export async function endOverride(each) {
+  const form = { first: null, trouble: "" };
   const sending = new Sending(isGone(each), ended(each));
   const send = (event) => {
     event.preventDefault();
@@ -246,10 +247,17 @@ export function endOverride(each) {
     title(`End ${overrideName(each)}?`),
     h("form", { onsubmit: send },
       h("p", {}, `${each.actor}, until ${clock(ms(each.expiresAt))} UTC: “${each.reason}”`),
+      form.first ? effects(form.first, "with it", "once it has ended") : h("p", { class: form.trouble ? "trouble" : "quiet" }, form.trouble || "Asking what would come without it"),
       command(`rebalancer override delete ${quoted(each.name)} --namespace ${quoted(each.namespace)}`),
       sending.outcome(),
       h("div", { class: "buttons" }, cancel(sending.busy ? "Close" : "Keep it"), h("button", { class: "primary", autofocus: true, disabled: sending.busy || !fresh() }, "End"))),
   ]);
+  try {
+    form.first = await get(`${pathOf(each)}/preview`);
+  } catch (error) {
+    form.trouble = error.message;
+  }
+  again();
 }
 
 // --- what a need offers

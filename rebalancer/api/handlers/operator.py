@@ -56,6 +56,12 @@ async def delete_override(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+async def preview_end(request: web.Request) -> web.Response:
+    """What would come without one."""
+    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    return await answer(await _done(request.app[OPERATOR].end_preview(namespace, name, request[PRINCIPAL].user)))
+
+
 async def writes(request: web.Request) -> web.Response:
     """Whether writes are stopped, by whom, since when."""
     return await answer(await _done(request.app[OPERATOR].writes()))
@@ -142,6 +148,14 @@ ROUTES: tuple[Route, ...] = (
         permission=None,  # delete overrides, in the namespace of the path
         status=204,
         errors=(404, 409, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/overrides/{namespace}/{name}/preview",
+        preview_end,
+        "What would come if an override were taken back now. Nothing is written.",
+        Preview,
+        errors=(404,),
     ),
     Route("GET", "/v1/writes", writes, "Whether writes are stopped, by whom, since when.", Writes, errors=(404,)),
     Route(

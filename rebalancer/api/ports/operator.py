@@ -98,6 +98,10 @@ class OperatorPort(Protocol):
         """Take an override back."""
         ...
 
+    async def end_preview(self, namespace: str, name: str, actor: str) -> Preview:
+        """What would come if it were taken back now; nothing is written."""
+        ...
+
     async def writes(self) -> Writes:
         """Whether writes are stopped, by whom and since when."""
         ...

@@ -139,21 +139,28 @@ def list_(
 def delete(
     name: Annotated[str, typer.Argument(help="Name of the override.", metavar="NAME", autocompletion=overrides)],
     namespace: NamespaceOption = None,
+    dry_run: DryRunOption = False,
+    server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    dry_run: DryRunOption = False,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
     quiet: QuietOption = False,
 ) -> int:
-    """Take an override back, in whatever namespace it is."""
+    """Take an override back, in whatever namespace it is, after showing what comes then."""
     import asyncio
 
+    from rebalancer.cli.commands.override.prepared import what_comes_without
     from rebalancer.cli.remote.cluster import open_cluster
     from rebalancer.cli.remote.objects import find_override, remove
     from rebalancer.kube.resources import OVERRIDES, Ref
 
+    where = Where(server, kubeconfig, context, service_namespace)
+
     async def take_back() -> str:
-        async with open_cluster(Where(None, kubeconfig, context)) as cluster:
+        async with open_cluster(where) as cluster:
             ref = Ref(OVERRIDES, namespace, name) if namespace else await find_override(cluster, name)
+            if not quiet:
+                typer.echo("\n".join(await what_comes_without(where, ref)))
             if dry_run:
                 return f"would delete override {name} in {ref.namespace}; nothing was written"
             there = await remove(cluster, ref)

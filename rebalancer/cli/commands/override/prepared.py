@@ -1,6 +1,7 @@
 """`override add` step by step: what it would do, who asks, the object, what became of it."""
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import msgspec
 
@@ -66,6 +67,16 @@ async def prepare(where: Where, arguments: OverrideArguments, key: str) -> Prepa
         namespace = request.namespace or (preview.namespace if preview else _namespace(arguments, where, away))
         obj = override_object(request, override_name(actor, key), namespace, actor, expires_at)
         return Prepared(obj, cluster.access, expires_at, preview, body, away)
+
+
+async def what_comes_without(where: Where, ref: Ref) -> tuple[str, ...]:
+    """What would come if that override were taken back now, in lines for people; why nobody can say, else."""
+    try:
+        async with open_api(where) as api:
+            path = f"/v1/overrides/{quote(ref.namespace or '', safe='')}/{quote(ref.name, safe='')}/preview"
+            return decoded(await api.get(path), Preview).lines
+    except Failed as failed:  # it is taken back all the same
+        return (f"no preview: {failed}",)
 
 
 async def _preview(where: Where, request: OverrideRequest, key: str) -> bytes:
