@@ -70,7 +70,7 @@ export async function askResume() {
     title("Resume writes?"),
     h("form", { onsubmit: send },
       h("p", {}, "The first plan that would be written:"),
-      form.first ? effects(form.first) : h("p", { class: form.trouble ? "trouble" : "quiet" }, form.trouble || "Asking what would be written"),
+      foreseen(form, "Asking what would be written"),
       field("resume-word", "Type resume", h("input", { id: "resume-word", autofocus: true, autocomplete: "off", oninput: (event) => ((form.typed = event.target.value), again()) })),
       command("rebalancer writes resume"),
       sending.outcome(),
@@ -83,6 +83,9 @@ export async function askResume() {
   }
   again();
 }
+
+/** What is foreseen once it is known: in one node all the while, so that what has the focus beside it keeps it. */
+const foreseen = ({ first, trouble }, asking, ...words) => h("div", { key: "foreseen" }, first ? effects(first, ...words) : h("p", { class: trouble ? "trouble" : "quiet" }, trouble || asking));
 
 /** What would come, then what it costs and whom, which is not to be read past, and what it brings. */
 function effects(preview, without = "without it", within = "with it") {
@@ -247,7 +250,7 @@ export async function endOverride(each) {
     title(`End ${overrideName(each)}?`),
     h("form", { onsubmit: send },
       h("p", {}, `${each.actor}, until ${clock(ms(each.expiresAt))} UTC: “${each.reason}”`),
-      form.first ? effects(form.first, "with it", "once it has ended") : h("p", { class: form.trouble ? "trouble" : "quiet" }, form.trouble || "Asking what would come without it"),
+      foreseen(form, "Asking what would come without it", "with it", "once it has ended"),
       command(`rebalancer override delete ${quoted(each.name)} --namespace ${quoted(each.namespace)}`),
       sending.outcome(),
       h("div", { class: "buttons" }, cancel(sending.busy ? "Close" : "Keep it"), h("button", { class: "primary", autofocus: true, disabled: sending.busy || !fresh() }, "End"))),
