@@ -42,7 +42,7 @@ def remade(  # noqa: PLR0913  # what there is, and what is wanted
 
     None, too, where these decisions are made otherwise today: by another version or policy.
     """
-    begin = max((number for number in frames if number <= last_cycle and _whole(frames[number])), default=None)
+    begin = max((number for number in frames if number <= last_cycle and is_whole(frames[number])), default=None)
     if begin is None:
         return None
     parts = frames[begin]
@@ -65,5 +65,6 @@ def remade(  # noqa: PLR0913  # what there is, and what is wanted
     return Remade(memory, replace(snapshot, loads=tuple(made[load.model] for load in snapshot.loads)))
 
 
-def _whole(parts: Mapping[int, journal.FrameLine]) -> bool:
+def is_whole(parts: Mapping[int, journal.FrameLine]) -> bool:
+    """Whether all parts of a keyframe are there."""
     return 0 in parts and len(parts) == parts[0].parts

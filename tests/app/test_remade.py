@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.app.past import OwnWrites, Start, begin_from
+from rebalancer.app.past import OwnWrites, Start, begin_from, writes_of
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.obs import journal
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.state import ClusterState
@@ -104,6 +105,29 @@ def test_a_cycle_that_is_missing_or_was_decided_otherwise_is_not_made_again() ->
         assert start.seen is None
         assert start.memory.resumed_at == world.story.snapshot.at
         assert start.memory.models["a"].begun_anew
+
+
+def test_of_the_topic_only_what_was_decided_since_the_newest_whole_keyframe_is_decoded() -> None:
+    world = Journalled()
+    records = [record(line) for line in world.lines]
+    fourth = journal.EMPTY
+    for line in world.lines:
+        if isinstance(line, journal.FrameLine | journal.CycleLine) and of_cycle(line) <= 4:
+            fourth = journal.apply(fourth, line.delta)
+    newest = [record(frame) for frame in journal.keyframe(fourth, world.memories[3])]
+    writes = writes_of([*records, *newest], (), 0.0)
+    assert ({*writes.frames}, {*writes.cycles}, writes.last_cycle) == ({4}, {4, 5, 6}, CYCLES)
+    torn = writes_of([*records, *newest[1:]], (), 0.0)
+    assert ({1} <= {*torn.frames}, {*torn.cycles}) == (True, {1, 2, 3, 4, 5, 6}), "an older one counts then"
+    for known in (writes, torn):
+        assert len(known.instants) == len(records) + len(newest) - (known is torn)
+        start = begin_from(Restored(), known, world.story.policy, world.story.snapshot.at)
+        assert start.memory == world.memories[-1]
+
+
+def record(line: journal.Line) -> TopicPast:
+    key = b"cycle" if isinstance(line, journal.CycleLine) else b"frame"
+    return TopicPast(key, journal.encode(line), NOW)
 
 
 def test_the_journals_end_has_the_newest_keyframe_and_all_cycles_since(tmp_path: Path) -> None:
