@@ -87,9 +87,7 @@ class _Wanted:
         return mark.cycle > self.cycle if self.cycle is not None else mark.at > (self.at or 0.0)
 
     def __str__(self) -> str:
-        if self.cycle is not None:
-            return f"cycle {self.cycle}"
-        return (None if self.at is None else instant_text(self.at)) or "then"
+        return f"cycle {self.cycle}" if self.cycle is not None else instant_text(self.at or 0.0) or "then"
 
 
 def _marks(handle: BinaryIO, check: Callable[[], None]) -> Iterator[_Mark]:

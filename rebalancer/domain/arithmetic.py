@@ -226,7 +226,7 @@ class PoolGpus(NamedTuple):
     budget: GPUs that may be promised.
     most: GPUs that may still be there for all that is known; None where nodes give no certain bound, so that only the
         policy's limit less `foreign` holds.
-    foreign: GPUs that pods of no model request.
+    foreign: GPUs that pods of no model request, without preemptible ones.
     """
 
     budget: int
@@ -249,7 +249,7 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
     held: Mapping[str, int],
     watched_since: float | None,
 ) -> PoolGpus:
-    """min(policy limit, GPUs of counted, undoomed nodes + grants still without a node) - foreign requests.
+    """min(policy limit, GPUs of counted, undoomed nodes + grants still without a node) - `PoolGpus.foreign`.
 
     `held`: GPUs by node that our pods hold. A Ready node has at least the GPUs that pods hold there, whatever it says
     of itself: device plugins restart, and allocatable goes from 8 to 0 under eight pods that serve. What a node says
@@ -258,7 +258,7 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
     nodes = [node for node in view.nodes if node.name not in doomed and node_counts(node, at, rules)]
     there = sum(node_gpus(node, held.get(node.name, 0)) for node in nodes)
     coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
-    foreign = sum(node.foreign_gpus for node in nodes)
+    foreign = sum(node.unpreemptible_gpus for node in nodes)
     budget = min(pool.gpu_limit, there + coming) - foreign
     fell = [node.fell_at for node in nodes if node.fell_at is not None]
     latest = max((watched_since if watched_since is not None else at, *fell))

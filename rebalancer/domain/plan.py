@@ -279,9 +279,9 @@ class PoolDecision(Struct, frozen=True):
     others: who holds those of no model, the most first.
     uncounted: why devices that its nodes offer do not count, a sentence for each reason.
     warm: GPUs of `free` that placeholders keep warm.
-    giving: GPUs of `foreign` that jobs hold until a replica wants them.
-    nodes: what is known of who brings and removes its nodes, what warm GPUs cost, and which jobs give way, a sentence
-        for each thing.
+    preemptible: GPUs of `foreign` that a replica gets by preemption.
+    nodes: what is known of who brings and removes its nodes, what warm GPUs cost, and which jobs are preemptible, each
+        a sentence.
     closed: GPUs that nobody holds and nobody gets: their node is cordoned, not Ready, or under notice.
     """
 
@@ -297,7 +297,7 @@ class PoolDecision(Struct, frozen=True):
     others: tuple[Holder, ...] = ()
     uncounted: tuple[str, ...] = ()
     warm: int = 0
-    giving: int = 0
+    preemptible: int = 0
     nodes: tuple[str, ...] = ()
     closed: int = 0
 

@@ -80,10 +80,10 @@ class Pool(Part):
         default=0,
         description="GPUs kept beyond what is used, under placeholder pods of the chart's that give way to any other.",
     )
-    gives_way: tuple[Dns1123, ...] = Field(
+    preemptible_priority_classes: tuple[Dns1123, ...] = Field(
         default=(),
-        description="PriorityClasses below those of its models' pods: pods of no model that have one hold GPUs until a"
-        " replica wants these; the scheduler ends them then.",
+        description="PriorityClasses below those of its models' pods: what pods of no model hold that have one is room"
+        " for replicas, and the scheduler preempts them.",
     )
     instance_prices: dict[str, Usd] = Field(default={}, description="USD per GPU-hour by instance type or TYPE/spot.")
 

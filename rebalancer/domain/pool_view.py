@@ -15,7 +15,7 @@ class NodeView(Struct, frozen=True):
     gpus: allocatable GPUs of the pool's resource.
     ready: whether its Ready condition is True.
     schedulable: whether it is neither cordoned nor being deleted.
-    foreign_gpus: GPUs that pods of no model request there, and keep.
+    foreign_gpus: GPUs that pods of no model request there.
     ready_changed_at: when its Ready condition last changed; None where it has no such condition.
     node_pool: name of its Karpenter NodePool, None where Karpenter does not own it.
     labels: its labels.
@@ -25,7 +25,7 @@ class NodeView(Struct, frozen=True):
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
     cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     warm_gpus: GPUs that placeholders keep warm there; they give way to any pod, so they are free.
-    giving_gpus: GPUs that pods of no model hold there until a replica wants them: to planning they are free.
+    preemptible_gpus: GPUs of `foreign_gpus` whose pods the scheduler ends for a replica: to planning they are free.
     """
 
     name: str
@@ -42,12 +42,12 @@ class NodeView(Struct, frozen=True):
     memory_gib: float | None = None
     cordoned: bool = False
     warm_gpus: int = 0
-    giving_gpus: int = 0
+    preemptible_gpus: int = 0
 
     @property
-    def strangers_gpus(self) -> int:
-        """GPUs that pods of no model hold, those that give way included."""
-        return self.foreign_gpus + self.giving_gpus
+    def unpreemptible_gpus(self) -> int:
+        """GPUs of `foreign_gpus` that are not preemptible."""
+        return self.foreign_gpus - self.preemptible_gpus
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -106,9 +106,9 @@ class PoolView(Struct, frozen=True):
     name: its name.
     nodes: its nodes, by name.
     node_pools: the Karpenter NodePools behind it, in the policy's order.
-    others: who holds GPUs of it besides the models, the most first.
-    giving: who holds those that a replica gets when it wants them, the most first.
-    stays: why pods that the policy says give way do not, as a sentence; "" where they do, or where there are none.
+    others: who holds GPUs of it besides the models and keeps them, the most first.
+    preemptible: who holds those that a replica gets by preemption, the most first.
+    not_preemptible: why pods of the policy's classes are not preempted, a sentence; "" where all are, or none is there.
     node_groups: the node groups of Cluster Autoscaler behind it, in the policy's order.
     """
 
@@ -117,5 +117,5 @@ class PoolView(Struct, frozen=True):
     node_pools: tuple[NodePoolView, ...] = ()
     others: tuple[Holder, ...] = ()
     node_groups: tuple[NodeGroupView, ...] = ()
-    giving: tuple[Holder, ...] = ()
-    stays: str = ""
+    preemptible: tuple[Holder, ...] = ()
+    not_preemptible: str = ""

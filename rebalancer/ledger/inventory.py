@@ -173,7 +173,7 @@ def _nodes(snapshot: Snapshot, policy: Policy, doomed: frozenset[str]) -> _Nodes
         (resources[view.name], node.name): _Node(
             Shelf(view.name, node.labels.get(INSTANCE_TYPE, ""), capacity_type(node.labels)),
             node.gpus,
-            node.strangers_gpus,
+            node.foreign_gpus,
             node.name in doomed,
             node.warm_gpus,
         )

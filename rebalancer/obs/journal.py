@@ -45,8 +45,8 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     node_pools: all of its NodePools.
     others: who holds GPUs of it besides the models.
     node_groups: all of its node groups.
-    giving: who holds GPUs of it until a replica wants them.
-    stays: why others do not give way.
+    preemptible: who holds GPUs of it that a replica gets by preemption.
+    not_preemptible: why others are not preempted.
     """
 
     name: str
@@ -55,11 +55,12 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     node_pools: tuple[NodePoolView, ...] | None = None
     others: tuple[Holder, ...] | None = None
     node_groups: tuple[NodeGroupView, ...] | None = None
-    giving: tuple[Holder, ...] | None = None
-    stays: str | None = None
+    preemptible: tuple[Holder, ...] | None = None
+    not_preemptible: str | None = None
 
 
-_PARTS = ("node_pools", "others", "node_groups", "giving", "stays")  # of a pool, each told whole where it changed
+_PARTS = ("node_pools", "others", "node_groups", "preemptible", "not_preemptible")
+"""Of a pool, beside its nodes: each is told whole where it changed."""
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ CHECKS: tuple[Check, ...] = (
     references.one_model_per_workload,
     references.one_pool_per_node_pool,
     references.warm_where_nodes_come,
-    references.ways_given_by_devices,
+    references.no_preemption_by_claims,
     references.distinct_node_labels,
     references.whole_devices,
     couples.known_roles,

@@ -112,12 +112,13 @@ def warm_where_nodes_come(policy: DraftPart) -> Iterator[DraftFinding]:
             yield DraftFinding(pool.at("warmGpus"), what, fix="name its nodePools or nodeGroups, or leave warmGpus out")
 
 
-def ways_given_by_devices(policy: DraftPart) -> Iterator[DraftFinding]:
-    """Where claims are counted, a pod's claim says nothing of whom the scheduler would end for it."""
+def no_preemption_by_claims(policy: DraftPart) -> Iterator[DraftFinding]:
+    """Where claims are counted, nobody counts what a preempted pod's claim would set free."""
+    key = "preemptiblePriorityClasses"
     for pool in policy.parts("pools"):
-        if pool.texts("givesWay") and pool.text("deviceClass"):
-            what = "who gives way is known of devices that nodes list, and deviceClass counts claims"
-            yield DraftFinding(pool.at("givesWay"), what, fix="leave givesWay out: claims of jobs are told as holders")
+        if pool.texts(key) and pool.text("deviceClass"):
+            what = "preemption is counted in devices that nodes list, and deviceClass counts claims"
+            yield DraftFinding(pool.at(key), what, fix=f"leave {key} out: jobs with claims are told as holders")
 
 
 def distinct_node_labels(policy: DraftPart) -> Iterator[DraftFinding]:

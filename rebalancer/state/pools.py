@@ -1,6 +1,6 @@
 """The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,10 +12,10 @@ from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.devices import Devices
-from rebalancer.state.giving import Lowest, gives_way, stays
 from rebalancer.state.holders import holders
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import Strangers, claim_view, node_pool_view, node_view, with_devices
+from rebalancer.state.preemption import LowestPriority, is_preemptible, why_not_preemptible
+from rebalancer.state.views import claim_view, node_pool_view, node_view, with_devices
 
 
 class _Fall(NamedTuple):
@@ -45,7 +45,7 @@ class Pools:
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self._ready_changed: dict[str, float] = {}  # by node, by our clock
         self._refused: dict[str, float] = {}  # by NodePool, when a claim of it failed last
-        self._lowest: Mapping[str, Lowest] = {}
+        self._lowest: Mapping[str, LowestPriority] = {}
         self._seen_at = 0.0  # when the last change was seen
         self.set_policy(policy)
 
@@ -177,13 +177,13 @@ class Pools:
 
     # --- what goes out
 
-    def views(self, lowest: Mapping[str, Lowest]) -> tuple[PoolView, ...]:
+    def views(self, lowest: Mapping[str, LowestPriority]) -> tuple[PoolView, ...]:
         """All pools, by name; what did not change is the same value as last time.
 
         `lowest`: of each pool the lowest priority of its models' pods; a pool without any is missing.
         """
         for pool in self._pools.values() if lowest != self._lowest else ():
-            if pool.gives_way and lowest.get(pool.name) != self._lowest.get(pool.name):
+            if pool.preemptible_priority_classes and lowest.get(pool.name) != self._lowest.get(pool.name):
                 self._dirty_nodes.update(self._nodes[pool.name])
         self._lowest = lowest
         for node in self._dirty_nodes:
@@ -205,7 +205,7 @@ class Pools:
         if node is None:
             return
         pods = list(self._objects.pods_on.get(name))
-        no_model = [pod for pod in pods if self._model_of(pod.workload) is None]
+        foreign = [pod for pod in pods if self._model_of(pod.workload) is None]
         for home in self._pools_of_node.get(name, ()):
             pool = self._pools[home]
             devices = None
@@ -215,51 +215,42 @@ class Pools:
                 before = self._nodes[home].get(name)
                 self._fell_to(name, pool.resource, 0 if before is None else before.gpus, devices.count, self._seen_at)
             fall = self._fell.get((name, pool.resource))
-            strangers = self._strangers(no_model, pool)
-            view = node_view(node, pool, strangers, self._ready_changed.get(name), None if fall is None else fall.at)
+            fell_at, lowest = None if fall is None else fall.at, self._lowest.get(home)
+            view = node_view(node, pool, foreign, lowest, self._ready_changed.get(name), fell_at)
             view = view if devices is None else with_devices(view, devices, pool)
             if node.cordoned_by:
                 view = replace(view, cordoned=node.cordoned_by == self._installation)
-            if view.foreign_gpus or view.giving_gpus:
+            if view.foreign_gpus:
                 self._dirty_pools.add(home)  # it may be others who hold as many
             if view != self._nodes[home].get(name):
                 self._nodes[home][name] = view
                 self._dirty_pools.add(home)
 
-    def _strangers(self, no_model: Iterable[Pod], pool: Pool) -> Strangers:
-        strangers, lowest = Strangers([], [], []), self._lowest.get(pool.name)
-        for pod in no_model:
-            giving = gives_way(pod, pool, lowest)
-            kind = strangers.placeholders if pod.placeholder else strangers.giving if giving else strangers.foreign
-            kind.append(pod)
-        return strangers
-
     def _view(self, pool: Pool) -> PoolView:
         nodes = self._nodes[pool.name]
-        foreign, giving = self._no_model(pool)
         named = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
         node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in named if node_pool is not None)
+        lowest = self._lowest.get(pool.name)
+        others: list[tuple[Pod, int]] = []
+        preemptible: list[tuple[Pod, int]] = []
+        for pod, gpus in self._foreign(pool):
+            (preemptible if is_preemptible(pod, pool, lowest) else others).append((pod, gpus))
         return PoolView(
             name=pool.name,
             nodes=tuple(nodes[name] for name in sorted(nodes)),
             node_pools=tuple(node_pools),
-            others=holders(foreign, self._objects),
+            others=holders(others, self._objects),
             node_groups=tuple(group_view(name, self._objects.all(AutoscalerStatus)) for name in pool.node_groups),
-            giving=holders(giving, self._objects),
-            stays=stays((pod for pod, gpus in foreign if gpus), pool, self._lowest.get(pool.name)),
+            preemptible=holders(preemptible, self._objects),
+            not_preemptible=why_not_preemptible((pod for pod, gpus in others if gpus), pool, lowest),
         )
 
-    def _no_model(self, pool: Pool) -> tuple[list[tuple[Pod, int]], list[tuple[Pod, int]]]:
-        """Pods of no model on the pool's nodes, each with the GPUs that it holds: who keeps them, and who gives way."""
-        foreign: list[tuple[Pod, int]] = []
-        giving: list[tuple[Pod, int]] = []
+    def _foreign(self, pool: Pool) -> Iterator[tuple[Pod, int]]:
+        """Pods of no model on the pool's nodes, each with the GPUs that it holds."""
         for name, view in self._nodes[pool.name].items():
-            if view.foreign_gpus or view.giving_gpus:
-                on_it = (pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None)
-                strangers = self._strangers(on_it, pool)
-                foreign += [(pod, pod.gpus.get(pool.resource, 0)) for pod in strangers.foreign]
-                giving += [(pod, pod.gpus.get(pool.resource, 0)) for pod in strangers.giving]
-        return foreign, giving
+            for pod in self._objects.pods_on.get(name) if view.foreign_gpus else ():
+                if self._model_of(pod.workload) is None and not pod.placeholder:
+                    yield pod, pod.gpus.get(pool.resource, 0)
 
     def _node_pool(self, node_pool: NodePool, resource: str) -> NodePoolView:
         claims = (claim for claim in self._objects.claims_of.get(node_pool.name) if self._to_come(claim))

@@ -21,9 +21,9 @@ from rebalancer.domain.quotas import (
     unsaid,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.state.giving import Lowest, lowest
 from rebalancer.state.holders import holders
 from rebalancer.state.objects import Change, Objects
+from rebalancer.state.preemption import LowestPriority, lowest
 from rebalancer.state.queues import Asking, queue_views
 
 _RULES = (ResourceQuota, LimitRange, PriorityClass, LocalQueue, ClusterQueue, Cohort, ResourceFlavor)
@@ -40,7 +40,7 @@ class Quotas:
         self._objects = objects
         self._views: tuple[QuotaView, ...] = ()
         self._ranks: tuple[PodRank, ...] = ()
-        self._lowest: dict[str, Lowest] = {}
+        self._lowest: dict[str, LowestPriority] = {}
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -79,7 +79,7 @@ class Quotas:
         self._look()
         return self._ranks
 
-    def lowest(self) -> Mapping[str, Lowest]:
+    def lowest(self) -> Mapping[str, LowestPriority]:
         """The lowest priority of the pods of each pool's models; a pool without any pods' template is missing."""
         self._look()
         return self._lowest
@@ -100,17 +100,17 @@ class Quotas:
             if priority is not None and priority.value != 0:
                 yield PodRank(one.model, one.pool.name, priority.name, priority.value, priority.preempts)
 
-    def _lowest_by_pool(self, asking: Iterable[Asking]) -> dict[str, Lowest]:
-        by_pool: defaultdict[str, list[Lowest]] = defaultdict(list)
+    def _lowest_by_pool(self, asking: Iterable[Asking]) -> dict[str, LowestPriority]:
+        by_pool: defaultdict[str, list[LowestPriority]] = defaultdict(list)
         for one in asking:
             name = one.pods[0].priority_class
             priority = self._objects.one(PriorityClass, name)
             known = 0 if not name else priority.value if priority is not None and priority.preempts else None
-            by_pool[one.pool.name].append(Lowest(one.model, known))
+            by_pool[one.pool.name].append(LowestPriority(one.model, known))
         for ref, (model, pool) in self._targets.items():
             workload = self._objects.workload(ref)
             if workload is not None and not workload.templated:
-                by_pool[pool.name].append(Lowest(model, None))
+                by_pool[pool.name].append(LowestPriority(model, None))
         return {pool: least for pool, ranked in by_pool.items() if (least := lowest(ranked)) is not None}
 
     def _asking(self) -> Iterator[Asking]:

@@ -1,7 +1,6 @@
 """From Kubernetes objects to what planning may know of them. Pure, one value in, one value out."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
@@ -16,6 +15,7 @@ from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, PodView, Shape, TargetView
 from rebalancer.domain.target_spec import TargetSpec
+from rebalancer.state.preemption import LowestPriority, is_preemptible
 
 KEDA_DEFAULT_MAXIMUM = 100
 AIBRIX = "autoscaling.aibrix.ai"
@@ -256,25 +256,32 @@ def is_bounded(autoscaler: AutoscalerView | None) -> bool:
     return autoscaler is not None and not autoscaler.paused and autoscaler.originals is not None
 
 
-class Strangers(NamedTuple):
-    """Pods of no model on a node: those that keep what they hold, placeholders, and those that give way."""
-
-    foreign: list[Pod]
-    placeholders: list[Pod]
-    giving: list[Pod]
-
-
-def node_view(
-    node: Node, pool: Pool, strangers: Strangers, ready_changed_at: float | None, fell_at: float | None
+def node_view(  # noqa: PLR0913  # what it is made from
+    node: Node,
+    pool: Pool,
+    foreign: Iterable[Pod],
+    models: LowestPriority | None,
+    ready_changed_at: float | None,
+    fell_at: float | None,
 ) -> NodeView:
-    """One node of `pool`; `strangers`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
+    """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock.
+
+    models: the lowest priority of pods of the pool's models.
+    """
     offer = offer_of(node, pool)
+    requested = {False: 0, True: 0}  # by whether placeholders do
+    preemptible = 0
+    for pod in foreign:
+        gpus = pod.gpus.get(pool.resource, 0) if pod.holds_gpus else 0
+        requested[pod.placeholder] += gpus
+        if not pod.placeholder and is_preemptible(pod, pool, models):
+            preemptible += gpus
     return NodeView(
         name=node.name,
         gpus=offer.devices,
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
-        foreign_gpus=_held(strangers.foreign, pool),
+        foreign_gpus=requested[False],
         ready_changed_at=ready_changed_at,
         node_pool=node.node_pool,
         labels=node.labels,
@@ -282,13 +289,9 @@ def node_view(
         fell_at=fell_at,
         refused=offer.refused,
         memory_gib=offer.memory_gib or pool.memory_gib,
-        warm_gpus=_held(strangers.placeholders, pool),
-        giving_gpus=_held(strangers.giving, pool),
+        warm_gpus=requested[True],
+        preemptible_gpus=preemptible,
     )
-
-
-def _held(pods: Iterable[Pod], pool: Pool) -> int:
-    return sum(pod.gpus.get(pool.resource, 0) for pod in pods if pod.holds_gpus)
 
 
 def with_devices(view: NodeView, devices: OnNode, pool: Pool) -> NodeView:

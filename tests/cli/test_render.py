@@ -42,12 +42,12 @@ def test_status_is_as_drawn() -> None:
     """)
 
 
-def test_status_tells_who_holds_gpus_of_no_model_and_how_many_of_them_give_way() -> None:
+def test_status_tells_who_holds_gpus_of_no_model_and_how_many_of_them_are_preemptible() -> None:
     pool, *others = PLAN.pools
-    held = replace(pool, free=0, foreign=2, giving=2)
-    assert "  other 2 (2 give way)" in render_status(replace(STATUS, plan=replace(PLAN, pools=(held, *others))))
-    both = replace(held, giving=1, others=(Holder("Job", "ml", "train", 1),))
-    assert "  other 2 (job ml/train 1; 1 give way)" in render_status(
+    held = replace(pool, free=0, foreign=2, preemptible=2)
+    assert "  other 2 (2 preemptible)" in render_status(replace(STATUS, plan=replace(PLAN, pools=(held, *others))))
+    both = replace(held, preemptible=1, others=(Holder("Job", "ml", "train", 1),))
+    assert "  other 2 (job ml/train 1; 1 preemptible)" in render_status(
         replace(STATUS, plan=replace(PLAN, pools=(both, *others)))
     )
 

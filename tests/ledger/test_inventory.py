@@ -74,8 +74,8 @@ def test_on_a_node_under_notice_everything_that_models_hold_or_could_hold_is_doo
     assert held(seen) == {("b", DOOMED): 1, ("", DOOMED): 7}
 
 
-@pytest.mark.parametrize("there", [{"foreign_gpus": 3}, {"foreign_gpus": 1, "giving_gpus": 2}])
-def test_pods_of_no_model_are_foreign_also_those_that_give_way(there: dict[str, int]) -> None:
+@pytest.mark.parametrize("there", [{"foreign_gpus": 3}, {"foreign_gpus": 3, "preemptible_gpus": 2}])
+def test_pods_of_no_model_are_foreign_also_preemptible_ones(there: dict[str, int]) -> None:
     snapshot = a_snapshot(POLICY, {"a": 2})
     nodes = (a_node("a100-1", **there),)
     pools = (type(snapshot.pools[0])("a100", nodes),)

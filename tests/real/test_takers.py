@@ -95,15 +95,15 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
     try:
         await kube.wait_ready(GPUS, namespace, "app=chat")
         await kube.apply(_job("weekly", namespace, ours, 4, namespace))
-        gpus = pool("gpus", ours, GPUS, givesWay=[namespace])
+        gpus = pool("gpus", ours, GPUS, preemptiblePriorityClasses=[namespace])
         await service.policy(policy([gpus], [model("chat", namespace, 1, GPUS, GPUS)]))
         await traffic.past("chat", running=8)
         await service.start()
 
         await kube.wait_ready(4, namespace, "app=weekly", 90)
         (seen,) = (await service.plan())["pools"]
-        assert (seen["budget"], seen["giving"], seen["foreign"]) == (GPUS, 4, 4), seen
-        told = f"nodes   of pool gpus: job {namespace}/weekly 4 on idle GPUs: the scheduler ends them for a replica"
+        assert (seen["budget"], seen["preemptible"], seen["foreign"]) == (GPUS, 4, 4), seen
+        told = f"nodes   of pool gpus: job {namespace}/weekly 4 on idle GPUs: the scheduler preempts them for a replica"
         lines = (await service.explain("chat"))["explanation"]
         assert any(line.startswith(told) for line in lines), "\n".join(lines)
         print("\n".join(lines))

@@ -126,7 +126,11 @@ def test_quotas_and_who_holds_gpus_besides_the_models_are_told_when_they_change_
     quota = QuotaView("ResourceQuota", "serving", "gpus", "requests.nvidia.com/gpu", 8000, 6000)
     holders = (Holder("Job", "ml", "train", 2),)
     pool = replace(
-        before.pools[0], others=holders, node_groups=(a_node_group(),), giving=holders, stays="a rank is high"
+        before.pools[0],
+        others=holders,
+        node_groups=(a_node_group(),),
+        preemptible=holders,
+        not_preemptible="why",
     )
     assert all(getattr(pool, name) for name in PoolView.__struct_fields__ if name != "node_pools"), (
         "each part of a pool"

@@ -107,8 +107,8 @@ FIELDS_TOGETHER = [
     ("[spot-1]", "[a100-1]", "pools.spot.nodePools[0]", "NodePool a100-1 is used twice"),
     ("nodePools: [spot-1]", "nodeGroups: [eks-*, eks-*]", "pools.spot.nodeGroups[1]", "node group eks-* is used twice"),
     ("nodePools: [spot-1]", "warmGpus: 8", "pools.spot.warmGpus", "no node comes to this pool"),
-    ("nodePools: [spot-1]", "deviceClass: gpu.nvidia.com\n    givesWay: [batch]", "pools.spot.givesWay",
-     "deviceClass counts claims"),
+    ("nodePools: [spot-1]", "deviceClass: gpu.nvidia.com\n    preemptiblePriorityClasses: [batch]",
+     "pools.spot.preemptiblePriorityClasses", "deviceClass counts claims"),
     ("{pool: spot}\n", "{pool: a100}\n", "pools.spot.nodeLabels", "belongs to pool a100 already"),
     ("{pool: spot}\n", "{pool: a100, zone: b}\n", "pools.spot.nodeLabels", "belongs to pool a100 already"),
     # replicas

@@ -55,7 +55,7 @@ def seat(before: Seats, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
 def _seat(before: tuple[str, ...], node: NodeView, guests: list[tuple[float, str, int]]) -> tuple[str, ...]:
     """Who stays, stays; pods are seated from the first free device on, others from the last one back."""
     wanted = Counter({uid: gpus for _, uid, gpus in guests})
-    wanted[FOREIGN] = node.strangers_gpus
+    wanted[FOREIGN] = node.foreign_gpus
     seats = [NOBODY] * node.gpus
     for device, uid in enumerate(before[: node.gpus]):
         if wanted[uid] > 0:

@@ -72,7 +72,7 @@ def _nodes(data: PageData, pool: str, nodes: tuple[NodeView, ...], tiles: GpuTil
             gpus=tiles.draw(node, pool),
             ready=node.ready,
             schedulable=node.schedulable,
-            foreign_gpus=node.strangers_gpus,
+            foreign_gpus=node.foreign_gpus,
             doomed_at=tiles.deadline(node.name),
             pods=tuple(sorted(pods[node.name], key=lambda row: (row.model, row.name))),
             refused=printed(node.refused),

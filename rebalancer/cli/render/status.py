@@ -8,6 +8,7 @@ from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_f
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import NoticeView
+from rebalancer.domain.words import sentences
 
 LIVE_SECONDS = 10  # a joint plan's period
 LATE_SECONDS = 30
@@ -111,9 +112,9 @@ def _pool(pool: PoolDecision, unowned: bool) -> tuple[str, str]:
         "closed": pool.closed,
         "free": pool.free,
     }
-    others = [*([holding(pool.others)] if pool.others else []), *([f"{pool.giving} give way"] if pool.giving else [])]
+    others = sentences(holding(pool.others), f"{pool.preemptible} preemptible" if pool.preemptible else "")
     besides = {
-        "other": f" ({'; '.join(others)})" if others else "",
+        "other": f" ({others})" if others else "",
         "free": f" ({pool.warm} kept warm)" if pool.warm else "",
     }
     total = f"{sum(parts.values())} GPUs" if pool.budget is not None else f"{UNKNOWN} GPUs"

@@ -148,14 +148,14 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
     for node in state.view.nodes:
         taken = state.taken.get(node.name)
         if node.name not in state.rooms:
-            closed += max(0, node.gpus - node.strangers_gpus - (taken.gpus if taken is not None else 0))
+            closed += max(0, node.gpus - node.foreign_gpus - (taken.gpus if taken is not None else 0))
         if taken is not None and node.name in scene.doomed:
             doomed += taken.gpus
         elif taken is not None:
             ready += taken.ready
             loading += taken.gpus - taken.ready
     total = sum(node.gpus for node in state.view.nodes)
-    foreign = sum(node.strangers_gpus for node in state.view.nodes)
+    foreign = sum(node.foreign_gpus for node in state.view.nodes)
     lent = min(ready, lent)
     return PoolDecision(
         pool=state.pool.name,
@@ -170,7 +170,7 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         others=state.view.others,
         uncounted=uncounted(state.view),
         warm=sum(node.warm_gpus for node in state.view.nodes),
-        giving=sum(node.giving_gpus for node in state.view.nodes),
+        preemptible=sum(node.preemptible_gpus for node in state.view.nodes),
         nodes=node_words(state, scene.now),
         closed=closed,
     )

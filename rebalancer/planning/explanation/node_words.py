@@ -15,7 +15,7 @@ HOURS_A_MONTH = 730.0
 
 def node_words(state: PoolFacts, at: float) -> tuple[str, ...]:
     """One sentence for each thing that is not as usual: warm GPUs, budgets of people, fixed and exhausted sources."""
-    sentences = [*_warm(state), *_giving(state), *(group.said(at) for group in state.view.node_groups)]
+    sentences = [*_warm(state), *_preemption(state), *(group.said(at) for group in state.view.node_groups)]
     for view in state.view.node_pools:
         sentences += _node_pool(view, at)
     leaving = [node.name for node in state.view.nodes if any(taint.key == CANDIDATE for taint in node.taints)]
@@ -34,12 +34,12 @@ def _warm(state: PoolFacts) -> Iterator[str]:
         yield f"{warm} of {gpus(wanted)} are kept warm by placeholders{price}{unknown}"
 
 
-def _giving(state: PoolFacts) -> Iterator[str]:
-    """Who holds what a replica would get, and why others do not give way."""
-    if state.view.giving:
-        yield f"{holding(state.view.giving)} on idle GPUs: the scheduler ends them for a replica that wants these"
-    if state.view.stays:
-        yield state.view.stays
+def _preemption(state: PoolFacts) -> Iterator[str]:
+    """Who holds what a replica would get by preemption, and why others are not preempted."""
+    if state.view.preemptible:
+        yield f"{holding(state.view.preemptible)} on idle GPUs: the scheduler preempts them for a replica"
+    if state.view.not_preemptible:
+        yield state.view.not_preemptible
 
 
 def _of(node: NodeView) -> int:

@@ -249,5 +249,5 @@ def _rooms(view: PoolView, taken: Mapping[str, NodeGpus], noticed: frozenset[str
 
 
 def _room(node: NodeView, taken: NodeGpus) -> NodeRoom:
-    free = node.gpus - node.foreign_gpus
+    free = node.gpus - node.unpreemptible_gpus
     return NodeRoom(node, free - taken.gpus, free - taken.staying)
