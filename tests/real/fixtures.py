@@ -15,10 +15,26 @@ from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["account", "crds", "drained_nodes", "ledger", "people", "service", "target_kinds", "traffic"]
+__all__ = ["account", "crds", "drained_nodes", "ledger", "patience", "people", "service", "target_kinds", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
+
+# In the everyday run the other half computes on the same two cores, beside Kafka and the API server. On a slow day a
+# storm's notices were called after 4.7 s and its overrides obeyed after 7.4 s, where 2 and 5 s are promised.
+_ON_A_SHARED_MACHINE = 5.0
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(_ON_A_SHARED_MACHINE, id="shared machine"),
+        pytest.param(1.0, id="own machine", marks=pytest.mark.proof),
+    ]
+)
+def patience(request: pytest.FixtureRequest) -> float:
+    """How many times the promised seconds an answer may take: 1 where the test has the machine for itself."""
+    times: float = request.param
+    return times
 
 
 @pytest.fixture

@@ -230,6 +230,7 @@ async def test_under_ten_thousand_events_a_second_an_override_takes_effect_withi
     ours: dict[str, str],
     topic_prefix: str,
     call: Caller,
+    patience: float,
 ) -> None:
     await _world(kube, namespace, ours, service, OTHERS)
     await asyncio.gather(traffic.past("chat", running=15), traffic.past("code", running=15))
@@ -248,7 +249,7 @@ async def test_under_ten_thousand_events_a_second_an_override_takes_effect_withi
     taken = sorted(max(0.0, min(at for at, _ in writes if at >= since - 0.5) - since) for since in accepted)
     print("accepted to first write, s: " + " ".join(f"{each:.2f}" for each in taken))
     print(f"median {statistics.median(taken):.2f} s, p99 {taken[-1]:.2f} s of {len(taken)}")
-    assert taken[-1] <= TAKES_EFFECT_WITHIN_SECONDS
+    assert taken[-1] <= patience * TAKES_EFFECT_WITHIN_SECONDS
 
 
 async def _wait_for(kube: Kube, namespace: str, replicas: int) -> None:

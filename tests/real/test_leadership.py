@@ -105,7 +105,7 @@ async def pair(
 
 @pytest.mark.timeout(150, func_only=True)
 async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earlier_term_writes_again(
-    pair: Pair, traffic: Traffic, ours: dict[str, str], capsys: pytest.CaptureFixture[str]
+    pair: Pair, traffic: Traffic, ours: dict[str, str], patience: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = await _both_up(pair, traffic, ours)
     one = await pair.epoch()
@@ -136,13 +136,18 @@ async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earli
     assert one < two < three
     assert epochs == sorted(epochs)
     assert set(epochs) == {one, two, three}
-    assert after_kill.received - killed <= CRASH_SECONDS
-    assert took_over - ended <= ORDERLY_SECONDS
+    assert after_kill.received - killed <= patience * CRASH_SECONDS
+    assert took_over - ended <= patience * ORDERLY_SECONDS
 
 
 @pytest.mark.timeout(150, func_only=True)
 async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_after_its_deadline(
-    pair: Pair, account: str, traffic: Traffic, ours: dict[str, str], capsys: pytest.CaptureFixture[str]
+    pair: Pair,
+    account: str,
+    traffic: Traffic,
+    ours: dict[str, str],
+    patience: float,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with ApiProxy.before(pair.cluster.access) as door:
         kubeconfig = pair.first.folder / "through-the-door"
@@ -165,7 +170,7 @@ async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_aft
             f"\ncut off: another one acts after {writes[0].received - gone:.1f} s, it ended by {ended - gone:.1f} s"
         )  # the figures
     assert all(_epoch(write) > one for write in writes)
-    assert writes[0].received - gone <= CRASH_SECONDS
+    assert writes[0].received - gone <= patience * CRASH_SECONDS
     assert "the lease was not renewed in time" in await pair.first.log()
 
 

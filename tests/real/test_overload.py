@@ -31,30 +31,23 @@ NOTICED_BEFORE_SECONDS = 85.0  # with a load of a second a notice counts from 91
 CALLED_WITHIN_SECONDS = 2.0
 OBEYED_WITHIN_SECONDS = 5.0
 MOST_MIB = 512.0
-# The everyday run has its other half, Kafka and the storm itself on the same two cores: 4.7 s and 7.4 s were seen with
-# the service at a third of a core. What it shows is that nobody starves; the promised seconds are the proof's to show.
-SHARED = 5.0
 
 
 @dataclass(frozen=True)
 class Storm:
-    """`pace` records per second for so many seconds, `poison` of them unreadable; `notices` while it lasts.
-
-    Answers may take `patience` times as long as promised: 1 on a machine of the test's own.
-    """
+    """`pace` records per second for so many seconds, `poison` of them unreadable; `notices` while it lasts."""
 
     pace: int
     seconds: int
     poison: float
     notices: int
-    patience: float = 1.0
 
     @property
     def name(self) -> str:
         return f"{self.pace}/s for {self.seconds} s{', 10 % poison' if self.poison else ''}"
 
 
-SHORT = [Storm(20_000, 8, 0.1, 6, SHARED)]
+SHORT = [Storm(20_000, 8, 0.1, 6)]
 LONG = [
     Storm(20_000, 600, 0.0, 40),
     Storm(100_000, 60, 0.0, 20),
@@ -142,9 +135,9 @@ def scene(
 @pytest.mark.timeout(240, func_only=True)
 @pytest.mark.parametrize("storm", SHORT, ids=lambda storm: storm.name)
 async def test_in_a_storm_notices_and_overrides_are_answered_in_time_and_no_record_is_lost(
-    scene: Scene, storm: Storm
+    scene: Scene, storm: Storm, patience: float
 ) -> None:
-    await _through(scene, storm)
+    await _through(scene, storm, patience)
 
 
 @pytest.mark.proof
@@ -156,7 +149,8 @@ async def test_in_a_long_storm_notices_and_overrides_are_answered_in_time_and_no
     await _through(scene, storm)
 
 
-async def _through(scene: Scene, storm: Storm) -> None:
+async def _through(scene: Scene, storm: Storm, patience: float = 1.0) -> None:
+    """The storm, and what was promised in it; answers may take `patience` times as long."""
     await scene.set_up(storm.notices)
     before = await scene.counted()
     pid = scene.service.pid
@@ -176,8 +170,8 @@ async def _through(scene: Scene, storm: Storm) -> None:
     print(f"median {statistics.median(called):.2f} s, p99 {max(called):.2f} s of {len(called)}")
     print("override to first write, s: " + " ".join(f"{each:.2f}" for each in obeyed))
     print(f"most memory {most:.0f} MiB; nothing waits {drained:.1f} s after the last record")
-    assert max(called) <= storm.patience * CALLED_WITHIN_SECONDS
-    assert max(obeyed) <= storm.patience * OBEYED_WITHIN_SECONDS
+    assert max(called) <= patience * CALLED_WITHIN_SECONDS
+    assert max(obeyed) <= patience * OBEYED_WITHIN_SECONDS
     assert most <= MOST_MIB
 
 

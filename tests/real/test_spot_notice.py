@@ -54,6 +54,7 @@ async def test_a_spot_notice_brings_the_replacement_node_before_karpenter_evicts
     audit: AuditLog,
     namespace: str,
     ours: dict[str, str],
+    patience: float,
 ) -> None:
     """The NodePool is at its limit: without us Karpenter launches nothing while the doomed node counts there.
 
@@ -90,7 +91,7 @@ async def test_a_spot_notice_brings_the_replacement_node_before_karpenter_evicts
     first_eviction = (await _evictions(audit, namespace))[0]
     assert limits[1][0] > first_eviction.received, "a limit is never under use, and the doomed node was in use"
     assert [replicas for _, replicas in asked] == [3, 2], "one more beside the doomed one, taken back as that one goes"
-    assert asked[0][0] - told_at < ASKED_WITHIN_SECONDS
+    assert asked[0][0] - told_at < patience * ASKED_WITHIN_SECONDS
     assert asked[0][0] < first_eviction.received
     assert first_eviction.name == doomed["metadata"]["name"], "only the doomed pod was evicted"
     assert safe["metadata"]["name"] in {pod["metadata"]["name"] for pod in await kube.ready_pods(namespace)}
@@ -130,7 +131,13 @@ def _eventbridge(event_id: str, detail_type: str, instance_id: str, at: float, *
 
 
 async def test_a_warning_told_four_times_over_is_replaced_once_out_of_free_gpus(
-    service: Service, traffic: Traffic, kube: Kube, audit: AuditLog, namespace: str, ours: dict[str, str]
+    service: Service,
+    traffic: Traffic,
+    kube: Kube,
+    audit: AuditLog,
+    namespace: str,
+    ours: dict[str, str],
+    patience: float,
 ) -> None:
     """Raw EventBridge about a node that no Karpenter owns: twice the same event, another one, and a recommendation."""
     instance_id = f"i-{namespace.removeprefix('t-')}0badcafe0"
@@ -164,7 +171,7 @@ async def test_a_warning_told_four_times_over_is_replaced_once_out_of_free_gpus(
     await kube.wait_ready(2, namespace)
     asked = scaled(await service.writes(kube), "chat")
     assert asked[0][1] == 4, "both at once"
-    assert asked[0][0] - told_at < ASKED_WITHIN_SECONDS
+    assert asked[0][0] - told_at < patience * ASKED_WITHIN_SECONDS
     assert asked[0][0] < (await _evictions(audit, namespace))[0].received
     steps = [replicas for _, replicas in asked[1:]]
     assert steps in ([2], [3, 2]), f"taken back as the doomed pods go, and never asked for again: {steps}"
