@@ -212,16 +212,16 @@ class Outbox:
 
     def _release(self, size: int, sent: asyncio.Future[object] | None) -> None:
         """Give the record's room back as soon as the producer does not hold it any more."""
-        if sent is None or sent.done():
-            self.pending_bytes -= size
-            return
 
-        def done(future: asyncio.Future[object]) -> None:
+        def done(future: asyncio.Future[object] | None) -> None:
             self.pending_bytes -= size
-            if not future.cancelled():
+            if future is not None and not future.cancelled():
                 future.exception()  # looked at, else asyncio complains that nobody did
 
-        sent.add_done_callback(done)
+        if sent is None or sent.done():  # maybe refused in the very moment in which the deadline passed
+            done(sent)
+        else:
+            sent.add_done_callback(done)
 
     async def _disconnect(self, seconds: float) -> None:
         self._connected.clear()

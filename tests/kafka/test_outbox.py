@@ -1,10 +1,11 @@
 """The producer that never hangs: acknowledged means kept, an absent broker means False within the deadline."""
 
 import asyncio
+import gc
 import random
 
 import pytest
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from rebalancer.domain.events import Position, Rejection
 from rebalancer.kafka.broker import TOPICS, Broker
@@ -96,6 +97,38 @@ async def test_closing_waits_no_second_time_for_a_broker_that_was_silent_for_a_w
     began = asyncio.get_running_loop().time()
     await outbox.close(deadline_seconds=30.0)
     assert asyncio.get_running_loop().time() - began < 10.0
+
+
+class _InHands(Outbox):
+    """An outbox whose one record a producer holds until `refuse`."""
+
+    def __init__(self, broker: Broker, clock: RealClock, rng: random.Random) -> None:
+        super().__init__(broker, clock, rng)
+        self._connected.set()
+        self.sent: list[asyncio.Future[object]] = []
+
+    async def _put(self, *_record: object) -> asyncio.Future[object]:
+        self.sent.append(asyncio.get_running_loop().create_future())
+        return self.sent[0]
+
+    def refuse(self) -> None:
+        self.sent.pop().set_exception(KafkaError("not enough replicas"))
+
+
+async def test_a_refusal_in_the_moment_in_which_its_sender_ends_is_nobodys_unread_error(
+    broker: Broker, clock: RealClock, rng: random.Random
+) -> None:
+    """Seed 1058 of the schedules: asyncio tells of an exception that nobody retrieved, which in production is a log."""
+    outbox, unread = _InHands(broker, clock, rng), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unread.append(context))
+    sending = asyncio.create_task(outbox.send("state", b"memory", b"{}"))
+    await until(lambda: outbox.sent)
+    outbox.refuse()
+    sending.cancel()
+    await asyncio.wait({sending})
+    del sending  # whose end holds the refused record
+    gc.collect()
+    assert (unread, outbox.pending_bytes) == ([], 0)
 
 
 async def test_memory_is_bounded_and_what_finds_no_room_is_counted(

@@ -77,8 +77,8 @@ def admit(resource: Resource, before: Object, patch: Object) -> None:
 class ApiWay:
     """One process's way there. Implements `act.port.Port` and `leader.lease.LeasePort`.
 
-    `port` answers in no time and is judged; `sent` is told of each write as it leaves, and gives back who is told when
-    it arrives and was taken.
+    `port` answers in no time and is judged; `sent` is told of each write as it leaves, and gives back the context in
+    which the server answers it.
     """
 
     def __init__(  # all that a call meets on its way
@@ -88,7 +88,7 @@ class ApiWay:
         link: ApiLink,
         host: Host,
         loop: VirtualLoop,
-        sent: Callable[[Call], Callable[[], None]],
+        sent: Callable[[Call], AbstractContextManager[None]],
     ) -> None:
         self.link = link
         self._server, self._port, self._host, self._loop, self._sent = server, port, host, loop, sent
@@ -149,21 +149,21 @@ class ApiWay:
         with _named(call):
             if self.link.away:
                 raise refusal(call, 503, JSON, b'{"code":503,"reason":"connection refused"}')
-            told = self._sent(call) if call.writes and call.resource != LEASES else _nobody
+            arriving = self._sent(call) if call.writes and call.resource != LEASES else nullcontext()
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
-                    return await self._travel(call, answer, told)
+                    return await self._travel(call, answer, arriving)
             except TimeoutError as error:
                 raise lost(call, f"no answer within {DEADLINE_SECONDS:g} s") from error
 
-    async def _travel(self, call: Call, answer: Answering[A], told: Callable[[], None]) -> A:
+    async def _travel(self, call: Call, answer: Answering[A], arriving: AbstractContextManager[None]) -> A:
         link, lease = self.link, call.resource == LEASES
         reply: asyncio.Future[A] = self._loop.create_future()
         seconds = link.seconds + (link.lease_seconds if lease else 0.0)
         badly = link.answers.popleft() if call.writes and not lease and link.answers else None
 
         def arrive() -> None:
-            resolve = _served(call, answer, told, badly)
+            resolve = _served(call, answer, arriving, badly)
             if not (lease and link.lease_lost):
                 self._loop.elsewhere(seconds / 2, lambda: None if reply.done() else resolve(reply))
 
@@ -173,25 +173,21 @@ class ApiWay:
 
 
 def _served(
-    call: Call, answer: Answering[A], told: Callable[[], None], badly: Answer | None
+    call: Call, answer: Answering[A], arriving: AbstractContextManager[None], badly: Answer | None
 ) -> Callable[[asyncio.Future[A]], None]:
     """The server's part; who resolves the reply."""
     if badly == "503" or badly == "504 unread":  # noqa: PLR1714  # by which its type is known
         return _raising(_answered(call, badly))
     try:
-        value = at_once(answer())
+        with arriving:
+            value = at_once(answer())
     except KubeError as error:
         return _raising(error)
-    told()
     return _raising(_answered(call, badly)) if badly is not None else lambda reply: reply.set_result(value)
 
 
 def _raising(error: KubeError) -> Callable[[asyncio.Future[A]], None]:
     return lambda reply: reply.set_exception(error)
-
-
-def _nobody() -> None:
-    """Nobody is told."""
 
 
 def _call(verb: Verb, ref: Ref, subresource: str = "") -> Call:

@@ -26,12 +26,14 @@ class View(Oracle):
 
     Which replica has heard of a notice is not known here: pods on nodes whose end is announced may be counted or not.
     `others`: the views of the other replicas, which hear what this one's writes end. `behind`: its watches are late.
+    `sent_at`: when the write that is judged left its sender; None: just now.
     """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
         super().__init__(world, policy, levels)
         self.others: list[View] = []
         self.behind = False
+        self.sent_at: float | None = None
         self._there: tuple[object, ...] = ()
 
     def look(self, acts_at: float | None = None) -> None:
@@ -50,9 +52,10 @@ class View(Oracle):
         """Not judged where the nodes have changed since its sender was shown them, or its clock or watches are late.
 
         By a wrong clock a silent node's grace ends sooner or later than it does; by late watches some of what happened
-        is known, and not all.
+        is known, and not all. A write that its sender has given up arrives after it was shown more.
         """
-        if self._there == self._nodes() and not self.clock_is_wrong and not self.behind:
+        given_up = self.sent_at is not None and self.sent_at < self._looked_at
+        if self._there == self._nodes() and not self.clock_is_wrong and not self.behind and not given_up:
             super().raised(owner, before, after)
         else:
             self.counts["raises not judged"] += 1

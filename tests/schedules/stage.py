@@ -3,7 +3,8 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -142,12 +143,22 @@ class Seat:
             self._look()
         self._stage.terms.intends(f"{self.name}{self.lives}", intent)
 
-    def _sends(self, call: Call) -> Callable[[], None]:
+    def _sends(self, call: Call) -> AbstractContextManager[None]:
         stage, replica = self._stage, self.replica
         assert replica is not None
         name, epoch = replica.leadership.instance, replica.leadership.epoch or 0
         stage.terms.sent(name, call, replica.leadership.why_not())
-        return lambda: stage.terms.taken(name, call, epoch, stage.loop.time())
+        return self._arriving(name, call, epoch, stage.world.now)
+
+    @contextmanager
+    def _arriving(self, name: str, call: Call, epoch: int, sent_at: float) -> Iterator[None]:
+        """While the server answers a write that left at `sent_at`."""
+        self.view.sent_at = sent_at
+        try:
+            yield
+        finally:
+            self.view.sent_at = None
+        self._stage.terms.taken(name, call, epoch, self._stage.loop.time())
 
     def tick(self, told: list[Told]) -> None:
         """A second has gone by."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ async def _in_memory(play: Callable[[Any, Callable[[Answer], None]], Awaitable[S
     world.add_deployment("chat", ref, 3, 1, node_selector={"pool": "x"}, load_seconds=1.0)
     world.add_hpa("chat", ref, 1, 5)
     link = ApiLink()
-    way = ApiWay(ApiServer(lambda: START), WorldPort(world), link, Host("a"), loop, lambda _call: lambda: None)
+    way = ApiWay(ApiServer(lambda: START), WorldPort(world), link, Host("a"), loop, lambda _call: nullcontext())
     return await play(way, link.answers.append)
 
 
