@@ -80,8 +80,10 @@ class Sources:
             self._synced_at = now
 
     def stepped(self, seconds: float) -> None:
-        """The clock was set: what was heard a second ago was heard a second ago."""
+        """The clock was set: what was heard a second ago was heard a second ago, and we have watched for as long."""
         self._heard_at = {source: heard + seconds for source, heard in self._heard_at.items()}
+        if self._synced_at is not None:
+            self._synced_at += seconds
 
     def trouble(self) -> dict[str, str]:
         """Why, for each source that said so."""

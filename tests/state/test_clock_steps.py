@@ -81,6 +81,16 @@ def test_a_silent_watch_goes_stale_on_time_and_not_before(step: float) -> None:
 
 
 @STEPS
+def test_we_have_watched_for_as_long_as_before(step: float) -> None:
+    """Of a pool's GPUs nothing is certain before: a clock that was set back by half an hour took half an hour more."""
+    watched = Watched(a_state())
+    since = watched.state.sync(NOW).synced_at
+    assert since is not None
+    now = watched.after(40.0, step)
+    assert watched.state.sync(now).synced_at == since + step
+
+
+@STEPS
 def test_a_reading_is_as_old_after_a_step_as_before_it(step: float) -> None:
     watched = Watched(feed(two_pods(), *minutes_of(running=4.0)))
     before = signal_of(watched.state, "concurrency", watched.after(3.0))
