@@ -122,7 +122,7 @@ class Moves:
         """The numbered replicas of the target that do not go, the highest number first."""
         left = self.left.get(target.key)
         if left is None:
-            left = self.left[target.key] = OutOrder(target)
+            left = self.left[target.key] = OutOrder(target, marked=False)
         return left
 
     def wait(self, model: str, why: str) -> None:

@@ -6,7 +6,7 @@ to its own floor, for an entitlement down to what it is owed itself, for demand 
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby, islice
+from itertools import chain
 from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
@@ -206,18 +206,39 @@ class _Step(NamedTuple):
 
 
 def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
-    """A single replica whose node then has the room."""
-    rooms = seating.rooms[target.pool]
+    """A single replica whose node then has the room; where nobody marks who goes, whichever it is."""
     for donor in donors:
         if seating.headroom(target) + donor.target.gpus < target.gpus:
             continue
-        for pod in seating.candidates(donor.target).next_class():
-            home = seating.home(donor.target, pod)
-            for node in dict.fromkeys(home):
-                freed = home.count(node) * donor.target.pod_gpus
-                if node in nodes and rooms[node].soon + freed >= target.gpus:
-                    return (node,), [(donor, pod)]
+        order = seating.candidates(donor.target)
+        picks = [(_freed(donor, pod, target, nodes, seating), pod) for pod in next(order.groups(), ())]
+        fitting = [(node, pod) for node, pod in picks if node is not None]
+        if fitting and (order.chosen or len(fitting) == len(picks)):
+            node, pod = fitting[0]
+            return (node,), [(donor, pod)]
     return None
+
+
+def _freed(donor: _Donor, pod: PodView, target: TargetFacts, nodes: set[str], seating: Seating) -> str | None:
+    """The node that has the target's room once the donor's replica has gone; None where none has."""
+    home, rooms = seating.home(donor.target, pod), seating.rooms[target.pool]
+    for node in dict.fromkeys(home):
+        if node in nodes and rooms[node].soon + home.count(node) * donor.target.pod_gpus >= target.gpus:
+            return node
+    return None
+
+
+def _surely(donor: _Donor, most: int, seating: Seating) -> Iterator[list[PodView]]:
+    """The donor's first `most` replicas in groups of which each goes before the next, as far as their room is known.
+
+    Where nobody marks who goes, a group whose replicas are on several nodes ends what is known: counted on all the
+    same, the wrong ones went and what was freed made no room, every 45 s anew.
+    """
+    order = seating.candidates(donor.target)
+    for pods in order.groups(most):
+        if not order.chosen and len({seating.home(donor.target, pod) for pod in pods}) > 1:
+            return
+        yield pods
 
 
 def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
@@ -245,8 +266,7 @@ def _steps(donor: _Donor, nodes: set[str], seating: Seating) -> dict[str, list[_
     """
     by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
-    for _, alike in groupby(islice(seating.candidates(donor.target), donor.spare * 4), out_class):
-        pods = list(alike)
+    for pods in _surely(donor, donor.spare * 4, seating):
         for pod in pods:
             home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
@@ -295,7 +315,8 @@ def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str]
     """
     picks: Picks = []
     for donor in donors:
-        for pod in islice(seating.candidates(donor.target), max(0, min(donor.spare, seating.givable(donor.target)))):
+        most = max(0, min(donor.spare, seating.givable(donor.target)))
+        for pod in chain.from_iterable(_surely(donor, most, seating)):
             picks.append((donor, pod))
             if _places(target, picks, nodes, seating):
                 needed = _needed(target, picks, nodes, seating)
@@ -305,11 +326,17 @@ def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str]
 
 def _needed(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating) -> Picks:
     """The picks without those whose room the others make as well."""
+    stay: Picks = []
     for pick in reversed(picks):
         others = [each for each in picks if each is not pick]
-        before = any(each is pick[0] and out_class(pod) < out_class(pick[1]) for each, pod in others)
+        if seating.candidates(pick[0].target).chosen:
+            before = any(each is pick[0] and out_class(pod) < out_class(pick[1]) for each, pod in others)
+        else:
+            before = any(each is pick[0] for each, _ in stay)
         if not before and _places(target, others, nodes, seating):
             picks = others
+        else:
+            stay.append(pick)
     return picks
 
 

@@ -1,8 +1,8 @@
 """The order in which a target's replicas would go, of which one after another is taken."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
@@ -14,21 +14,27 @@ class OutOrder:
 
     To take one, to see the next and to count those of a kind takes no look at the others: of a number that somebody
     typed 50,000 go in one plan, and 50,000 looks at 50,000 replicas took minutes.
+    `chosen`: whether planning knows who of a class goes next: it is `marked` before, or has the highest number. Else a
+    ReplicaSet ends first who shares a node with most others of its workload (`ActivePodsWithRanks` in Kubernetes), and
+    of those with as many one that only it knows.
     """
 
-    def __init__(self, target: TargetFacts) -> None:
-        self._left = OrderedDict((pod.uid, pod) for pod in reversed(target.staying_pods))
+    def __init__(self, target: TargetFacts, *, marked: bool) -> None:
+        self.chosen = chosen = marked or target.numbered
+        on_node = Counter(pod.node for pod in target.view.pods if pod.phase != "terminating" and not chosen)
+        self._rank: Callable[[PodView], tuple[int, int]] = lambda pod: (-out_class(pod), -on_node[pod.node])
+        pods = reversed(target.staying_pods)
+        self._left = OrderedDict((pod.uid, pod) for pod in (pods if chosen else sorted(pods, key=self._rank)))
         self._kinds: dict[str, set[str]] = {}  # UIDs of those left, by kind
 
     def __iter__(self) -> Iterator[PodView]:
         """First victim first."""
         return iter(self._left.values())
 
-    def next_class(self) -> Iterator[PodView]:
-        """Yields who can be the next to go: all of the first class, of which deletion costs choose."""
-        for _, alike in groupby(self, out_class):
-            yield from alike
-            return
+    def groups(self, most: int | None = None) -> Iterator[list[PodView]]:
+        """The first `most` of them, all where None, in groups of which each goes before the next."""
+        for _, alike in groupby(islice(self, most), self._rank):
+            yield list(alike)
 
     def take(self, pod: PodView) -> None:
         """Leaves a replica out from now on."""

@@ -349,7 +349,7 @@ class Seating:
     def candidates(self, target: TargetFacts) -> OutOrder:
         """Pods of the target that could still go, first victim first."""
         if target.key not in self.orders:
-            self.orders[target.key] = OutOrder(target)
+            self.orders[target.key] = OutOrder(target, marked=self.scene.snapshot.marks_victims)
         return self.orders[target.key]
 
     def home(self, target: TargetFacts, pod: PodView) -> tuple[str, ...]:
