@@ -14,7 +14,7 @@ from rebalancer.domain.outcome import Intent
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.resources import Call
-from rebalancer.world import Deployment, World, WorldNode
+from rebalancer.world import Deployment, World, WorldNode, WorldPod
 from tests.machine.oracle import Oracle
 from tests.machine.verdicts import Verdict
 
@@ -59,6 +59,10 @@ class View(Oracle):
             super().raised(owner, before, after)
         else:
             self.counts["raises not judged"] += 1
+
+    def _serving(self, model: str, gone: list[WorldPod]) -> tuple[int, int]:
+        """Of those that go only who really serves: one that crashed while its sender's watch was silent is no loss."""
+        return super()._serving(model, [pod for pod in gone if pod.ready_at is not None])
 
     def shares(self, asked: dict[WorkloadRef, int], ours: dict[WorkloadRef, tuple[int, int]]) -> None:
         """What was asked for is one thing, whoever asked."""
