@@ -75,7 +75,8 @@ class JudgedPort(WorldPort):
         least_before, least = min(now, before[0]), min(then, after[0])
         given_away = [] if least >= least_before else victims(active, max(0, len(active) - least))
         given = min(max(now, before[0]), before[1])  # what it makes of the old ones: fewer than that is no raise
-        self._tell(owner, max(now, given), max(then, after[1]), taken, given_away)
+        most = after[1] if after[1] > before[1] else then  # a higher minimum below the same maximum asks for no more
+        self._tell(owner, max(now, given), max(then, most), taken, given_away)
 
     def _tell(
         self, owner: Deployment, before: int, after: int, taken: list[WorldPod], given_away: list[WorldPod]

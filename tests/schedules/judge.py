@@ -26,7 +26,8 @@ class View(Oracle):
 
     Which replica has heard of a notice is not known here: pods on nodes whose end is announced may be counted or not.
     `others`: the views of the other replicas, which hear what this one's writes end. `behind`: its watches are late.
-    `sent_at`: when the write that is judged left its sender; None: just now.
+    `sent_at`: when the write that is judged left its sender; None: just now. `saw_more`: it has looked at what befell
+    the cluster before its replica could hear of it.
     """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
@@ -34,6 +35,7 @@ class View(Oracle):
         self.others: list[View] = []
         self.behind = False
         self.sent_at: float | None = None
+        self.saw_more = False
         self._there: tuple[object, ...] = ()
 
     def look(self, acts_at: float | None = None) -> None:
@@ -55,7 +57,8 @@ class View(Oracle):
         is known, and not all. A write that its sender has given up arrives after it was shown more.
         """
         given_up = self.sent_at is not None and self.sent_at < self._looked_at
-        if self._there == self._nodes() and not self.clock_is_wrong and not self.behind and not given_up:
+        unlike = self.clock_is_wrong or self.behind or self.saw_more or given_up
+        if self._there == self._nodes() and not unlike:
             super().raised(owner, before, after)
         else:
             self.counts["raises not judged"] += 1

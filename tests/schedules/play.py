@@ -80,7 +80,7 @@ async def _play(schedule: Schedule) -> Played:
         await asyncio.sleep(HEARD_SECONDS)
         if stage.verdicts():
             break
-        met = befall(stage, fault)
+        met = stage.befell = befall(stage, fault)
         stage.trace(f"== {fault.name}{'' if met else ', which meets nothing'}")
         stage.met[fault.name] += met
     await stage.live(schedule.seconds)

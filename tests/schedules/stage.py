@@ -134,6 +134,7 @@ class Seat:
 
     def _look(self) -> None:
         self.view.clock_is_wrong = self.clock.offset_seconds != 0.0
+        self.view.saw_more = False
         self.view.look()
 
     def _intends(self, intent: Intent) -> None:
@@ -141,6 +142,7 @@ class Seat:
         if self._newer:
             self._newer = False
             self._look()
+            self.view.saw_more = self._stage.befell
         self._stage.terms.intends(f"{self.name}{self.lives}", intent)
 
     def _sends(self, call: Call) -> AbstractContextManager[None]:
@@ -182,6 +184,7 @@ class Stage(Scene):
         self.lines: list[str] = []
         self.met: Counter[str] = Counter()
         self.over = False
+        self.befell = False  # since the last tick, so that nobody has heard of it
         self.fail = Fail(self.world)
         self.terms = Terms(self.fail)
         self.server, self.logs = ApiServer(lambda: START + loop.time()), Logs(loop)
@@ -242,6 +245,7 @@ class Stage(Scene):
         """The world lives until now; what came of it is shown and sent."""
         world = self.world
         world.advance(START + self.loop.time())
+        self.befell = False
         told = [Told(*_shown(value(thing, world.revision(thing))), gone=gone) for thing, gone in world.take_changes()]
         for notice in world.take_notices():
             self.logs.notice(notice)
