@@ -105,7 +105,8 @@ class Terms:
     def taken(self, who: str, call: Call, epoch: int, now: float) -> None:
         """The API server has taken a write."""
         self.began(epoch, now)
-        last = self._by_object.get(call.path, 0)
+        # An Event is made, never changed: what one leader tells late takes nothing from what a later one has told.
+        last = 0 if call.verb == "create" else self._by_object.get(call.path, 0)
         highest, since = self._highest
         if epoch < last:
             self._fail("w", f"{call} of {who}, term {epoch}, is taken where term {last} wrote")
