@@ -17,6 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.act.succession import LEFT
+from rebalancer.app.recent_writes import RecentWrite, count_unheard, recent_writes, targets_of
 from rebalancer.app.remade import is_whole, remade
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
@@ -53,6 +54,7 @@ class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
     `published`: identities of those that `decisions` has. `journaled`: of those whose outcome the local journal has.
+    `recent`: what targets were asked for lately, which watches may not have shown yet.
     `slot`: where the next checkpoint goes if it needs chunks.
     `seen`: what the last cycle saw (None: not known).
     `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
@@ -66,6 +68,7 @@ class Start:
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
     notices: tuple[NoticePast, ...] = ()
+    recent: tuple[RecentWrite, ...] = ()
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
@@ -87,8 +90,9 @@ class Start:
             state.note(outcome, now)
 
     def over(self, state: ClusterState, now: float) -> None:
-        """Put what the leader before us did into a state that has seen all that it saw."""
+        """Put what the leader before us did into a state that has seen what it saw, or soon will."""
         state.succeed_foreign(self.foreign)
+        count_unheard(self.recent, state, now)
         for outcome in self.outcomes:
             state.note(outcome, now)
 
@@ -280,6 +284,7 @@ def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float
         outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in outcomes),
         problems=problems,
         notices=restored.notices,
+        recent=recent_writes(writes.outcomes.values(), policy, now),
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
@@ -308,12 +313,7 @@ def _asked_since(
     remembered: Iterable[ForeignPast], writes: Iterable[Outcome], policy: Policy
 ) -> tuple[ForeignPast, ...]:
     """With the numbers that we asked for since: by a checkpoint's older ones a stranger's number may pass for ours."""
-    by_target = {one.target: one for one in remembered}
-    targets = {
-        f"{one.kind.lower()}/{model.namespace}/{one.name}": (model, WorkloadRef(model.namespace, one.kind, one.name))
-        for model in policy.models
-        for one in model.targets
-    }
+    by_target, targets = {one.target: one for one in remembered}, targets_of(policy)
     for intent in (write.intent for write in writes if write.status == WRITTEN and write.intent.object in targets):
         model, ref = targets[intent.object]
         if model.actuation == "metric":
