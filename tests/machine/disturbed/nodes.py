@@ -34,7 +34,10 @@ def node_goes(stage: Scene, x: float, y: float) -> Touched:
 
 
 def another(stage: Scene, node: WorldNode) -> None:
-    name = f"{node.name}n"
+    """A machine of a name of its own: the scheduler counts by names, and a pod may still be bound to one that is gone."""
+    name, bound = f"{node.name}n", {pod.node.name for pod in stage.world.pods.values() if pod.node is not None}
+    while name in bound - stage.world.nodes.keys():
+        name += "n"
     if name not in stage.world.nodes:
         stage.world.add_node(name, node.gpus, node.labels)
 
