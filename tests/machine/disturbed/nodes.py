@@ -34,7 +34,7 @@ def node_goes(stage: Scene, x: float, y: float) -> Touched:
 
 
 def another(stage: Scene, node: WorldNode) -> None:
-    """A machine of a name of its own: the scheduler counts by names, and a pod may still be bound to one that is gone."""
+    """A machine of a name of its own: schedulers count by names, and a pod may still be bound to one that is gone."""
     name, bound = f"{node.name}n", {pod.node.name for pod in stage.world.pods.values() if pod.node is not None}
     while name in bound - stage.world.nodes.keys():
         name += "n"
