@@ -25,6 +25,8 @@ from rebalancer.obs.recorder import Recorder
 from rebalancer.planning import plan
 from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
 
+pytestmark = pytest.mark.slow  # 10 s
+
 Captured = pytest.CaptureFixture[str]
 
 CANARY = "hunter2canary0123456789"

@@ -20,6 +20,8 @@ from rebalancer.sandbox.sandbox import Sandbox
 from tests.cli.terminal import terminal
 from tests.obs.answering import Answering, answering
 
+pytestmark = pytest.mark.slow  # 15 s
+
 BEARER, BASIC = "Bearer of-the-tenant", "Basic dXM6c2VjcmV0"  # us:secret
 OF_KAFKA = {"REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT"}
 OPTIONS = {

@@ -17,6 +17,8 @@ from rebalancer.sim.suite.peers import BY_NAME
 from tests.cli.running import PROGRAM, process
 from tests.cli.terminal import terminal
 
+pytestmark = pytest.mark.slow  # 35 s
+
 GOLDEN = Path(__file__).parent / "golden"
 PEERS = ("simulate", "tides", "--controller", "keda@0.8", "--compare", "static")
 HEADER = "t_seconds,model,requests,input_tokens,output_tokens"

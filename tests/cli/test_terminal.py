@@ -14,7 +14,7 @@ from tests.cli.running import process, rebalancer
 from tests.cli.scene import PLAN
 from tests.cli.terminal import terminal
 
-pytestmark = pytest.mark.usefixtures("people")
+pytestmark = [pytest.mark.usefixtures("people"), pytest.mark.slow]  # 30 s: each is a process on a terminal
 
 CAP = ("override", "add", "cap", "qwen-32b", "2", "--for", "30m", "--reason", "TICKET-1")
 QUESTION = "Apply until 03:42 UTC as oncall? [y/N] "

@@ -19,6 +19,8 @@ from tests.docs.blocks import runnable
 from tests.docs.shape import missing
 from tests.obs.answering import answering
 
+pytestmark = pytest.mark.slow  # 10 s
+
 PAGE = "first-look.md"
 OBSERVE = "rebalancer observe"
 PRINTED_SECONDS = 60.0

@@ -15,6 +15,8 @@ import pytest
 from rebalancer.cli.commands.demo import command
 from rebalancer.sim.product.open_loop import feed
 
+pytestmark = pytest.mark.slow  # 35 s
+
 REBALANCER = Path(sys.executable).with_name("rebalancer")
 DEFAULT_SPEED = signature(command).parameters["speed"].default
 SPEED = 6.0  # Karpenter's 2 s between notice and eviction are 0.33 s then: enough on a machine busy with tests

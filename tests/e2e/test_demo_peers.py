@@ -7,6 +7,8 @@ from rebalancer.sandbox.demo_peers import MAXIMUMS, OURS, Count, SideTally, Stre
 from rebalancer.sandbox.demo_picture import verdict, worst_off
 from rebalancer.sandbox.demo_story import BACK_RATE, SURGE_RATE
 
+pytestmark = pytest.mark.slow  # 5 s
+
 START = 1_800_000_000.0
 POLICY = demo_policy()
 

@@ -12,6 +12,8 @@ import pytest
 from tests.leader.plays import Extent, explore
 from tests.leader.protocol import Rules
 
+pytestmark = pytest.mark.slow  # 15 s
+
 LATE = Rules(late_ticks=2)
 """Writes arrive up to two thirds of a Lease after their leader gave them up."""
 

@@ -41,6 +41,8 @@ from tests.planning.test_properties_restart import judge, judge_whole
 from tests.world.virtual import VirtualPorts
 from tests.world.worlds import START
 
+pytestmark = pytest.mark.slow  # 10 s
+
 CHECKPOINT_SECONDS = 30.0
 JUDGED_SECONDS = 60.0
 EVERY_CYCLES = 15

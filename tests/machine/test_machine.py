@@ -10,6 +10,8 @@ from tests.machine.undone import NUMBERS, TRAFFIC, undo
 from tests.machine.verdicts import Verdict
 from tests.mutants.rules import RULES
 
+pytestmark = pytest.mark.slow  # 15 s
+
 # 19 ends with a replica of an elastic pool that goes as surplus and comes back each two minutes.
 SEEDS = [*range(1, 19), 20, 21]
 # Starts that learnt less from samples read again than who had heard them.

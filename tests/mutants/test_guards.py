@@ -9,6 +9,8 @@ from tests.mutants.killed import fails, named_after, verdict
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
+pytestmark = pytest.mark.slow  # 35 s
+
 ALL = {*GUARDS, *Guards.model_fields, "budget", "stop"}
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.outages.plays import Play, played
 
-pytestmark = pytest.mark.timeout(240)  # an hour of the whole service's parts: 8 s of a core of its own
+# An hour of the whole service's parts: 8 s of a core of its own.
+pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 
 FRESH_SECONDS = 15.0
 BACKLOG_CYCLES = 5  # at least so many were decided while records of the outage still waited

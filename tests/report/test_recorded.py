@@ -31,6 +31,8 @@ from tests.ledger.worlds import POLICY, looks
 from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, NODES
 
+pytestmark = pytest.mark.slow  # 15 s
+
 ALL = 30 * 86_400.0
 WHOLE_SECONDS = 300.0
 MIB = 1 << 20

@@ -15,6 +15,8 @@ from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
 from tests.schedules.play import Played, Schedule, a_schedule, play
 
+pytestmark = pytest.mark.slow  # 20 s
+
 SEEDS = range(1, 13)
 SEED = 6  # of many faults, and several terms
 CUT_OFF = Fault(60.0, "API server silent", "leader", 0.5, 0.9)

@@ -14,6 +14,8 @@ from tests.obs.prometheus import prometheus
 from tests.testbed.build import Missing
 from tests.testbed.system import program
 
+pytestmark = pytest.mark.slow  # 10 s
+
 CHAT = WorkloadRef("ml", "Deployment", "chat")
 CODE = WorkloadRef("ml", "StatefulSet", "chat.code")
 

@@ -24,6 +24,8 @@ from rebalancer.sim.score import Score, score
 from rebalancer.sim.suite.scenarios import s2
 from tests.beside import recorded_traffic
 
+pytestmark = pytest.mark.slow  # 20 s
+
 TARGETS = (0.6, 0.7, 0.8, 0.9)
 INCLUSIVE_DOWN = replace(DOWN, window_seconds=301)
 

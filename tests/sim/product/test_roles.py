@@ -10,6 +10,8 @@ from rebalancer.sim.product.run import Actuation, play_on
 from rebalancer.sim.product.stage import Stage
 from rebalancer.sim.scenario import Scenario, ScenarioModel
 
+pytestmark = pytest.mark.slow  # 5 s
+
 SECONDS, GPUS = 2400, 12
 LEAST, MOST = 0.5, 1.0
 PREFILL, DECODE = "prefill", "decode"

@@ -1,9 +1,12 @@
 """Loads of several models that move at once: they swap, rise together, or end while another begins."""
 
 import numpy as np
+import pytest
 
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.scenario import Scenario, ScenarioModel
+
+pytestmark = pytest.mark.slow  # 10 s
 
 MINUTE = 60
 WORK_OF_ONE = 0.4

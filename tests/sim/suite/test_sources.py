@@ -17,6 +17,8 @@ from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.sources import digest_of, digest_of_values, sources
 from rebalancer.sim.suite.worlds import WORLDS, World
 
+pytestmark = pytest.mark.slow  # 10 s
+
 CASE = SuiteCase("S7", "generated", 24, 60)
 LOADED = "import sys, {}; print(*(name for name in sys.modules if name.split('.')[0] == 'rebalancer'))"
 

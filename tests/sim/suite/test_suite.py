@@ -36,6 +36,8 @@ from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import finished, table
 from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
 
+pytestmark = pytest.mark.slow  # 10 s
+
 CASE = SuiteCase("S7", "generated", 24, 60)
 WORK = {"work": BY_NAME["keda"].signals["work"]}
 SMALL = Peer("keda", WORK, BY_NAME["keda"].modules, targets=(0.6, 0.7, 0.8, 0.9, 1.0))
