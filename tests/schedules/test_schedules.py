@@ -6,10 +6,14 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.app import past
 from rebalancer.domain.outcome import Intent
 from rebalancer.leader.candidate import Candidate
 from rebalancer.loop import cycle
+from rebalancer.planning.allocation import seating
+from rebalancer.planning.allocation.out_order import OutOrder
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
@@ -91,6 +95,50 @@ def test_two_processes_that_intend_under_one_name_are_noticed(monkeypatch: pytes
     verdict = play(Schedule(a_schedule(12).spec, faults, 90.0)).verdict
     assert verdict is not None
     assert verdict.rule == "t"
+
+
+# Schedules that broke a rule once, each cut down to what did it, and what mended it: undone, it is noticed again.
+SILENT_WATCH = (
+    Fault(42.375, "watches silent", "leader", 0.6723059979150233, 0.8654537717039673),
+    Fault(46.576, "killed", "leader", 0.4533921137506153, 0.5873072398158761),
+    Fault(52.426, "samples lost", "standby", 0.011988533546029911, 0.8979097598909427),
+    Fault(97.924, "everybody is busy", "leader", 0.0902576741213924, 0.8032736229165506),
+    Fault(111.126, "pod crashes", "leader", 0.7223246202462734, 0.8038197530968104),
+    Fault(138.114, "API server away", "leader", 0.8242072864623206, 0.809653750163586),
+)
+UNMARKED = (
+    Fault(145.563, "node goes before its pods", "leader", 0.5804150751423741, 0.14011383765661356),
+    Fault(151.184, "API server silent", "leader", 0.9574721939634997, 0.2808811016305227),
+    Fault(160.545, "pod hangs in Terminating", "leader", 0.8748095079451572, 0.47144628572603464),
+    Fault(195.81, "killed", "leader", 0.6610661871623741, 0.027897174700860727),
+)
+
+
+def _promises_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(past, "count_unheard", lambda *_: None)
+
+
+def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(seating, "OutOrder", lambda target, **_: OutOrder(target, marked=True))
+
+
+@pytest.mark.parametrize(
+    ("seed", "faults", "undo", "rule"),
+    [(301363, SILENT_WATCH, _promises_twice, "b"), (300607, UNMARKED, _thinks_it_chooses, "d")],
+)
+def test_what_a_schedule_found_is_found_again_where_its_mend_is_undone(
+    seed: int,
+    faults: tuple[Fault, ...],
+    undo: Callable[[pytest.MonkeyPatch], None],
+    rule: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schedule = replace(a_schedule(seed), faults=faults)
+    assert play(schedule).verdict is None
+    undo(monkeypatch)
+    verdict = play(schedule).verdict
+    assert verdict is not None
+    assert verdict.rule == rule
 
 
 def test_terms_rise_where_a_clock_was_ahead_and_the_lease_and_all_who_knew_it_are_gone() -> None:
