@@ -26,6 +26,7 @@ class View(Oracle):
 
     Which replica has heard of a notice is not known here: pods on nodes whose end is announced may be counted or not.
     `others`: the views of the other replicas, which hear what this one's writes end. `behind`: its watches are late.
+    `taken_back`: nodes whose notice was, until its deadline.
     `sent_at`: when the write that is judged left its sender; None: just now. `saw_more`: it has looked at what befell
     the cluster before its replica could hear of it.
     """
@@ -35,11 +36,15 @@ class View(Oracle):
         self.others: list[View] = []
         self.behind = False
         self.sent_at: float | None = None
+        self.taken_back: set[str] = set()
         self.saw_more = False
         self._there: tuple[object, ...] = ()
 
     def look(self, acts_at: float | None = None) -> None:
         """As it is now."""
+        over = {name for name in self.taken_back if self.deadlines.get(name, 0.0) < self._world.now}
+        self.taken_back -= over
+        self.deadlines = {name: at for name, at in self.deadlines.items() if name not in over}
         super().look(acts_at)
         self._there = self._nodes()
 

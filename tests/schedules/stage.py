@@ -213,9 +213,10 @@ class Stage(Scene):
             view.deadlines[node.name] = min(deadline, view.deadlines.get(node.name, deadline))
 
     def spared(self, node: WorldNode) -> None:
-        """It stays."""
-        for view in self._views():
-            view.deadlines.pop(node.name, None)
+        """It stays. Which replica has heard of that before the deadline is another matter, too."""
+        self.oracle.deadlines.pop(node.name, None)
+        for seat in self.seats:
+            seat.view.taken_back.add(node.name)
 
     def _views(self) -> list[Oracle]:
         return [self.oracle, *(seat.view for seat in self.seats)]
