@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.allocation.donors import UNMARKED
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, change_of, moves, unmet_of
 
@@ -10,9 +11,9 @@ from tests.planning.story import Story, change_of, moves, unmet_of
 class TestUnmarked:
     """`a` serves nobody and may give all; `big` needs GPUs on one node of 8, a100-1 or a100-2."""
 
-    def a_story(self, *pods: PodView, gpus: int = 4, marks: bool = False, pods_per_replica: int = 1) -> Story:
-        big = a_model("big", 0, gpus_per_replica=gpus, entitlement=1, pods_per_replica=pods_per_replica)
-        policy = a_policy(a_model("a", 0, entitlement=0), big, pools=(a_pool(gpus=16),))
+    def a_story(self, *pods: PodView, gpus: int = 4, marks: bool = False, keeps: int = 0) -> Story:
+        big = a_model("big", 0, gpus_per_replica=gpus, entitlement=1)
+        policy = a_policy(a_model("a", keeps, entitlement=0), big, pools=(a_pool(gpus=16),))
         readings = {"a": {"concurrency": 0.0}, "big": {"concurrency": 4.0}}
         story = Story(policy, replace(a_snapshot(policy, {"a": len(pods)}, readings), marks_victims=marks))
         story.target("a", pods=pods)
@@ -25,14 +26,21 @@ class TestUnmarked:
         return {pod.node for pod in story.of("a").pods if pod.uid in gone}
 
     def test_two_nodes_with_as_many_each_may_lose_one_each_and_make_no_room(self) -> None:
-        # Marked, two of one node go. Unmarked Kubernetes may take one of each: `big` got nothing, and a its GPUs back.
+        # Each lacks the GPUs of two. Marked, two of one node go. Unmarked Kubernetes may take one of each: `big` got
+        # nothing, and `a` its GPUs back. The third makes the room, whichever go.
         pods = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(12)]
         assert moves(self.a_story(*pods, marks=True).plan()) == {"a": (12, 10)}
-        plan = self.a_story(*pods).plan()
+        assert moves(self.a_story(*pods).plan()) == {"a": (12, 9)}
+
+    def test_who_has_no_third_to_give_gives_none_and_it_is_said_why(self) -> None:
+        pods = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(12)]
+        assert moves(self.a_story(*pods, keeps=10, marks=True).plan()) == {"a": (12, 10)}
+        plan = self.a_story(*pods, keeps=10).plan()
         assert plan.empty
         unmet = unmet_of(plan, "big")
         assert unmet is not None
         assert unmet.constraint == "fit"
+        assert UNMARKED in unmet.why
 
     def test_the_node_with_most_of_them_loses_its_own_first(self) -> None:
         pods = [a_pod(f"a-{n:02}", "a100-1" if n < 7 else "a100-2") for n in range(12)]
@@ -43,8 +51,3 @@ class TestUnmarked:
     def test_one_that_makes_room_wherever_it_is_goes(self) -> None:
         pods = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(16)]
         assert moves(self.a_story(*pods, gpus=1).plan()) == {"a": (16, 15)}
-
-    def test_pods_on_several_nodes_are_places_for_several_only_where_it_is_known_who_goes(self) -> None:
-        pods = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(16)]
-        assert "a" in moves(self.a_story(*pods, gpus=8, pods_per_replica=2, marks=True).plan())
-        assert self.a_story(*pods, gpus=8, pods_per_replica=2).plan().empty

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.astray import WaitingPod, astray
-from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
+from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, UNMARKED, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.roles import RATIO
@@ -390,6 +390,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
             budget,
             *resliced(target, seating),
+            *([UNMARKED] if target.pod_gpus > 1 and not seating.scene.snapshot.marks_victims else ()),
             *uncounted(state.view),
         ]
     )

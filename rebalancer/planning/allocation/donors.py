@@ -37,6 +37,8 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Sea
     nodes = set(seating.eligible(target)) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
     if target.pods == 1:
         chosen = _one_victim(target, donors, nodes, seating) or _several_victims(target, donors, nodes, seating)
+        if chosen is None and tier != WANTED:
+            chosen = _whichever_go(target, donors, nodes, seating)
     else:
         chosen = _for_several_pods(target, donors, nodes, seating)
     if chosen is None:
@@ -95,6 +97,9 @@ def _outranks(recipient: ModelShare, seating: Seating) -> bool:
 def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
     """Replicas that a donor does not give to a `target` in a rollout, since its new pods may never serve."""
     return 0 if target.stuck is None else max(donor.aim, donor.needed)
+
+
+UNMARKED = "actuation.deletionCost is off: others give only where whichever pod Kubernetes ends makes that room"
 
 
 class _Donor(NamedTuple):
@@ -256,6 +261,28 @@ def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str],
             if best is None or key < best:
                 best, picks = key, chosen
     return ((best[2],), picks) if best else None
+
+
+def _whichever_go(target: TargetFacts, donors: list[_Donor], nodes: set[str], seating: Seating) -> Chosen:
+    """So many of one donor's that a node has the room whichever go, where nobody marks them.
+
+    A node that lacks the GPUs of three may lose two and make no room: two of each, and one. Only for who is owed it.
+    """
+    for donor in donors:
+        order, own = seating.candidates(donor.target), donor.target
+        if order.chosen or own.pods > 1:
+            continue
+        on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
+        lacks = {node: target.gpus - seating.rooms[target.pool][node].soon for node in nodes & on_node.keys()}
+        least = {node: -(-gpus // own.gpus) for node, gpus in lacks.items()}
+        makes = [node for node, count in least.items() if count <= on_node[node]]
+        count = 1 + sum(min(on_node[node], least.get(node, on_node[node] + 1) - 1) for node in on_node)
+        promised = seating.headroom(target) + count * own.gpus
+        if makes and count <= min(donor.spare, seating.givable(own)) and promised >= target.gpus:
+            node = min(makes, key=lambda name: (least[name], name))
+            first = sorted(order, key=lambda pod: seating.home(own, pod) != (node,))
+            return (node,), [(donor, pod) for pod in first[:count]]
+    return None
 
 
 def _steps(donor: _Donor, nodes: set[str], seating: Seating) -> dict[str, list[_Step]]:
