@@ -16,6 +16,7 @@ class RecentWrite(NamedTuple):
     """A number that a target was asked for not long ago.
 
     model: whose target it is.
+    target: the workload.
     before: the numbers that it had lately before it, replicas or the maximum of its autoscaler.
     replicas: the same after.
     minimum: of an autoscaler the minimum beside it; None where none is bounded.
@@ -53,10 +54,10 @@ def recent_writes(outcomes: Iterable[Outcome], policy: Policy, now: float) -> tu
 
 
 def count_unheard(recent: Sequence[RecentWrite], state: ClusterState, now: float) -> None:
-    """Has those count of which the state still shows a number from before, until it shows theirs, 90 s at most.
+    """Counts each write whose target the state still shows with an earlier number, until it shows the new one.
 
-    A watch may have been silent for 75 s before anybody knows. GPUs that the leader before us had promised in that time
-    were promised once more, and pods pended.
+    It counts for 90 s at most. A watch may have been silent for 75 s before anybody knows; GPUs that the leader before
+    us had promised in that time were promised once more, and pods pended.
     """
     views = {_ref(target): target for model in state.peek(now).models for target in model.targets} if recent else {}
     for write in recent:

@@ -59,7 +59,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
     yield _instead(seating, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
-    yield _instead(seating, "_unclear", "marks", "asks twice", lambda *_: False)
+    yield _instead(seating.Seating, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.astray import WaitingPod, astray
-from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, UNMARKED, WANTED, displace
+from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
+from rebalancer.planning.allocation.making_room import UNMARKED
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit, Victim

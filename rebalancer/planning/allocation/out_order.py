@@ -14,25 +14,31 @@ class OutOrder:
 
     To take one, to see the next and to count those of a kind takes no look at the others: of a number that somebody
     typed 50,000 go in one plan, and 50,000 looks at 50,000 replicas took minutes.
-    `chosen`: whether planning knows who of a class goes next: it is `marked` before, or has the highest number. Else a
-    ReplicaSet ends first who shares a node with most others of its workload (`ActivePodsWithRanks` in Kubernetes), and
-    of those with as many one that only it knows.
+    `predictable`: whether planning knows who of a class goes next, who is `marked` before or has the highest number.
+    Else a ReplicaSet ends first who shares a node with most others of its workload (`ActivePodsWithRanks` in
+    Kubernetes), and of those with as many one that only it knows.
     """
 
     def __init__(self, target: TargetFacts, *, marked: bool) -> None:
-        self.chosen = chosen = marked or target.numbered
-        on_node = Counter(pod.node for pod in target.view.pods if pod.phase != "terminating" and not chosen)
+        self.predictable = predictable = marked or target.numbered
+        on_node = Counter(pod.node for pod in target.view.pods if pod.phase != "terminating" and not predictable)
         self._rank: Callable[[PodView], tuple[int, int]] = lambda pod: (-out_class(pod), -on_node[pod.node])
         pods = reversed(target.staying_pods)
-        self._left = OrderedDict((pod.uid, pod) for pod in (pods if chosen else sorted(pods, key=self._rank)))
+        self._left = OrderedDict((pod.uid, pod) for pod in (pods if predictable else sorted(pods, key=self._rank)))
         self._kinds: dict[str, set[str]] = {}  # UIDs of those left, by kind
 
     def __iter__(self) -> Iterator[PodView]:
         """First victim first."""
         return iter(self._left.values())
 
-    def groups(self, most: int | None = None) -> Iterator[list[PodView]]:
-        """The first `most` of them, all where None, in groups of which each goes before the next."""
+    def next_group(self) -> Iterator[PodView]:
+        """Yields who can be the next to go: of a predictable one's first class deletion costs choose."""
+        for _, alike in groupby(self, self._rank):
+            yield from alike
+            return
+
+    def groups(self, most: int) -> Iterator[list[PodView]]:
+        """The first `most` of them in groups of which each goes before the next."""
         for _, alike in groupby(islice(self, most), self._rank):
             yield list(alike)
 

@@ -306,13 +306,17 @@ class Seating:
         and whoever waits for the other's GPUs would wait in vain. Where pods are not marked and a decrease is under
         way, nobody knows whether it ends a doomed one: none more is given before that is seen.
         """
-        if _unclear(target, self.scene):
+        if self._unclear(target):
             return 0
         left = self.roles.parting(target.model, self.left(target) - target.least)
         if not (target.doomed and target.numbered):
             return left
         doomed = max(pod.ordinal or 0 for pod in target.doomed)
         return min(left, self.candidates(target).count("above doomed", lambda pod: (pod.ordinal or 0) > doomed))
+
+    def _unclear(self, target: TargetFacts) -> bool:
+        """Whether a decrease is under way of which nobody knows whether it ends doomed replicas or others."""
+        return bool(target.leaving_pods and target.doomed) and not self.candidates(target).predictable
 
     def left_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken in this plan."""
@@ -392,9 +396,3 @@ def _free(room: NodeRoom, *, now: bool) -> int:
 def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
     """Names of nodes that are there and are not Ready."""
     return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)
-
-
-def _unclear(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
-    """Whether a decrease of the target is under way of which nobody knows whether it ends doomed replicas or others."""
-    marked = scene.snapshot.marks_victims or target.numbered
-    return bool(target.leaving_pods) and bool(target.doomed) and not marked
