@@ -1,10 +1,10 @@
 """A pytest plugin that `make test` and `make check` ask for (`-p tests.halves`): the two halves of a run side by side.
 
 Tests on the testbed's one stack mostly wait for other people's controllers: their 20 minutes keep less than half a core
-busy, and most others compute. So the first have this process, and the others a second pytest of the same arguments and
-seed, at a lower priority: what has deadlines of its own goes first. Whatever the second reports is told and counted
-here: one summary, one exit code. A run without the stack is halved by modules where it is long enough to gain by that;
-any other has one process.
+busy, and most others compute. So the first have this process, and a second pytest of the same arguments and seed begins
+with the others, at a lower priority: what has deadlines of its own goes first. A long run is then shared by modules:
+each process takes the next one that nobody has, this one from the front, the other from the back. Whatever the second
+reports is told and counted here: one summary, one exit code. A short run without the stack has one process.
 """
 
 import ast
@@ -12,11 +12,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Self
-from zlib import crc32
 
 import pytest
 
@@ -38,31 +38,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, bool, bool]:
     """Run one of the halves; the first starts the second, and does not end before it."""
-    config = session.config
-    first, second = _halved(session.items)
+    config, items = session.config, session.items
+    first = [item for item in items if _on_the_stack(item)]
+    others = [item for item in items if not _on_the_stack(item)]
+    shared = _by_module(others) if len(items) >= _LONG_TESTS else {}
     if file := config.getoption("reports_to"):
-        session.items = second
+        claims = _Claims(file.parent)
+        _take_in_turn(session, claims.of(dict(reversed(shared.items()))) if shared else iter([others]))
         config.pluginmanager.register(_Reporter(config, file))
         return (yield)
-    if not (first and second) or session.testsfailed or config.option.collectonly:
+    if not others or not (first or shared) or session.testsfailed or config.option.collectonly:
         return (yield)
     if any(item.get_closest_marker("real") for item in first):
         _build_everything()
-    session.items = first
-    with _SecondHalf(session, second) as second_half:
+    folder = Path(tempfile.mkdtemp(prefix="rebalancer-second-half-"))
+    _take_in_turn(session, chain([first] if first else [], _Claims(folder).of(shared)))
+    with _SecondHalf(session, others, folder) as second_half:
         config.pluginmanager.register(second_half)
         done = yield
         second_half.wait()
         return done
 
 
-def _halved(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+def _by_module(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
     """The same in both processes, whose items are the same."""
-    first = [item for item in items if _on_the_stack(item)]
-    if not first and len(items) >= _LONG_TESTS:
-        first = [item for item in items if crc32(item.path.as_posix().encode()) % 2]
-    chosen = {*first}
-    return first, [item for item in items if item not in chosen]
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path.as_posix(), []).append(item)
+    return modules
 
 
 def _on_the_stack(item: pytest.Item) -> bool:
@@ -74,6 +77,48 @@ def _build_everything() -> None:
     for piece in RECIPES:
         with suppress(Missing, BuildFailed):
             build(piece)
+
+
+class _Claims:
+    """Which modules have been taken by one of the processes: a file for each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "taken"
+        self._folder.mkdir(exist_ok=True)
+
+    def of(self, modules: Mapping[str, list[pytest.Item]]) -> Iterator[list[pytest.Item]]:
+        """Take one after the other, as long as the other process has not come to it from the other end."""
+        for path, items in modules.items():
+            try:
+                (self._folder / path.replace("/", "!")).touch(exist_ok=False)
+            except FileExistsError:
+                return
+            yield items
+
+
+class _Taking:
+    """Fills `session.items` while they are run: always one module ahead, so that fixtures know what is next."""
+
+    def __init__(self, session: pytest.Session, modules: Iterator[list[pytest.Item]]) -> None:
+        self._items, self._modules = session.items, modules
+        self._last: pytest.Item | None = None  # the first of those taken last
+        self._take()
+        self._take()
+
+    def _take(self) -> None:
+        module = next(self._modules, None)
+        self._last = module[0] if module else None
+        self._items += module or ()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, nextitem: pytest.Item | None) -> None:
+        if nextitem is not None and nextitem is self._last:
+            self._take()
+
+
+def _take_in_turn(session: pytest.Session, modules: Iterator[list[pytest.Item]]) -> None:
+    session.items = []
+    session.config.pluginmanager.register(_Taking(session, modules))
 
 
 class _Reporter:
@@ -97,9 +142,8 @@ class _SecondHalf:
     Ends with the `with` block, or with this process if that is killed.
     """
 
-    def __init__(self, session: pytest.Session, items: Iterable[pytest.Item]) -> None:
+    def __init__(self, session: pytest.Session, items: Iterable[pytest.Item], folder: Path) -> None:
         config = session.config
-        folder = Path(tempfile.mkdtemp(prefix="rebalancer-second-half-"))
         self._session = session
         self._untold = {item.nodeid for item in items}
         self._failed = False
@@ -149,7 +193,8 @@ class _SecondHalf:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LOOK_SECONDS)
         self._tell()
-        code, untold = self._process.returncode, self._untold if not self._session.shouldfail else ()
+        mine = {item.nodeid for item in self._session.items}
+        code, untold = self._process.returncode, self._untold - mine if not self._session.shouldfail else ()
         if untold or code != (pytest.ExitCode.TESTS_FAILED if self._failed else pytest.ExitCode.OK):
             end = self._log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
             missed = f" and did not run {len(untold)} tests, {min(untold)} among them" if untold else ""

@@ -76,3 +76,48 @@ def test_a_run_of_one_half_has_one_process(halves: pytest.Pytester, chosen: str)
     done = run(halves, chosen, "-s")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["*first *" if chosen == "test_on.py" else "*second *"])  # printed here: -s reaches it
+
+
+# What both processes can see of each other: `second` is there once the second one begins.
+SEEN = """
+import os, pathlib, pytest, time
+def pytest_collection_finish(session):
+    if session.config.getoption("reports_to"):
+        pathlib.Path("second").touch()
+@pytest.fixture(scope="session")
+def once():
+    pathlib.Path(f"up-{os.getpid()}").touch(exist_ok=False)
+@pytest.fixture
+def both():
+    while not pathlib.Path("second").exists():
+        time.sleep(0.01)
+"""
+MODULE = """
+import pathlib, pytest, time
+@pytest.mark.parametrize("number", range(130))
+def test_one(once, both, number):
+    while number == 0 and __name__ == "test_0" and len([*pathlib.Path().glob("done-*")]) < 6:
+        time.sleep(0.01)
+    if number == 129:
+        pathlib.Path(f"done-{__name__}").touch(exist_ok=False)
+"""
+
+
+def test_in_a_long_run_each_takes_the_next_module_and_each_is_run_once(halves: pytest.Pytester) -> None:
+    """The first module, which this process has, ends when six of eight are done: the other two it has, or has taken."""
+    halves.makeconftest(SEEN)
+    (halves.path / "test_on.py").unlink()
+    halves.makepyfile(**{f"test_{number}": MODULE for number in range(8)})
+    run(halves).assert_outcomes(passed=8 * 130)
+    assert len(list(halves.path.glob("done-*"))) == 8
+    assert len(list(halves.path.glob("up-*"))) == 2  # what a session has once was set up once in each process
+
+
+def test_a_second_half_that_dies_fails_a_long_run_by_what_it_had_taken(halves: pytest.Pytester) -> None:
+    halves.makeconftest(SEEN)
+    (halves.path / "test_on.py").unlink()
+    halves.makepyfile(**{f"test_{number}": MODULE.replace("< 6", "< 0") for number in range(8)})
+    halves.makepyfile(test_9="import os\ndef test_dies():\n    os._exit(0)\n")
+    done = run(halves)
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    done.stdout.fnmatch_lines(["*ended with 0 and did not run * tests, test_*.py::test_* among them*"])
