@@ -103,7 +103,8 @@ class ControlPlane:
             # Pods need no service account token: no container runs.
             "--disable-admission-plugins=ServiceAccount", *_GATES,
             f"--audit-policy-file={self._place.write('audit-policy.json', json.dumps(_AUDIT_POLICY))}",
-            f"--audit-log-path={self._place.folder / 'audit.log'}",
+            # One file, however long the run: by default the server moves it away at 100 MB, and who wrote what with it.
+            f"--audit-log-path={self._place.folder / 'audit.log'}", "--audit-log-maxsize=100000",
             # For aggregated APIs (KEDA's external metrics): how the adapter knows that we are the API server.
             f"--requestheader-client-ca-file={certificates.ca}", "--requestheader-allowed-names=testbed",
             "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
