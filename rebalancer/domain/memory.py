@@ -172,6 +172,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     begun_anew: whether a start has made the demand in force unknown.
     gave_at: when it last released a replica, None before the first; after a start with gaps, the start.
     spare_since: since when its share is below the replicas it has, None while it is not.
+    swung: how often since its last surge it gave a replica, got one and gave it again.
     waiting: requests that wait for a batch model by the time they came; None: nobody counts them or it has no deadline.
     """
 
@@ -193,6 +194,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     begun_anew: bool = False
     gave_at: Instant | None = None
     spare_since: Instant | None = None
+    swung: int = 0
     waiting: Waiting | None = None
 
 

@@ -48,6 +48,7 @@ MODEL = ModelMemory(
     begun_anew=True,
     gave_at=NOW - 25,
     spare_since=NOW - 26,
+    swung=1,
     waiting=Waiting(NOW - 31, (WaitingSince(NOW - 32, 5.0),)),
 )
 MEMORY = Memory(

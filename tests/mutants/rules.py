@@ -20,7 +20,7 @@ from rebalancer.planning.explanation import lacks
 from rebalancer.planning.facts import build, holdings, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages
-from rebalancer.planning.shares import before_gain, by_worth
+from rebalancer.planning.shares import before_gain, by_worth, swings
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
@@ -78,6 +78,7 @@ def rules() -> Iterator[Mutant]:
     yield from _owed()
     yield from _used()
     yield from _deadlines()
+    yield from _swings()
     yield from _outages()
     yield from _nodes_that_go()
 
@@ -131,6 +132,13 @@ def _used() -> Iterator[Mutant]:
     yield _instead(before_gain, "_short", "used", "holds off who is short", lambda *_: False)
     yield _instead(before_gain, "LIKELY", "used", "believes no rise", 1.0)
     yield _instead(before_gain, "BATCH", "used", "is of batch work", "none")
+
+
+def _swings() -> Iterator[Mutant]:
+    yield _instead(swings, "_content_until", "swings", "is content with nothing", lambda *_: None)
+    yield _instead(swings, "_has_room", "swings", "takes what others need", lambda _: False)
+    yield _instead(swings, "_surges", "swings", "lets a surge wait", lambda _: False)
+    yield _instead(swings, "MOST_DOUBLINGS", "swings", "is wrong as often as before", 0)
 
 
 def _deadlines() -> Iterator[Mutant]:

@@ -38,6 +38,52 @@ class TestSwings:
         self.turned(story, **overrides)
         assert "a" in moves(story.plan())
 
+    def contested(self, b_level: float = 2.0) -> Story:
+        """Both need 5 for their bursts, and there are 8: b gave one to a, and would gain most from it by now."""
+        story = a_story(a_pair(a_model("a"), a_model("b")), {"a": 4, "b": 4}, {})
+        story.foresee("a", steep(3, 5), level=2.0)
+        story.foresee("b", flat(3, 5), level=2.0)
+        assert moves(story.turn()) == {"b": (4, 3)}
+        story.turn()
+        self.turned_back(story, b_level)
+        return story
+
+    def turned_back(self, story: Story, b_level: float = 2.0) -> None:
+        story.foresee("a", flat(3, 5), level=2.0)
+        story.foresee("b", steep(3, 5), level=b_level)
+
+    def test_who_gave_and_has_room_for_its_work_takes_nothing_that_anothers_demand_covers(self) -> None:
+        story = self.contested()
+        story.wait(30.0)
+        plan = story.plan()
+        assert moves(plan) == {}
+        (b,) = [each for each in plan.models if each.model == "b"]
+        (step,) = [each for each in b.steps if each.stage == "patience"]
+        assert step.said.startswith("takes none that another model needs until ")
+        story.wait(570.0)
+        assert moves(story.plan()) == {"a": (5, 3)}
+
+    def test_but_it_takes_what_its_present_work_needs(self) -> None:
+        story = self.contested(b_level=2.8)  # and half a root for bursts: 3.6 of 3
+        story.wait(30.0)
+        assert "a" in moves(story.plan())
+
+    def test_whoever_gave_got_and_gave_again_without_a_surge_is_content_for_twice_as_long(self) -> None:
+        story = self.contested()
+        story.wait(600.0)
+        assert moves(story.turn()) == {"a": (5, 3)}
+        story.turn()  # b has 5, a 3: each gave once, and b has got since
+        story.foresee("a", steep(3, 5), level=2.0)
+        story.foresee("b", flat(3, 5), level=2.0)
+        story.wait(600.0)
+        assert moves(story.turn()) == {"b": (5, 3)}
+        story.turn()
+        self.turned_back(story)
+        story.wait(1150.0)
+        assert moves(story.plan()) == {}
+        story.wait(50.0)
+        assert moves(story.plan()) == {"a": (5, 3)}
+
     def test_what_costs_money_goes_when_it_has_been_surplus_for_two_minutes(self) -> None:
         policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
         snapshot = a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 4.0}}, {"b": 0.1}, nodes={"spot": 1})

@@ -58,7 +58,7 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seati
     own = max(donor.entry.entitlement, ruling.raised_floor)
     if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, seating)):
         return max(donor.floor, min(donor.demand.owed, own))
-    return max(donor.floor, donor.aim)
+    return max(donor.floor, donor.aim, 0 if recipient.patient_until is None else donor.demand.replicas)
 
 
 def _outranks(recipient: ModelShare, seating: Seating) -> bool:
@@ -141,7 +141,7 @@ def _askable(recipient: ModelShare, pool: str, tier: str, seating: Seating) -> l
     The list is made once per pool, tier and property of the recipient that `_reserve` reads: at 1,000 models in a surge
     of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
-    key = (pool, tier, (recipient.precedence, _outranks(recipient, seating)) if tier == WANTED else None)
+    key = (pool, tier, _reads(recipient, seating) if tier == WANTED else None)
     donors = seating.askable.get(key)
     if donors is None:
         donors = seating.askable[key] = [
@@ -150,6 +150,11 @@ def _askable(recipient: ModelShare, pool: str, tier: str, seating: Seating) -> l
             if seating.sure_of(donor) > _reserve(donor, recipient, tier, seating)
         ]
     return donors
+
+
+def _reads(recipient: ModelShare, seating: Seating) -> tuple[tuple[int, int], bool, bool]:
+    """What `_reserve` reads of who asks beyond what it is entitled to."""
+    return recipient.precedence, _outranks(recipient, seating), recipient.patient_until is None
 
 
 def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seating) -> Purpose:

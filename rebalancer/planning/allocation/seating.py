@@ -1,7 +1,7 @@
 """The working copy of everything free while units are placed: rooms on nodes, capacity of pools, replicas taken."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -74,7 +74,7 @@ class Seating:
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
-    askable: dict[tuple[str, str, tuple[tuple[int, int], bool] | None], list[ModelShare]] = field(default_factory=dict)
+    askable: dict[tuple[str, str, Hashable], list[ModelShare]] = field(default_factory=dict)
     awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)

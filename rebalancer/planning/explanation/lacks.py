@@ -22,6 +22,7 @@ from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, stan
 from rebalancer.planning.guards.guards import stopped_by
 from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
+from rebalancer.planning.shares.swings import patience_words
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", NODES, STANDS_DOWN})
 BY_PERSON = frozenset({"pause", "freeze", "override"})  # constraints: a person keeps the number where it is
@@ -233,6 +234,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         return QUOTA, full
     if name in allocation.short and brought < model.needed:
         _, constraint, why = allocation.short[name]
+        why = sentences(why, patience_words(model.patient_until))
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)

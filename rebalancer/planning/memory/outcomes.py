@@ -75,8 +75,13 @@ def _after_move(memory: ModelMemory, intent: Intent, at: float) -> ModelMemory:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else memory.last_move_at
     gave = at if intent.kind == "release" else memory.gave_at
+    swung = memory.swung + (intent.kind == "release" and _raised_since_it_gave(memory))
     replaced = _replaced(memory.replaced, intent)
-    return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave)
+    return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave, swung=swung)
+
+
+def _raised_since_it_gave(memory: ModelMemory) -> bool:
+    return memory.gave_at is not None and memory.last_move_at is not None and memory.last_move_at > memory.gave_at
 
 
 def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """A model once the GPUs that there are have been shared by worth."""
 
+from rebalancer.domain.instant import Instant
 from rebalancer.planning.demand.need import ModelNeed
 
 
@@ -12,6 +13,8 @@ class ModelShare(ModelNeed, frozen=True):
     cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
     used: replicas that it is seen to use, and that go to nobody's forecast; 0 where what all use does not fit.
     kept_replicas: replicas of which none is surplus yet, however many `aim` has.
+    patient_until: until when it takes no replica that another model's demand covers, since it gave one and has room for
+        its present work; None where it takes what it gains most from.
     alone: replicas that it would be to have by itself, where the other role of its couple binds it; else None.
     """
 
@@ -21,6 +24,7 @@ class ModelShare(ModelNeed, frozen=True):
     cost: float = 0.0
     used: int = 0
     kept_replicas: int = 0
+    patient_until: Instant | None = None
     alone: int | None = None
 
     @property
