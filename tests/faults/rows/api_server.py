@@ -186,15 +186,20 @@ def _was_stale(behind: Behind) -> None:
 
 
 async def _half_open(scene: Scene) -> None:
-    """Watches go on and tell nothing more; everything else is answered."""
+    """Watches go on and tell nothing more; everything else is answered. In the end they are reset, for the next row."""
+    over = asyncio.Event()
 
     async def nothing(request: web.Request, chunk: bytes) -> bytes:
         if door.watches(request):
-            await asyncio.Event().wait()
+            await over.wait()
+            door.cut(request)
         return chunk
 
-    async with scene.door.meddling(pieces=nothing):
-        await scene.rests(110.0)
+    try:
+        async with scene.door.meddling(pieces=nothing):
+            await scene.rests(110.0)
+    finally:
+        over.set()
 
 
 async def _forbidden(scene: Scene) -> None:
