@@ -31,9 +31,9 @@ class Due:
         self.rules = rules
         self._holdings = holdings
         self._pools = pools
-        self._deadlines: dict[
-            str, tuple[float, float]
-        ] = {}  # node name -> deadline, from when on its pods do not count
+        # node name -> deadline, from when on its pods do not count
+        self._deadlines: dict[str, tuple[float, float]] = {}
+        self._steps: dict[str, float] = {}  # node name -> seconds by which the clock was set since it is known
 
     def at(self, node: str, deadline: float) -> float:
         """By the slowest start and the longest grace of the models' pods that are there now, or were."""
@@ -45,8 +45,18 @@ class Due:
         before = self._deadlines.get(node)
         if before is not None and before[0] == deadline:
             at = min(at, before[1])
+        else:
+            self._steps.pop(node, None)
         self._deadlines[node] = deadline, at
-        return at
+        return at + min(0.0, self._steps.get(node, 0.0))
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set: no node that is known counts later than it would have, until it is set right again.
+
+        A deadline is the cloud's and stands, and by a clock set back it is far away once more: replicas that were about
+        to go would serve, and others could be given in their stead.
+        """
+        self._steps = {node: self._steps.get(node, 0.0) + seconds for node in self._deadlines}
 
     def keep(self, nodes: Collection[str]) -> None:
         """Forget all other nodes."""

@@ -149,6 +149,7 @@ class Notices:
         self._by_events.stepped(seconds)
         self._absent.stepped(seconds)
         self.signs.stepped(seconds)
+        self.due.stepped(seconds)
         self._tainted = {node: since + seconds for node, since in self._tainted.items()}
 
     # --- what goes out

@@ -69,6 +69,18 @@ def test_what_is_doomed_stays_so_though_the_slowest_replica_has_left() -> None:
     assert one(state).doomed_at == NOW + FORTNIGHT + 60 - 60
 
 
+def test_what_counts_goes_on_counting_though_the_clock_is_set_back_until_that_is_right_again() -> None:
+    # 60 s to load, 30 to end, 60 more: it counts 150 s before its deadline. By a clock half an hour behind that is far
+    # away once more: a replica there would serve, so that one elsewhere could be given.
+    state = feed(with_nodes(), a_maintenance(deadline=NOW + 600.0))
+    before = one(state, NOW + 460.0)
+    assert before.counts(NOW + 460.0)
+    state.stepped(-1800.0)
+    assert one(state, NOW - 1340.0).counts(NOW - 1340.0)
+    state.stepped(1800.0)
+    assert one(state, NOW + 460.0) == before
+
+
 @pytest.mark.parametrize("kind", ["state-change", "disruption"])
 def test_what_goes_now_counts_now_whatever_its_deadline(kind: str) -> None:
     assert one(feed(with_nodes(), a_told_notice("n1", kind=kind, deadline=NOW + 3600))).doomed_at is None
