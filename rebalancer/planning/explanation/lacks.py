@@ -16,13 +16,13 @@ from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
+from rebalancer.planning.explanation.patience import patience_words
 from rebalancer.planning.explanation.unclaimed import unclaimed
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
 from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
-from rebalancer.planning.shares.swings import patience_words
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", NODES, STANDS_DOWN})
 BY_PERSON = frozenset({"pause", "freeze", "override"})  # constraints: a person keeps the number where it is
@@ -234,7 +234,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         return QUOTA, full
     if name in allocation.short and brought < model.needed:
         _, constraint, why = allocation.short[name]
-        why = sentences(why, patience_words(model.patient_until))
+        why = sentences(why, patience_words(model))
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)

@@ -14,11 +14,11 @@ from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import Demand
 from rebalancer.planning.demand.votes import Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
+from rebalancer.planning.explanation.patience import patience_steps
 from rebalancer.planning.explanation.unclaimed import own_step
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
 from rebalancer.planning.shares.share import ModelShare
-from rebalancer.planning.shares.swings import patience_words
 
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
@@ -56,7 +56,7 @@ def steps_of(
         *own_step(model),
         *deferral_steps(model),
         *_outage(model, scene),
-        *_patience(model),
+        *patience_steps(model),
         *_ratio(model, scene),
         *_idle(model, scene),
     )
@@ -249,13 +249,6 @@ def _idle(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
     at = since + scene.policy.classes.batch.cooldown_seconds
     offers = "was offered then" if at <= scene.now else f"is offered at {clock(at)}"
     return (Step("idle", f"more is idle since {clock(since)} and {offers}", {"since": since, "offeredAt": at}),)
-
-
-def _patience(model: ModelShare) -> tuple[Step, ...]:
-    """Why a model that would gain most from a replica leaves it to who has it."""
-    if model.patient_until is None or model.aim <= model.staying_replicas:
-        return ()
-    return (Step("patience", patience_words(model.patient_until), {"until": model.patient_until}),)
 
 
 def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:

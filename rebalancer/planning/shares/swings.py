@@ -17,7 +17,6 @@ import math
 
 from msgspec.structs import replace
 
-from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.planning.demand.votes import ROUNDING
 from rebalancer.planning.facts.scene import Scene
@@ -25,8 +24,9 @@ from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
 
 GAVE_SECONDS = 600.0  # who gave is content with its demand for so long; a surge of ten minutes lends for as long
-MOST_DOUBLINGS = 3
-ROOM_ROOTS = 0.5  # of its work, as `before_gain` keeps: with demand's 1.5 slow ramps come twice as late (1.5 to 3.0 %)
+MOST_DOUBLINGS = 3  # of these ten minutes: replays reach back an hour
+# Roots of its work with which a giver has room. With the 1.5 of demand slow ramps come twice as late (1.5 to 3.0 %).
+BURST_ROOTS = 0.5
 STANDS_SECONDS = 120.0  # from replay to replay: what is surplus in between only is none
 LIKELY = 0.02  # a shift of the level; below it the look-ahead plays none
 
@@ -38,13 +38,6 @@ def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
     it has, and how often it has swung.
     """
     return scene.with_models(_damped(model, scene.now) for model in scene.models.values())
-
-
-def patience_words(until: float | None) -> str:
-    """Why a model takes no replica that another one's demand covers, and until when; "" where it is not patient."""
-    if until is None:
-        return ""
-    return f"takes none that another model needs until {clock(until)}: it gave one, and has room for its present work"
 
 
 def _damped(model: ModelShare, now: float) -> ModelShare:
@@ -76,7 +69,7 @@ def _has_room(model: ModelShare) -> bool:
     """Whether it has replicas for its work, as it is and as it is expected, and half a root of it for bursts."""
     work, outlook = model.load.work, model.load.outlook
     level = max(work.short or 0.0, work.last_60s or 0.0, 0.0 if outlook is None else outlook.level)
-    return model.committed_replicas >= level + ROOM_ROOTS * math.sqrt(level) - ROUNDING
+    return model.committed_replicas >= level + BURST_ROOTS * math.sqrt(level) - ROUNDING
 
 
 def _spare_since(model: ModelShare, memory: ModelMemory, now: float) -> float | None:

@@ -73,17 +73,14 @@ async def _long_ago(scene: Scene) -> None:
 
 async def _stuck(scene: Scene) -> None:
     """A pod of the donor does not end for ten seconds: a finalizer holds it, and its GPU."""
-    names = [pod["metadata"]["name"] for pod in await scene.kube.items("Pod", scene.namespace, _donors(scene))]
+    pods = await scene.kube.items("Pod", scene.namespace, f"app={scene.needs_little}")
+    names = [pod["metadata"]["name"] for pod in pods]
     held = [name for name in names if await _is_held(scene, name)]
     assert held, f"all of {names} were on their way out"
     await scene.silent(10.0)
     for name in held:
         with suppress(ApiError):  # gone by now
             await scene.kube.patch("Pod", name, {"metadata": {"finalizers": None}}, scene.namespace)
-
-
-def _donors(scene: Scene) -> str:
-    return f"app={scene.needs_little}"
 
 
 async def _is_held(scene: Scene, pod: str) -> bool:
