@@ -28,6 +28,7 @@ from rebalancer.act.rests import Rests
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.act.shadow import Shadow
+from rebalancer.act.unseen_pods import UnseenPods, all_seen
 from rebalancer.act.unseen_writes import Ask, UnseenWrites, asking
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
@@ -77,6 +78,7 @@ class Gate:
         self._on_written = on_written
         self._permission = Permission(kube, clock, right)
         self._unseen = UnseenWrites()
+        self._pods = UnseenPods(kube, clock)
         self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
         self._metric = MetricDriver(kube)
@@ -204,12 +206,13 @@ class Gate:
     async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:
         driver = self._driver(change, ground)
         self._rests.ask(change)
-        seen = await self._look(driver, change)
+        seen, pods = await together(self._look(driver, change), self._pods.known(change))
         # No await between the facts and the booking: changes that are checked side by side must see each other.
         facts = self._fresh()
         ground.open(change, facts.at)
         try:
             check(change, facts, ground, self._unseen)
+            all_seen(change, facts, pods)
             by_marks = rests_on_marks(change, facts, ground, self._unseen)
             with self._unseen.booked(change, self._clock) as booking:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))

@@ -55,13 +55,16 @@ class WorldPort:
         return self._scale(self._deployment(ref))
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
-        """Autoscalers of a namespace, write stops (nobody presses that button). Raises NotFound for other kinds."""
+        """Targets and autoscalers of a namespace, and write stops, which nobody makes. Raises NotFound for other kinds."""
         objects: list[Object] = []
         if resource in {HPAS, SCALEDOBJECTS}:
             things: Iterable[WorldHpa | WorldScaledObject] = (
                 self._world.hpas.values() if resource == HPAS else self._world.scaled_objects.values()
             )
             objects = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
+        elif resource == DEPLOYMENTS:
+            owners = self._world.deployments.values()
+            objects = [self._counted(each) for each in owners if namespace in {None, each.ref.namespace}]
         elif resource != WRITESTOPS:
             raise NotFound(f"list {resource}: the simulated cluster has none")
         return Listing([msgspec.convert(each, into) for each in objects], str(self._world.now), [])
@@ -175,6 +178,11 @@ class WorldPort:
             "metadata": self._metadata(deployment.ref.name, deployment.uid, deployment),
             "spec": {"replicas": deployment.replicas},
         }
+
+    def _counted(self, deployment: Deployment) -> Object:
+        """With its pods that are to stay, as a ReplicaSet counts them."""
+        pods = sum(pod.deleted_at is None and not pod.failed for pod in deployment.pods.values())
+        return self._scale(deployment) | {"status": {"replicas": pods}}
 
     def _shown(self, thing: WorldHpa | WorldScaledObject | WorldNodePool) -> Object:
         metadata = self._metadata(thing.name, thing.uid, thing)

@@ -133,6 +133,7 @@ _GATE = {
     "originals": "The annotation with the object's own values cannot be read.",
     "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
     "webhook": "The server denied it twice, or stored another number twice: that rests a minute, or ten.",
+    "unseen": "The target has more pods than watches have shown: which would go is unknown.",
     "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
     "unsynced": "What must be known before a write is not listed or not fresh.",
     "leadership": "Another replica leads.",

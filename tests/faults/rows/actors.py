@@ -1,13 +1,36 @@
 """7.5 Other actors."""
 
 from tests.faults.row import Group, Row
-from tests.faults.scene import Scene
+from tests.faults.scene import SIDE, Scene
+from tests.real.people import WHY
 from tests.testbed.objects import deployment
 
 
 async def _scaled_by_hand(scene: Scene) -> None:
-    """A person takes a replica of side; it is wanted back."""
-    await scene.kube.patch("Deployment", "side", {"spec": {"replicas": 1}}, scene.namespace, "scale")
+    """A person takes a replica of side: it comes back. Taken again within ten minutes it is theirs until they stand up.
+
+    So no seed leaves a change behind that the next one's would make a fight.
+    """
+    await _takes_a_replica(scene)
+
+    async def corrected() -> bool:
+        return (await scene.replicas())["side"] == SIDE
+
+    async def left_to_them() -> bool:
+        refusals = (await scene.service.plan())["refusals"]
+        return any((each["guard"], each["subject"]) == ("foreign", "side") for each in refusals)
+
+    await scene.until(corrected, "side has its replica back")
+    await _takes_a_replica(scene)
+    await scene.until(left_to_them, "it is said that side is left to them")
+    assert not await corrected()
+    word = {"kind": "standUp", "target": {"model": "side"}, "reason": WHY, "forSeconds": 60}
+    status, answer = await scene.service.ask("POST", "/v1/overrides", word)
+    assert status == 201, answer
+
+
+async def _takes_a_replica(scene: Scene) -> None:
+    await scene.kube.patch("Deployment", "side", {"spec": {"replicas": SIDE - 1}}, scene.namespace, "scale")
 
 
 async def _descheduled(scene: Scene) -> None:
@@ -48,7 +71,8 @@ ACTORS = Group(
     "7.5 Other actors",
     (
         Row("X01", "ScaledObject patched by GitOps", "at most two fights", elsewhere=(_FIGHT,)),
-        Row("X02", "kubectl scale by a person", "corrected, and told", _scaled_by_hand, fast=True),
+        Row("X02", "kubectl scale by a person", "corrected, and told", _scaled_by_hand,
+            "a second time within ten minutes, too: left to them, told, and corrected after stand-up", fast=True),
         Row("X03", "HPA with a minimum above its maximum", "refused",
             elsewhere=(f"{_HPA}test_a_minimum_above_the_maximum_is_refused",)),
         Row("X04", "paused annotation appears", "the target's replicas are looked at", elsewhere=(_KEDA,)),
