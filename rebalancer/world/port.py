@@ -55,7 +55,7 @@ class WorldPort:
         return self._scale(self._deployment(ref))
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
-        """Targets and autoscalers of a namespace, and write stops, which nobody makes. Raises NotFound for other kinds."""
+        """Targets and autoscalers of a namespace, and write stops, which nobody makes. Raises NotFound for others."""
         objects: list[Object] = []
         if resource in {HPAS, SCALEDOBJECTS}:
             things: Iterable[WorldHpa | WorldScaledObject] = (
