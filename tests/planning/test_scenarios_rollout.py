@@ -108,6 +108,29 @@ class TestRollout:
             released.append(moves(story.turn()).get("a"))
         assert released == [None, None, None, given, None]
 
+    @pytest.mark.parametrize(("surging", "given"), [(0, (6, 5)), (1, None)])
+    def test_nobody_gives_a_replica_for_one_that_would_wait_for_pods_which_a_rollout_asks_for(
+        self, surging: int, given: tuple[int, int] | None
+    ) -> None:
+        # 8 GPUs are full. Granting b one while c's rollout waits for one beside its own would promise 9.
+        models = (a_model("a", 1, entitlement=5), a_model("b", 1, entitlement=2), a_model("c", 1, entitlement=1))
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 24.0}, "b": {"concurrency": 8.0}, "c": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 1, "c": 1}, load, {"a": 6.0, "b": 2.0, "c": 1.0}))
+        pods = story.of("c").pods
+        new = tuple(a_pod(f"new{n}", None, phase="pending") for n in range(surging))
+        plans = []
+        for _ in range(4):
+            story.target("c", pods=(*pods, *new), rolling=True)
+            plans.append(story.turn())
+        assert next((moves(plan)["a"] for plan in plans if "a" in moves(plan)), None) == given
+        if given is None:
+            shortage = unmet_of(plans[-1], "b")
+            assert shortage is not None
+            assert "pods of rollouts ask for 1 GPU beside their replicas" in shortage.why
+            story.target("c", pods=pods, rolling=False)
+            assert moves(story.plan())["a"] == (6, 5)
+
     def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
         policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))

@@ -390,6 +390,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
         [
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
             budget,
+            *([f"pods of rollouts ask for {gpus(state.surging)} beside their replicas"] if state.surging else ()),
             *resliced(target, seating),
             *([UNMARKED] if target.pod_gpus > 1 and not seating.scene.snapshot.marks_victims else ()),
             *uncounted(state.view),

@@ -60,7 +60,7 @@ def make_room(target: TargetFacts, donors: list[Donor], nodes: set[str], seating
 def _one_victim(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating) -> Chosen:
     """A single replica whose node then has the room; where nobody marks who goes, whichever it is."""
     for donor in donors:
-        if seating.headroom(target) + donor.target.gpus < target.gpus:
+        if seating.promisable(target) + donor.target.gpus < target.gpus:
             continue
         order = seating.candidates(donor.target)
         picks = ((_freed(donor, pod, target, nodes, seating), pod) for pod in order.next_group())
@@ -130,7 +130,7 @@ def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: set[str], sea
         least = {node: -(-gpus // own.gpus) for node, gpus in lacks.items()}
         makes = [node for node, count in least.items() if count <= on_node[node]]
         count = 1 + sum(min(on_node[node], least.get(node, on_node[node] + 1) - 1) for node in on_node)
-        promised = seating.headroom(target) + count * own.gpus
+        promised = seating.promisable(target) + count * own.gpus
         if makes and count <= min(donor.spare, seating.givable(own)) and promised >= target.gpus:
             node = min(makes, key=lambda name: (least[name], name))
             first = sorted(order, key=lambda pod: seating.home(own, pod) != (node,))
@@ -172,7 +172,7 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, seating: Seating
     chosen: Picks = []
     used: Counter[tuple[str, str]] = Counter()
     missed: Counter[tuple[str, str]] = Counter()
-    freed, capacity = 0, seating.headroom(target)
+    freed, capacity = 0, seating.promisable(target)
     for donor, pods, gpus in steps:
         own, key = donor.target, donor.target.key
         used[key] += len(pods)
@@ -225,7 +225,7 @@ def _places(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating
 
     Nodes with least room come first, as `Seating.fit` has it, and pods keep the distance that their template asks for.
     """
-    if seating.headroom(target) + sum(donor.target.gpus for donor, _ in picks) < target.gpus:
+    if seating.promisable(target) + sum(donor.target.gpus for donor, _ in picks) < target.gpus:
         return ()
     rooms = {name: seating.rooms[target.pool][name].soon for name in nodes}
     for donor, pod in picks:

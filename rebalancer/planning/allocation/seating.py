@@ -119,7 +119,8 @@ class Seating:
         excess_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
-        seating.silent = _silent_nodes(scene)
+        nodes = (node for state in scene.pools.values() for node in state.view.nodes)
+        seating.silent = frozenset(node.name for node in nodes if not node.ready)
         for target in unplaced:
             seating._seat_unplaced(target)
         return seating
@@ -269,6 +270,11 @@ class Seating:
         """GPUs that may be promised for one more replica; a replica that waits for a node has its promise already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
+    def promisable(self, target: TargetFacts) -> int:
+        """The same for one for which others go: it is granted only once pods of rollouts are promised theirs, too."""
+        surging = 0 if self._reseats(target) else self.scene.pools[target.pool].surging
+        return self.headroom(target) - surging
+
     def let_in(self, target: TargetFacts) -> bool:
         """Whether quotas let one more replica in; one of the target's own that waits for a node is in already."""
         return self.quotas.room(target) > 0 or (self._reseats(target) and self.waits(target))
@@ -391,8 +397,3 @@ class Seating:
 
 def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
-
-
-def _silent_nodes(scene: Scene[ModelShare]) -> frozenset[str]:
-    """Names of nodes that are there and are not Ready."""
-    return frozenset(node.name for state in scene.pools.values() for node in state.view.nodes if not node.ready)

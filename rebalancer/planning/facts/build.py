@@ -88,9 +88,12 @@ def build(
     occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
     promised: Counter[str] = Counter()
+    surging: Counter[str] = Counter()
     for one in holdings.values():
         for name, more in one.promised:
             promised[name] += more
+        for target in one.targets:
+            surging[target.pool] += target.surging * target.gpus
     pools = {pool.name: pool for pool in policy.pools}
     held = {
         resource: {name: on_node.gpus for name, on_node in nodes.items()} for resource, nodes in occupancy.nodes.items()
@@ -107,7 +110,7 @@ def build(
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
         state = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
-        states[view.name] = replace(state, offered=view.name in offered)
+        states[view.name] = replace(state, offered=view.name in offered, surging=surging[view.name])
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
 

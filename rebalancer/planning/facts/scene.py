@@ -172,6 +172,11 @@ class TargetFacts:
         return least_of(self.view)
 
     @property
+    def surging(self) -> int:
+        """Pods beyond its replicas that a rollout asks for, until as many old ones have gone."""
+        return len(self.leaving_pods) if self.view.rolling else 0
+
+    @property
     def ready_staying(self) -> int:
         """Ready replicas that stay."""
         return len([pod for pod in self.staying_pods if pod.phase == "ready"])
@@ -268,6 +273,7 @@ class PoolFacts:
     most: what models may hold before releases are owed; it is `budget` where that is certain.
     unknown: why the budget is unknown, "" where it is known.
     offered: whether some model takes what is idle there.
+    surging: what pods of rollouts hold or wait for beyond the replicas of their targets; it is in `promised`.
     """
 
     pool: Pool
@@ -279,6 +285,7 @@ class PoolFacts:
     most: int = 0
     unknown: str = ""
     offered: bool = False
+    surging: int = 0
 
     @property
     def priced(self) -> bool:
