@@ -63,6 +63,26 @@ class TestSwings:
         story.wait(570.0)
         assert moves(story.plan()) == {"a": (5, 3)}
 
+    def freed(self) -> Story:
+        """Of 8 GPUs a gave 2 for one of b's replicas, of 2 GPUs; b would gain nothing from them by now, a a little."""
+        policy = a_pair(a_model("a"), a_model("b", gpus_per_replica=2))
+        story = a_story(policy, {"a": 4, "b": 2}, {"a": flat(1, 4), "b": steep(1, 3)})
+        assert moves(story.turn()) == {"a": (4, 2)}
+        story.foresee("a", steep(1, 4, 2.0))
+        story.foresee("b", flat(2, 3))
+        return story
+
+    def test_who_gave_takes_nothing_of_it_back_for_two_minutes_though_it_lies_idle(self) -> None:
+        story = self.freed()
+        assert [moves(plan) for plan in story.turns(11)] == [{}] * 11
+        assert moves(story.turn()) == {"a": (2, 4)}
+
+    def test_so_that_it_is_there_when_it_is_worth_most_to_whom_it_was_given_again(self) -> None:
+        story = self.freed()
+        story.turns(4)
+        story.foresee("b", steep(1, 3))
+        assert moves(story.plan()) == {"b": (2, 3)}
+
     def test_but_it_takes_what_its_present_work_needs(self) -> None:
         story = self.contested(b_level=2.8)  # and half a root for bursts: 3.6 of 3
         story.wait(30.0)

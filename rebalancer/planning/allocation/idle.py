@@ -1,7 +1,8 @@
 """GPUs of a fixed budget that nobody's share can use, because it fits on no node of them: they are lent all the same.
 
-Who gains most per GPU from the one that is free gets it. A share that needs such GPUs takes them back: above its own
-share every model gives.
+Who gains most per GPU from the one that is free gets it, but for who has just given it (`swings.givers`): what it is
+worth to its recipient may be back at the next replay. A share that needs such GPUs takes them back: above its own share
+every model gives.
 """
 
 import heapq
@@ -12,6 +13,7 @@ from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.by_worth import next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN
 from rebalancer.planning.shares.share import ModelShare
+from rebalancer.planning.shares.swings import givers
 
 IDLE = "idle"  # the last tier
 
@@ -23,7 +25,8 @@ def fill(seating: Seating) -> list[Unit]:
     queue: list[tuple[float, str]] = []
     if not any(_idle(pool, seating) for pool in seating.capacity):
         return units
-    for name, model in seating.scene.models.items():
+    giving = givers(seating.scene)
+    for name, model in ((name, model) for name, model in seating.scene.models.items() if name not in giving):
         _enter(queue, name, model, seating)
     heapq.heapify(queue)
     while queue:
