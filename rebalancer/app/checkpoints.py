@@ -18,6 +18,7 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState, checkpoint, chunks
 
 LAST_SECONDS = 10.0
+LOOK_SECONDS = 1.0  # between two looks whether a successor has planned
 
 log = structlog.get_logger()
 
@@ -56,13 +57,27 @@ class Checkpoints:
         self._policy: Policy | None = None  # acknowledged
         self.acknowledged_monotonic: float | None = None
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    async def run(self, *, succeeds: bool = False) -> None:
+        """Until cancelled. Who `succeeds` another leader writes memory once as soon as it has planned.
+
+        Where each leader dies before its first period nobody writes any. After four periods a successor reads all of
+        `state` while nobody leads: at 1,000 models 0.5 to 2 s, where it takes 0.1 s to find memory in what it read
+        along. Before its first plan it does not know itself what became of the last writes.
+        """
+        if succeeds:
+            await self._planned()
+            await self.memory()
         while True:
             await self._clock.sleep(self._settings.checkpoint_seconds)
             await self.memory()
             await self.policy()
             await self.rings(self._share())
+
+    async def _planned(self) -> None:
+        """Wait for a cycle, a period at most: one that fails for ever is no reason to forget."""
+        cycle, until = self._cycle_ports.next_cycle, self._clock.monotonic() + self._settings.checkpoint_seconds
+        while self._cycle_ports.next_cycle == cycle and self._clock.monotonic() < until:
+            await self._clock.sleep(LOOK_SECONDS)
 
     def _share(self) -> int:
         """Models whose rings are due in one period."""

@@ -262,7 +262,7 @@ class Service:
                 await self._succeed(kube, state, gate, checkpoints, standby)
         self._tasks.spawn("events", gate.events.run())
         self._tasks.spawn("restoring", restoring.run())
-        self._tasks.spawn("checkpoints", checkpoints.run())
+        self._tasks.spawn("checkpoints", checkpoints.run(succeeds=elector is not None))
         if elector is None:
             await asyncio.Event().wait()
         else:

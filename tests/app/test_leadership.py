@@ -1,5 +1,6 @@
 """Two replicas in this process, on embedded parts: one acts, the other thinks along and takes over."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from rebalancer.app.standby import Standby
 from rebalancer.domain.outcome import Intent
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.outbox import send_once
+from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.leader.lease import EPOCH
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.obs import journal
@@ -95,6 +97,22 @@ async def test_an_ordered_end_leaves_the_last_cycle_s_memory_before_the_lease_is
     assert left.at is not None
     assert left.cycle >= made
     assert left.at <= datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+
+
+async def test_a_new_leader_leaves_its_memory_as_soon_as_it_has_planned(
+    started: Started, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Where one after the other dies before its first period, the next one finds memory without a look at all of it."""
+    broker = Broker(sandbox.bootstrap)
+    settings = {"lease_name": "rebalancer", "instance": "rb-0", "journal_dir": tmp_path, "checkpoint_seconds": 3600.0}
+    async with started(**settings) as only, asyncio.timeout(45):
+        await acting(only)
+        entries: list[TopicPast] = []
+        while not entries:
+            entries = [one for one in await reading(broker)("state", None) if one.key == checkpoint.MEMORY_KEY]
+        left = checkpoint.read(((one.key, one.value) for one in entries), (), only.clock.now())
+        assert only.plan is not None
+        assert 0 < left.cycle <= only.plan.cycle + 1
 
 
 async def test_who_stands_by_holds_what_its_leader_wrote_until_it_leads(sandbox: Sandbox, clock: ScaledClock) -> None:

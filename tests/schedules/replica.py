@@ -279,7 +279,7 @@ class Replica:
 
     async def _kept(self) -> None:
         if self._checkpoints is not None:
-            await self._checkpoints.run()
+            await self._checkpoints.run(succeeds=True)
 
     async def end_in_order(self) -> None:
         """SIGTERM."""
