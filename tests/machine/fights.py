@@ -60,6 +60,12 @@ class Fights:
     def _known(self, at: float) -> bool:
         return not any(kept_at <= at <= restarted_at for kept_at, restarted_at in self._lost)
 
+    def _seen(self, at: float) -> float:
+        """From when on the service knows what happened then: what came after its checkpoint it sees as it starts."""
+        for kept_at, restarted_at in self._lost:
+            at = restarted_at if kept_at <= at <= restarted_at else at
+        return at
+
     def look(self) -> None:
         """What the API server shows of each target's numbers now."""
         for ref, owner in self._world.deployments.items():
@@ -105,15 +111,16 @@ class Fights:
         written = {change.target.name for change in plan.changes}
         for ref, fight in self._of.items():
             repaired = None if fight.repaired_at is None else now - fight.repaired_at
+            known = None if fight.repaired_at is None else now - self._seen(fight.repaired_at)
             model = models.get(ref.name, "")
             alone = sum(each == model for each in models.values()) == 1  # no other target of the model is fought over
             if (
-                repaired is not None
-                and repaired > REPAIRED_AFTER_SECONDS + SLACK_SECONDS
+                known is not None
+                and known > REPAIRED_AFTER_SECONDS + SLACK_SECONDS
                 and alone
                 and model in refused
             ):
-                self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {repaired:.0f} s")
+                self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {known:.0f} s")
             stood_up_at = self._stood_up_at.get(model, 0.0)
             since = [at for at in fight.changed_at if at > stood_up_at]
             watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS

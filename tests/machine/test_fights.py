@@ -64,6 +64,19 @@ def test_a_fight_that_was_repaired_is_not_to_be_told_for_ever() -> None:
     assert ring.judged(refuses=True) == "f"
 
 
+def test_that_it_was_repaired_is_known_from_a_start_on_whose_checkpoint_is_older() -> None:
+    ring = Ring()
+    ring.somebody_writes(5, 3)
+    kept_at = ring.bench.world.now
+    ring.somebody_writes(4)
+    ring.wait(30.0)
+    ring.fights.restarted(kept_at)
+    ring.wait(30.0)
+    assert ring.judged(refuses=True) == ""
+    ring.wait(30.0)
+    assert ring.judged(refuses=True) == "f"
+
+
 def test_a_person_ends_what_was_and_not_what_comes() -> None:
     ring = Ring()
     ring.somebody_writes(5, 3)
