@@ -114,12 +114,7 @@ class Fights:
             known = None if fight.repaired_at is None else now - self._seen(fight.repaired_at)
             model = models.get(ref.name, "")
             alone = sum(each == model for each in models.values()) == 1  # no other target of the model is fought over
-            if (
-                known is not None
-                and known > REPAIRED_AFTER_SECONDS + SLACK_SECONDS
-                and alone
-                and model in refused
-            ):
+            if known is not None and known > REPAIRED_AFTER_SECONDS + SLACK_SECONDS and alone and model in refused:
                 self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {known:.0f} s")
             stood_up_at = self._stood_up_at.get(model, 0.0)
             since = [at for at in fight.changed_at if at > stood_up_at]
