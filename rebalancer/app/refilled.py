@@ -32,10 +32,11 @@ def refilled(files: Sequence[Path], policy: Policy, since: float, first_cycle: i
     damaged one what comes after the damage.
     """
     history = History()
+    policies: dict[str, Policy] = {}
     for path in _since(files, since):
         try:
             with path.open("rb") as lines:
-                policy = _hear(lines, history, policy, since, first_cycle)
+                policy = _hear(lines, history, policy, policies, since, first_cycle)
         except Exception as error:  # noqa: BLE001  # a spoiled byte may make anything of a line, and the wheel must turn
             log.warning("the history before the start is not whole", file=path.name, error=str(error))
     return history
@@ -54,12 +55,25 @@ def _since(files: Sequence[Path], since: float) -> list[Path]:
     return wanted
 
 
-def _hear(lines: Iterable[bytes], history: History, policy: Policy, since: float, first_cycle: int) -> Policy:
-    """Tell `history` the cycles of one file, which begins with a keyframe. Returns the policy in force last."""
+def _hear(  # noqa: PLR0913  # what a file is heard with
+    lines: Iterable[bytes],
+    history: History,
+    policy: Policy,
+    policies: dict[str, Policy],
+    since: float,
+    first_cycle: int,
+) -> Policy:
+    """Tell `history` the cycles of one file, which begins with a keyframe. Returns the policy in force last.
+
+    `policies`: those read so far, by digest. Each file begins with one, and to read one of 1,000 models stops all other
+    threads for 50 ms.
+    """
     seen: Snapshot | None = None
     for _, line in journal.decode_lines(lines):
         if isinstance(line, journal.PolicyLine):
-            policy = Policy.model_validate(line.policy, strict=False)
+            if line.digest not in policies:
+                policies[line.digest] = Policy.model_validate(line.policy, strict=False)
+            policy = policies[line.digest]
         elif isinstance(line, journal.FrameLine):
             seen = journal.apply(journal.EMPTY if line.part == 0 or seen is None else seen, line.delta)
         elif isinstance(line, journal.CycleLine) and seen is not None:
