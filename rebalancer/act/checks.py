@@ -12,12 +12,14 @@ from rebalancer.domain.arithmetic import (
     bound_gpus,
     doomed_nodes,
     doomed_pods,
+    most_free_gpus,
     noticed_nodes,
     peak_replicas,
     pod_gpus,
     pool_gpus,
     promised_gpus,
     promised_replicas,
+    stranded_pods,
     unknown_gpus,
 )
 from rebalancer.domain.couples import couples
@@ -208,10 +210,12 @@ def check_budget(
     alike = {name for name, each in ground.pools.items() if each.resource == pool.resource}
     held, watched = bound_gpus(snapshot, by_policy, alike), snapshot.sync.synced_at
     noticed = noticed_nodes(snapshot.notices)
+    free = most_free_gpus(nodes, held, noticed)
     for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
-        more = promised_replicas(then, out) - promised_replicas(own, out)
+        stranded = stranded_pods(own, out, by_policy[change.model], free)
+        more = promised_replicas(then, out, stranded) - promised_replicas(own, out, stranded)
         each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
-        promised = _promised(snapshot, nodes, by_policy, out, unseen) + more * each
+        promised = _promised(snapshot, nodes, by_policy, out, unseen, free) + more * each
         budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
@@ -223,8 +227,13 @@ def _runs_in(snapshot: Snapshot, pool: str) -> bool:
     return any(pod.nodes for target in targets for pod in target.pods)
 
 
-def _promised(
-    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], unseen: UnseenWrites
+def _promised(  # noqa: PLR0913  # what a sum is made from
+    snapshot: Snapshot,
+    pool: PoolView,
+    by_policy: Mapping[str, int],
+    doomed: Collection[str],
+    unseen: UnseenWrites,
+    most_free: int,
 ) -> int:
     """GPUs of the pool that targets ask for, what we wrote a moment ago included.
 
@@ -233,7 +242,9 @@ def _promised(
     models = tuple(
         replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
     )
-    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed)[pool.name]
+    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed, {pool.name: most_free})[
+        pool.name
+    ]
 
 
 def check_ratio(

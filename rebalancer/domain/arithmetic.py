@@ -136,11 +136,32 @@ def doomed_pods(target: TargetView, doomed: Collection[str]) -> tuple[PodView, .
     return tuple(pod for pod in target.pods if pod.on(doomed) and pod.phase != "terminating")
 
 
-def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
-    """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it."""
+def promised_replicas(target: TargetView, doomed: Collection[str], stranded: int = 0) -> int:
+    """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it.
+
+    `stranded`: surge pods that no node has room for; they can take nothing from anybody.
+    """
     on_doomed = len(doomed_pods(target, doomed))
     undoomed = sum(1 for pod in target.pods if not pod.on(doomed)) if doomed else len(target.pods)
-    return max(peak_replicas(target) - on_doomed, undoomed)
+    return max(peak_replicas(target) - on_doomed, undoomed - stranded)
+
+
+def stranded_pods(target: TargetView, doomed: Collection[str], by_policy: int, most_free: int) -> int:
+    """Pods beyond its replicas that a rollout asks for and that fit on no node: while they wait others may be promised.
+
+    In a full pool the new pod of a replica of 8 GPUs may wait for ever, and a GPU that comes free is none for it.
+    `most_free`: the most GPUs that a node has free. A replica of several pods is not looked at.
+    """
+    if not target.rolling or target.pods_per_replica > 1 or pod_gpus(target, by_policy) <= most_free:
+        return 0
+    surge = promised_replicas(target, doomed) - (peak_replicas(target) - len(doomed_pods(target, doomed)))
+    return min(surge, sum(1 for pod in target.pods if pod.node is None and pod.phase == "pending"))
+
+
+def most_free_gpus(view: PoolView, held: Mapping[str, int], noticed: Collection[str]) -> int:
+    """The most GPUs that one node which may receive pods has free now. `held`: by our pods, by node."""
+    receiving = (node for node in view.nodes if node_receives(node, noticed))
+    return max((node.gpus - node.unpreemptible_gpus - held.get(node.name, 0) for node in receiving), default=0)
 
 
 def pod_gpus(target: TargetView, by_policy: int) -> int:
@@ -182,14 +203,20 @@ def ready_by(pod: PodView, load_seconds: float) -> float:
     return (pod.created_at if pod.placed_at is UNSET else pod.placed_at) + load_seconds
 
 
-def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str]) -> dict[str, int]:
-    """GPUs per pool that our targets already ask for. `by_policy`: model id -> GPUs of one of its pods."""
+def promised_gpus(
+    snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str], most_free: Mapping[str, int]
+) -> dict[str, int]:
+    """GPUs per pool that our targets already ask for.
+
+    `by_policy`: model id -> GPUs of one of its pods. `most_free`: as `stranded_pods` has it, by pool.
+    """
     totals = {pool.name: 0 for pool in snapshot.pools}
     for model in snapshot.models:
         for target in model.targets:
             if not target.missing and target.pool in totals:
                 each = pod_gpus(target, by_policy.get(model.id, 0)) * target.pods_per_replica
-                totals[target.pool] += promised_replicas(target, doomed) * each
+                stranded = stranded_pods(target, doomed, by_policy.get(model.id, 0), most_free[target.pool])
+                totals[target.pool] += promised_replicas(target, doomed, stranded) * each
     return totals
 
 

@@ -386,11 +386,12 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""
         budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
+    surging = state.surging_beside(target.gpus)
     return "; ".join(
         [
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
             budget,
-            *([f"pods of rollouts ask for {gpus(state.surging)} beside their replicas"] if state.surging else ()),
+            *([f"pods of rollouts ask for {gpus(surging)} beside their replicas"] if surging else ()),
             *resliced(target, seating),
             *([UNMARKED] if target.pod_gpus > 1 and not seating.scene.snapshot.marks_victims else ()),
             *uncounted(state.view),

@@ -271,8 +271,8 @@ class Seating:
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
     def promisable(self, target: TargetFacts) -> int:
-        """The same for one for which others go: it is granted only once pods of rollouts are promised theirs, too."""
-        surging = 0 if self._reseats(target) else self.scene.pools[target.pool].surging
+        """The same for one for which others go: pods of rollouts come first where they may take what is freed."""
+        surging = 0 if self._reseats(target) else self.scene.pools[target.pool].surging_beside(target.gpus)
         return self.headroom(target) - surging
 
     def let_in(self, target: TargetFacts) -> bool:

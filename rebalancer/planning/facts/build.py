@@ -1,7 +1,7 @@
 """One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import UNSET
@@ -10,10 +10,12 @@ from msgspec.structs import asdict
 from rebalancer.domain.arithmetic import (
     PoolGpus,
     doomed_nodes,
+    most_free_gpus,
     node_receives,
     noticed_nodes,
     pool_gpus,
     ready_by,
+    stranded_pods,
     unknown_gpus,
 )
 from rebalancer.domain.memory import Memory, ModelMemory
@@ -88,12 +90,13 @@ def build(
     occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
     promised: Counter[str] = Counter()
-    surging: Counter[str] = Counter()
+    rolling: dict[str, list[TargetFacts]] = {}
     for one in holdings.values():
         for name, more in one.promised:
             promised[name] += more
         for target in one.targets:
-            surging[target.pool] += target.surging * target.gpus
+            if target.view.rolling:
+                rolling.setdefault(target.pool, []).append(target)
     pools = {pool.name: pool for pool in policy.pools}
     held = {
         resource: {name: on_node.gpus for name, on_node in nodes.items()} for resource, nodes in occupancy.nodes.items()
@@ -110,9 +113,28 @@ def build(
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
         state = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
-        states[view.name] = replace(state, offered=view.name in offered, surging=surging[view.name])
+        if view.name in rolling:
+            state = _surging(state, rolling[view.name], doomed, most_free_gpus(view, of_it, noticed))
+        states[view.name] = replace(state, offered=view.name in offered)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
+
+
+def _surging(state: PoolFacts, targets: Iterable[TargetFacts], doomed: frozenset[str], most_free: int) -> PoolFacts:
+    """The pool with what rollouts ask for beyond their targets' replicas; those that fit nowhere are promised nothing.
+
+    A pod that has a node needs none any more. `most_free`: the most GPUs that a node has free.
+    """
+    surging: Counter[int] = Counter()
+    promised = state.promised
+    for target in targets:
+        waiting = min(len(target.leaving_pods), sum(pod.node is None for pod in target.view.pods))
+        surging[0] += (len(target.leaving_pods) - waiting) * target.gpus
+        surging[target.pod_gpus] += waiting * target.gpus
+        promised -= stranded_pods(target.view, doomed, target.pod_gpus, most_free) * target.gpus
+    most_soon = max((room.soon for room in state.rooms.values()), default=0)
+    needed = tuple((gpus, more) for gpus, more in sorted(surging.items()) if more)
+    return replace(state, promised=promised, surging=needed, most_soon=most_soon)
 
 
 def _beside(

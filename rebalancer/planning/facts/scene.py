@@ -172,11 +172,6 @@ class TargetFacts:
         return least_of(self.view)
 
     @property
-    def surging(self) -> int:
-        """Pods beyond its replicas that a rollout asks for, until as many old ones have gone."""
-        return len(self.leaving_pods) if self.view.rolling else 0
-
-    @property
     def ready_staying(self) -> int:
         """Ready replicas that stay."""
         return len([pod for pod in self.staying_pods if pod.phase == "ready"])
@@ -273,7 +268,9 @@ class PoolFacts:
     most: what models may hold before releases are owed; it is `budget` where that is certain.
     unknown: why the budget is unknown, "" where it is known.
     offered: whether some model takes what is idle there.
-    surging: what pods of rollouts hold or wait for beyond the replicas of their targets; it is in `promised`.
+    surging: what pods of rollouts hold or wait for beyond the replicas of their targets, after what one of them still
+        needs on a node.
+    most_soon: the most that one node has free once what goes has gone.
     """
 
     pool: Pool
@@ -285,7 +282,12 @@ class PoolFacts:
     most: int = 0
     unknown: str = ""
     offered: bool = False
-    surging: int = 0
+    surging: tuple[tuple[int, int], ...] = ()
+    most_soon: int = 0
+
+    def surging_beside(self, gpus: int) -> int:
+        """What pods of rollouts may take of a node on which somebody makes room for a replica of so many GPUs."""
+        return sum(more for needed, more in self.surging if needed <= self.most_soon + gpus)
 
     @property
     def priced(self) -> bool:
