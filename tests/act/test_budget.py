@@ -250,3 +250,20 @@ async def test_an_autoscaler_on_its_way_up_to_its_minimum_promises_that(rig: Rig
     assert refused(beyond, "budget")
     assert "9 GPUs" in beyond.detail
     assert within.status == "written"
+
+
+@pytest.mark.parametrize(
+    ("waits", "free", "status"), [(True, 1, "written"), (False, 1, "refused"), (True, 2, "refused")]
+)
+async def test_a_pod_of_a_rollout_is_promised_what_it_waits_for_unless_no_node_has_room_for_it(
+    rig: Rig, *, waits: bool, free: int, status: str
+) -> None:
+    """B's replicas hold 2 of the 8 GPUs, and its rollout asks for one more of them; so much is free."""
+    policy = a_policy(a_model("a"), a_model("b", gpus_per_replica=2))
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 4 - free, "b": 2}))
+    surge = replace(rig.target("b").pods[0], uid="new", name="new", node=None, phase="pending")
+    rig.show("b", rolling=waits, pods=(*rig.target("b").pods, surge))
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 5 - free))
+
+    assert outcome.status == status

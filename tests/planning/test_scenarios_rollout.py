@@ -131,6 +131,24 @@ class TestRollout:
             story.target("c", pods=pods, rolling=False)
             assert moves(story.plan())["a"] == (6, 5)
 
+    def test_pods_of_a_rollout_that_fit_on_no_node_keep_nobody_from_what_comes_free(self) -> None:
+        # As above, but c's replicas hold 3 GPUs: its new pod waits for three on one node, and one comes free.
+        models = (
+            a_model("a", 1, entitlement=3),
+            a_model("b", 1, entitlement=2),
+            a_model("c", 1, entitlement=1, gpus_per_replica=3),
+        )
+        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 8.0}, "c": {"concurrency": 4.0}}
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 4, "b": 1, "c": 1}, load, {"a": 4.0, "b": 2.0, "c": 1.0}))
+        pods = (*story.of("c").pods, a_pod("new", None, phase="pending"))
+        given = []
+        for _ in range(4):
+            story.target("c", pods=pods, rolling=True)
+            given.append(moves(story.turn()))
+        assert {"a": (4, 3)} in given
+        assert {"b": (1, 2)} in given
+
     def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
         policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))
