@@ -4,7 +4,7 @@ And the policy in force, whenever it is another one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -27,6 +27,8 @@ class Checkpoints:
     """Writes what the next start will read; `last` once more at an ordered shutdown.
 
     `leads`: whether this replica acts; else nothing is written, for another one's memory would go.
+    `kept`: models whose rings the topic has. Memory says up to where events were read, so it is written only once each
+    model has some: a start from it alone would lose what a model without rings was told before.
     `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
     writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
     """
@@ -42,6 +44,7 @@ class Checkpoints:
         metrics: Metrics,
         slot: int = 0,
         leads: Callable[[], bool] = lambda: True,
+        kept: Iterable[str] = (),
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -51,6 +54,7 @@ class Checkpoints:
         self._outbox = outbox
         self._metrics = metrics
         self._next_model = 0
+        self.kept = {*kept}
         self.slot = slot
         self._leads = leads
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
@@ -87,6 +91,10 @@ class Checkpoints:
     async def memory(self) -> None:
         """What planning must not forget and state cannot see again, with the offsets of the events it has seen."""
         self._state.offsets = self._intake.consumer.safe_offsets()
+        models = [model.id for model in self._cycle_ports.policy.models]
+        if not await self._rings_of([model for model in models if model not in self.kept]):
+            return
+        self._state.offsets = self._intake.consumer.safe_offsets()
         cycle = self._cycle_ports.next_cycle - 1
         now = self._clock.now()
         foreign, notices = self._state.foreign_past(), self._state.notices_past()
@@ -117,15 +125,22 @@ class Checkpoints:
         ids = [model.id for model in self._cycle_ports.policy.models]
         before, self._offsets = self._offsets, self._intake.consumer.safe_offsets()
         self._state.offsets = before or self._offsets
-        for _ in range(min(models, len(ids))):
-            self._next_model = (self._next_model + 1) % len(ids)
-            model = ids[self._next_model]
+        turns = min(models, len(ids))
+        turn = [ids[(self._next_model + place) % len(ids)] for place in range(1, turns + 1)]
+        self._next_model = (self._next_model + turns) % max(1, len(ids))
+        await self._rings_of(turn)
+
+    async def _rings_of(self, models: Iterable[str]) -> bool:
+        """The rings of these models; whether all were acknowledged."""
+        for model in models:
             if model not in {one.id for one in self._cycle_ports.policy.models}:
                 continue  # it left the policy while another model's were on their way
             key, value = checkpoint.rings_entry(model, self._state.rings_bytes(model))
             if not await self._send(key, value):
                 self._failed(f"rings of {model}")
-                return
+                return False
+            self.kept.add(model)
+        return True
 
     async def _send(self, key: bytes, value: bytes) -> bool:
         return self._leads() and await self._outbox.send("state", key, value)

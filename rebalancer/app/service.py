@@ -219,7 +219,16 @@ class Service:
         watches = Watches(kube, clock, self._rng, sink)
         watches.follow(policy)
         self._checkpoints = checkpoints = Checkpoints(
-            settings, clock, state, ports, intake, self.outbox, self.metrics, past.slot, self.leadership.leads
+            settings,
+            clock,
+            state,
+            ports,
+            intake,
+            self.outbox,
+            self.metrics,
+            past.slot,
+            self.leadership.leads,
+            past.rings,
         )
         self.reporter.connect(state, ports, runner, watches, intake, checkpoints, restoring)
         self.operator.gone = self.history.gone
@@ -297,6 +306,8 @@ class Service:
         replace(past, outcomes=outcomes).over(state, now)
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
+        if past.offsets:  # with memory the leader before us left rings of each model
+            checkpoints.kept.update(model.id for model in policy.models)
         ports.succeed(past.memory, past.first_cycle)
         self.recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True

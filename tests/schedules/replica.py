@@ -184,6 +184,7 @@ class Replica:
             Metrics(),
             past.slot,
             self.leadership.leads,
+            past.rings,
         )
         lease = LeaseObject(self.api, settings().own_namespace, settings().lease_name, self.clock)
         self.leadership.elector = elector = Elector(lease, self.clock, self.leadership.instance)
@@ -271,6 +272,8 @@ class Replica:
         gate.inherit(outcomes)
         if self._checkpoints is not None:
             self._checkpoints.slot = past.slot
+            if past.offsets:
+                self._checkpoints.kept.update(model.id for model in self._policy.models)
         self.ports.succeed(past.memory, past.first_cycle)
         self._recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True

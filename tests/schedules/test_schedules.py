@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app import past
+from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.domain.outcome import Intent
 from rebalancer.leader.candidate import Candidate
 from rebalancer.loop import cycle
-from rebalancer.planning.allocation import seating
+from rebalancer.planning.allocation import idle, seating
 from rebalancer.planning.allocation.out_order import OutOrder
+from rebalancer.planning.shares import swings
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
@@ -119,7 +121,17 @@ def _promises_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
+    """With two things as they were then: a start may have lost a model's past, and who gave takes back at once."""
     patch.setattr(seating, "OutOrder", lambda target, **_: OutOrder(target, marked=True))
+    for each in (swings, idle):
+        patch.setattr(each, "givers", lambda _: frozenset())
+    memory = Checkpoints.memory
+
+    async def alone(checkpoints: Checkpoints) -> None:
+        checkpoints.kept.update(one.id for one in checkpoints._cycle_ports.policy.models)  # noqa: SLF001  # a mutant
+        await memory(checkpoints)
+
+    patch.setattr(Checkpoints, "memory", alone)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ async def _ends_unseen(scene: Scene) -> None:
     began = time.time()
     await scene.people.phase("short", "Expired")
     assert time.time() - began < 15.0
+    await scene.people.unpin("short")
 
 
 _REFUSED = "real/test_doors.py::test_what_the_api_server_refuses_is_refused_over_http_with_its_field"
