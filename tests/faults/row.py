@@ -95,6 +95,7 @@ def told(evidence: Evidence) -> str:
 
 async def _come_to_rest(scene: Scene, evidence: Evidence) -> None:
     try:
+        await scene.hears()
         evidence.quiet_since = await scene.rests()
         await scene.service.wait_ready(30.0)
     except NotYet as late:

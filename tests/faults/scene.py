@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+import aiohttp
+
 from rebalancer.kafka.broker import Broker
 from tests.faults.accounts import Voices
 from tests.faults.door import Door
@@ -38,6 +40,7 @@ SHARE, WINDOW_SECONDS = 0.5, 2.0
 STALE_SECONDS = 10.0
 LEASE = "rebalancer"
 CONVERGED_SECONDS = 60.0
+HEARS_SECONDS = 75.0  # a client whose answer was spoiled is begun anew after a minute
 
 
 @dataclass
@@ -110,6 +113,18 @@ class Scene:
 
         await self.until(as_desired, f"state is {self.desired}", seconds)
         return time.time()
+
+    async def hears(self) -> None:
+        """Wait until every model's readings are younger than this call: nothing moves before. Raises NotYet."""
+        since = time.time()
+
+        async def heard() -> bool:
+            with suppress(OSError, aiohttp.ClientError, AssertionError):
+                loads = (await self.service.snapshot())["loads"]
+                return all((each.get("known_until") or 0.0) >= since for each in loads)
+            return False
+
+        await self.until(heard, "readings come", HEARS_SECONDS)
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str, seconds: float = 30.0) -> None:
         """Wait for a condition. Raises NotYet."""
