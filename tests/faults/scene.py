@@ -15,6 +15,7 @@ from random import Random
 
 import aiohttp
 
+from rebalancer.api.http.json_codec import instant_of
 from rebalancer.kafka.broker import Broker
 from tests.faults.accounts import Voices
 from tests.faults.door import Door
@@ -121,7 +122,8 @@ class Scene:
         async def heard() -> bool:
             with suppress(OSError, aiohttp.ClientError, AssertionError):
                 loads = (await self.service.snapshot())["loads"]
-                return all((each.get("known_until") or 0.0) >= since for each in loads)
+                newest = [load["signals"]["concurrency"].get("at") for load in loads]
+                return all(at is not None and instant_of(at) >= since for at in newest)
             return False
 
         await self.until(heard, "readings come", HEARS_SECONDS)
