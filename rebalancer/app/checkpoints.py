@@ -27,8 +27,8 @@ class Checkpoints:
     """Writes what the next start will read; `last` once more at an ordered shutdown.
 
     `leads`: whether this replica acts; else nothing is written, for another one's memory would go.
-    `kept`: models whose rings the topic has. Memory says up to where events were read, so it is written only once each
-    model has some: a start from it alone would lose what a model without rings was told before.
+    `recorded`: models whose rings the topic has. Memory says up to where events were read, so it is written only once
+    each model has some: a start from it alone would lose what a model without rings was told before.
     `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
     writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
     """
@@ -44,7 +44,7 @@ class Checkpoints:
         metrics: Metrics,
         slot: int = 0,
         leads: Callable[[], bool] = lambda: True,
-        kept: Iterable[str] = (),
+        recorded: Iterable[str] = (),
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -54,7 +54,7 @@ class Checkpoints:
         self._outbox = outbox
         self._metrics = metrics
         self._next_model = 0
-        self.kept = {*kept}
+        self.recorded = {*recorded}
         self.slot = slot
         self._leads = leads
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
@@ -92,7 +92,7 @@ class Checkpoints:
         """What planning must not forget and state cannot see again, with the offsets of the events it has seen."""
         self._state.offsets = self._intake.consumer.safe_offsets()
         models = [model.id for model in self._cycle_ports.policy.models]
-        if not await self._rings_of([model for model in models if model not in self.kept]):
+        if not await self._rings_of([model for model in models if model not in self.recorded]):
             return
         self._state.offsets = self._intake.consumer.safe_offsets()
         cycle = self._cycle_ports.next_cycle - 1
@@ -139,7 +139,7 @@ class Checkpoints:
             if not await self._send(key, value):
                 self._failed(f"rings of {model}")
                 return False
-            self.kept.add(model)
+            self.recorded.add(model)
         return True
 
     async def _send(self, key: bytes, value: bytes) -> bool:

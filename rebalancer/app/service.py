@@ -307,7 +307,7 @@ class Service:
         gate.inherit(outcomes)
         checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
         if past.offsets:  # with memory the leader before us left rings of each model
-            checkpoints.kept.update(model.id for model in policy.models)
+            checkpoints.recorded.update(model.id for model in policy.models)
         ports.succeed(past.memory, past.first_cycle)
         self.recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True

@@ -273,7 +273,7 @@ class Replica:
         if self._checkpoints is not None:
             self._checkpoints.slot = past.slot
             if past.offsets:
-                self._checkpoints.kept.update(model.id for model in self._policy.models)
+                self._checkpoints.recorded.update(model.id for model in self._policy.models)
         self.ports.succeed(past.memory, past.first_cycle)
         self._recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True
