@@ -13,7 +13,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import bounds, drains, moves
-from rebalancer.planning.allocation import allocate, donors, loans, roles, seating
+from rebalancer.planning.allocation import allocate, donors, idle, loans, roles, seating
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
@@ -58,7 +58,9 @@ def rules() -> Iterator[Mutant]:
     yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
-    yield _instead(seating, "_silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
+    yield _instead(build, "stranded_pods", "rollout", "promises what cannot be taken", lambda *_: 0)
+    yield _instead(seating.Seating, "promisable", "rollout", "gives for who must wait", seating.Seating.headroom)
+    yield _instead(seating, "silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
     yield _instead(seating.Seating, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
@@ -138,6 +140,8 @@ def _swings() -> Iterator[Mutant]:
     yield _instead(swings, "_content_until", "swings", "is content with nothing", lambda *_: None)
     yield _instead(swings, "_has_room", "swings", "takes what others need", lambda _: False)
     yield _instead(swings, "_surges", "swings", "lets a surge wait", lambda _: False)
+    yield _instead(swings, "givers", "swings", "takes back at once", lambda _: frozenset())
+    yield _instead(idle, "givers", "swings", "takes back what is idle", lambda _: frozenset())
     yield _instead(swings, "MOST_DOUBLINGS", "swings", "is wrong as often as before", 0)
 
 

@@ -12,7 +12,7 @@ from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Victim
-from rebalancer.planning.facts.landing import crowded, domains, eligible
+from rebalancer.planning.facts.landing import crowded, domains, eligible, silent_nodes
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
@@ -119,8 +119,7 @@ class Seating:
         excess_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
         seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
-        nodes = (node for state in scene.pools.values() for node in state.view.nodes)
-        seating.silent = frozenset(node.name for node in nodes if not node.ready)
+        seating.silent = silent_nodes(state.view for state in scene.pools.values())
         for target in unplaced:
             seating._seat_unplaced(target)
         return seating

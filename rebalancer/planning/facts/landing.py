@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
-from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.words import counted, gpus, listed
 from rebalancer.planning.facts.scene import PodPlacement, TargetFacts
 
@@ -149,3 +149,8 @@ def _places(topology: str, nodes: Collection[NodeView]) -> int:
     """A node without the label is in no domain: nothing keeps pods apart there."""
     domains = [domain_of(topology, node) for node in nodes]
     return UNBOUND if None in domains else len(set(domains))
+
+
+def silent_nodes(pools: Iterable[PoolView]) -> frozenset[str]:
+    """Names of nodes that are there and are not Ready."""
+    return frozenset(node.name for pool in pools for node in pool.nodes if not node.ready)
