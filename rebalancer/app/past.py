@@ -284,7 +284,7 @@ def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float
         outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in outcomes),
         problems=problems,
         notices=restored.notices,
-        recent=recent_writes(writes.outcomes.values(), policy, now),
+        recent=recent_writes(writes.since(0), policy, now),
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,

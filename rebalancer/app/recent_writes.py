@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rebalancer.domain.outcome import WRITTEN, Outcome
+from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -41,7 +41,11 @@ def targets_of(policy: Policy) -> dict[str, tuple[Model, WorkloadRef]]:
 
 
 def recent_writes(outcomes: Iterable[Outcome], policy: Policy, now: float) -> tuple[RecentWrite, ...]:
-    """The newest number that each target was asked for, as far as a watch may still be about to show it."""
+    """The newest number that each target was asked for, as far as a watch may still be about to show it.
+
+    One of which nobody knows whether it was written, as the leader died over it, may be what a watch shows: it is none
+    of those from before, though the target may have had it lately as well.
+    """
     targets, newest = targets_of(policy), dict[WorkloadRef, RecentWrite]()
     for outcome in sorted(outcomes, key=lambda one: one.at):
         intent = outcome.intent
@@ -50,6 +54,10 @@ def recent_writes(outcomes: Iterable[Outcome], policy: Policy, now: float) -> tu
             bounds = intent.minimum_to if model.actuation != "scale" else None
             before = (*(newest[ref].before if ref in newest else ()), intent.replicas_from)
             newest[ref] = RecentWrite(model.id, ref, before, intent.replicas_to, bounds, min(outcome.at, now))
+        elif outcome.status == UNKNOWN and intent.object in targets and targets[intent.object][1] in newest:
+            write = newest[targets[intent.object][1]]
+            before = tuple(each for each in write.before if each != intent.replicas_to)
+            newest[write.target] = write._replace(before=before)
     return tuple(newest.values())
 
 

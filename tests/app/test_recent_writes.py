@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.recent_writes import RecentWrite, count_unheard, recent_writes
-from rebalancer.domain.outcome import REFUSED, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.state.holdings import UNHEARD_SECONDS
 from tests.builders import NOW, a_policy
 from tests.state.objects import a_state, a_workload, changed, feed, ref
@@ -39,6 +39,13 @@ def asks_for(shown: int, *writes: Outcome, now: float = NOW) -> int | None:
 def test_a_raise_that_our_watch_has_not_shown_counts() -> None:
     """Seed 301363 of the schedules: a watch had been silent for 20 s when its replica began to lead."""
     assert asks_for(3, a_write(7)) == 7
+
+
+def test_what_our_watch_shows_may_be_the_write_that_its_leader_died_over() -> None:
+    """From 5 to 3, back to 4, and to 5 with the leader's last breath: 4 counted, and 5 was not believed for 90 s."""
+    writes = [a_write(3, NOW - 40.0, replicas_from=5), a_write(4, NOW - 20.0, replicas_from=3, id="43-b")]
+    assert asks_for(5, *writes) == 4
+    assert asks_for(5, *writes, a_write(5, NOW - 19.0, UNKNOWN, replicas_from=4, id="44-b")) is None
 
 
 def test_so_does_a_release() -> None:
