@@ -1,6 +1,6 @@
 """Floor, budget and limit are checked again against the cluster as it is at a write: the plan may be old, or wrong."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -27,7 +27,6 @@ from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.domain.victims import serving_after
 from rebalancer.domain.words import counted, gpus, replicas
@@ -211,11 +210,15 @@ def check_budget(
     held, watched = bound_gpus(snapshot, by_policy, alike), snapshot.sync.synced_at
     noticed = noticed_nodes(snapshot.notices)
     free = most_free_gpus(nodes, held, noticed)
+    # With what we wrote a moment ago; a model that has just left the policy still holds what its pods hold.
+    models = tuple(
+        replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
+    )
     for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
         stranded = stranded_pods(own, out, by_policy[change.model], free)
         more = promised_replicas(then, out, stranded) - promised_replicas(own, out, stranded)
         each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
-        promised = _promised(snapshot, nodes, by_policy, out, unseen, free) + more * each
+        promised = promised_gpus(models, pool.name, by_policy, out, free) + more * each
         budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
@@ -225,26 +228,6 @@ def check_budget(
 def _runs_in(snapshot: Snapshot, pool: str) -> bool:
     targets = (target for model in snapshot.models for target in model.targets if target.pool == pool)
     return any(pod.nodes for target in targets for pod in target.pods)
-
-
-def _promised(  # noqa: PLR0913  # what a sum is made from
-    snapshot: Snapshot,
-    pool: PoolView,
-    by_policy: Mapping[str, int],
-    doomed: Collection[str],
-    unseen: UnseenWrites,
-    most_free: int,
-) -> int:
-    """GPUs of the pool that targets ask for, what we wrote a moment ago included.
-
-    A model that has just left the policy still holds what its pods hold.
-    """
-    models = tuple(
-        replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
-    )
-    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed, {pool.name: most_free})[
-        pool.name
-    ]
 
 
 def check_ratio(

@@ -47,10 +47,8 @@ class UnseenPods:
 
     async def known(self, change: Change) -> int:
         """Pods that the API server knows of; 0 where nothing rests on it. Raises KubeError."""
-        target = change.target
-        if resource_of(target) != DEPLOYMENTS or len(_staying(target)) >= change.replicas_from:
-            return 0
-        if change.replicas_to >= change.replicas_from:
+        target, decreases = change.target, change.replicas_to < change.replicas_from
+        if not decreases or resource_of(target) != DEPLOYMENTS or _shown(target) >= change.replicas_from:
             return 0
 
         async def read() -> dict[str, int]:
@@ -66,11 +64,11 @@ def all_seen(change: Change, snapshot: Snapshot, known: int) -> None:
     """Raise Refused where the target has more pods than watches have shown. `snapshot`: taken after the reading."""
     targets = (each for model in snapshot.models if model.id == change.model for each in model.targets)
     target = next((each for each in targets if each.uid == change.target.uid), change.target)
-    shown = len(_staying(target))
-    if known > shown:
+    if known > _shown(target):
         where = f"deployment/{target.namespace}/{target.name}"
-        raise Refused("unseen", f"{where} has {counted(known, 'pod')}, and watches have shown {shown} of them")
+        raise Refused("unseen", f"{where} has {counted(known, 'pod')}, and watches have shown {_shown(target)} of them")
 
 
-def _staying(target: TargetView) -> list[str]:
-    return [pod.uid for pod in target.pods if pod.phase != "terminating"]
+def _shown(target: TargetView) -> int:
+    """Its pods that watches have shown, those on their way out left out, as a ReplicaSet counts them."""
+    return sum(pod.phase != "terminating" for pod in target.pods)

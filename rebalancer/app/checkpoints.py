@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from rebalancer.app.cycle_ports import ServicePorts
+from rebalancer.app.past import Start
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.kafka.outbox import Outbox
@@ -54,21 +55,29 @@ class Checkpoints:
         self._outbox = outbox
         self._metrics = metrics
         self._next_model = 0
-        self.recorded = {*recorded}
-        self.slot = slot
+        self._recorded = {*recorded}
+        self._succeeds = False
+        self._slot = slot
         self._leads = leads
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
         self._policy: Policy | None = None  # acknowledged
         self.acknowledged_monotonic: float | None = None
 
-    async def run(self, *, succeeds: bool = False) -> None:
-        """Until cancelled. Who `succeeds` another leader writes memory once as soon as it has planned.
+    def succeed(self, past: Start) -> None:
+        """Another replica led until now, and left `past`: with memory there are rings of each model."""
+        self._succeeds = True
+        self._slot, self.acknowledged_monotonic = past.slot, self._clock.monotonic()
+        if past.offsets:
+            self._recorded.update(model.id for model in self._cycle_ports.policy.models)
+
+    async def run(self) -> None:
+        """Until cancelled. Who succeeds another leader writes memory once as soon as it has planned.
 
         Where each leader dies before its first period nobody writes any. After four periods a successor reads all of
         `state` while nobody leads: at 1,000 models 0.5 to 2 s, where it takes 0.1 s to find memory in what it read
         along. Before its first plan it does not know itself what became of the last writes.
         """
-        if succeeds:
+        if self._succeeds:
             await self._planned()
             await self.memory()
         while True:
@@ -92,7 +101,7 @@ class Checkpoints:
         """What planning must not forget and state cannot see again, with the offsets of the events it has seen."""
         self._state.offsets = self._intake.consumer.safe_offsets()
         models = [model.id for model in self._cycle_ports.policy.models]
-        if not await self._rings_of([model for model in models if model not in self.recorded]):
+        if not await self._rings_of([model for model in models if model not in self._recorded]):
             return
         self._state.offsets = self._intake.consumer.safe_offsets()
         cycle = self._cycle_ports.next_cycle - 1
@@ -100,11 +109,11 @@ class Checkpoints:
         foreign, notices = self._state.foreign_past(), self._state.notices_past()
         memory, ours = self._cycle_ports.memory, self._settings.installation
         entry = checkpoint.memory_entry(memory, cycle, now, self._state.offsets, foreign, notices, ours)
-        for key, value in chunks.entries(*entry, self.slot):
+        for key, value in chunks.entries(*entry, self._slot):
             if not await self._send(key, value):
                 self._failed("memory")
                 return
-        self.slot = (self.slot + 1) % chunks.SLOTS
+        self._slot = (self._slot + 1) % chunks.SLOTS
         self.acknowledged_monotonic = self._clock.monotonic()
 
     async def policy(self) -> None:
@@ -139,7 +148,7 @@ class Checkpoints:
             if not await self._send(key, value):
                 self._failed(f"rings of {model}")
                 return False
-            self.recorded.add(model)
+            self._recorded.add(model)
         return True
 
     async def _send(self, key: bytes, value: bytes) -> bool:

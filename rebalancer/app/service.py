@@ -271,7 +271,7 @@ class Service:
                 await self._succeed(kube, state, gate, checkpoints, standby)
         self._tasks.spawn("events", gate.events.run())
         self._tasks.spawn("restoring", restoring.run())
-        self._tasks.spawn("checkpoints", checkpoints.run(succeeds=elector is not None))
+        self._tasks.spawn("checkpoints", checkpoints.run())
         if elector is None:
             await asyncio.Event().wait()
         else:
@@ -305,9 +305,7 @@ class Service:
         now = self.clock.now()
         replace(past, outcomes=outcomes).over(state, now)
         gate.inherit(outcomes)
-        checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
-        if past.offsets:  # with memory the leader before us left rings of each model
-            checkpoints.recorded.update(model.id for model in policy.models)
+        checkpoints.succeed(past)
         ports.succeed(past.memory, past.first_cycle)
         self.recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True

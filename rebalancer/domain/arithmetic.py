@@ -13,7 +13,7 @@ from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import MOST_REPLICAS
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView, PoolView
-from rebalancer.domain.snapshot import AutoscalerView, NoticeView, PodView, Snapshot, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, ModelView, NoticeView, PodView, Snapshot, TargetView
 from rebalancer.domain.words import counted, gpus
 
 
@@ -204,20 +204,20 @@ def ready_by(pod: PodView, load_seconds: float) -> float:
 
 
 def promised_gpus(
-    snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str], most_free: Mapping[str, int]
-) -> dict[str, int]:
-    """GPUs per pool that our targets already ask for.
+    models: Iterable[ModelView], pool: str, by_policy: Mapping[str, int], doomed: Collection[str], most_free: int
+) -> int:
+    """GPUs of the pool that our targets already ask for.
 
-    `by_policy`: model id -> GPUs of one of its pods. `most_free`: as `stranded_pods` has it, by pool.
+    `by_policy`: model id -> GPUs of one of its pods. `most_free`: as `stranded_pods` has it.
     """
-    totals = {pool.name: 0 for pool in snapshot.pools}
-    for model in snapshot.models:
+    total = 0
+    for model in models:
         for target in model.targets:
-            if not target.missing and target.pool in totals:
+            if not target.missing and target.pool == pool:
                 each = pod_gpus(target, by_policy.get(model.id, 0)) * target.pods_per_replica
-                stranded = stranded_pods(target, doomed, by_policy.get(model.id, 0), most_free[target.pool])
-                totals[target.pool] += promised_replicas(target, doomed, stranded) * each
-    return totals
+                stranded = stranded_pods(target, doomed, by_policy.get(model.id, 0), most_free)
+                total += promised_replicas(target, doomed, stranded) * each
+    return total
 
 
 def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collection[str]) -> dict[str, int]:

@@ -108,11 +108,14 @@ async def test_a_new_leader_leaves_its_memory_as_soon_as_it_has_planned(
     async with started(**settings) as only, asyncio.timeout(45):
         await acting(only)
         entries: list[TopicPast] = []
-        while not entries:
-            entries = [one for one in await reading(broker)("state", None) if one.key == checkpoint.MEMORY_KEY]
+        while all(one.key != checkpoint.MEMORY_KEY for one in entries):
+            entries = await reading(broker)("state", None)
         left = checkpoint.read(((one.key, one.value) for one in entries), (), only.clock.now())
         assert only.plan is not None
         assert 0 < left.cycle <= only.plan.cycle + 1
+        before = {one.key for one in entries[: [one.key for one in entries].index(checkpoint.MEMORY_KEY)]}
+        rings = {checkpoint.RINGS_PREFIX + model.model.encode() for model in only.plan.models}
+        assert rings <= before, "memory says up to where events were read: a model without rings would lose them"
 
 
 async def test_who_stands_by_holds_what_its_leader_wrote_until_it_leads(sandbox: Sandbox, clock: ScaledClock) -> None:

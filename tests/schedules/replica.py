@@ -271,9 +271,7 @@ class Replica:
         replace(past, outcomes=outcomes).over(self.state, self.clock.now())
         gate.inherit(outcomes)
         if self._checkpoints is not None:
-            self._checkpoints.slot = past.slot
-            if past.offsets:
-                self._checkpoints.recorded.update(model.id for model in self._policy.models)
+            self._checkpoints.succeed(past)
         self.ports.succeed(past.memory, past.first_cycle)
         self._recorder.succeed(untold(outcomes, past.published), past.journaled)
         self.leadership.succeeded = True
@@ -282,7 +280,7 @@ class Replica:
 
     async def _kept(self) -> None:
         if self._checkpoints is not None:
-            await self._checkpoints.run(succeeds=True)
+            await self._checkpoints.run()
 
     async def end_in_order(self) -> None:
         """SIGTERM."""

@@ -128,7 +128,7 @@ def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
     memory = Checkpoints.memory
 
     async def alone(checkpoints: Checkpoints) -> None:
-        checkpoints.recorded.update(one.id for one in checkpoints._cycle_ports.policy.models)  # noqa: SLF001  # a mutant
+        checkpoints._recorded.update(one.id for one in checkpoints._cycle_ports.policy.models)  # noqa: SLF001  # a mutant
         await memory(checkpoints)
 
     patch.setattr(Checkpoints, "memory", alone)

@@ -26,8 +26,9 @@ def fill(seating: Seating) -> list[Unit]:
     if not any(_idle(pool, seating) for pool in seating.capacity):
         return units
     giving = givers(seating.scene)
-    for name, model in ((name, model) for name, model in seating.scene.models.items() if name not in giving):
-        _enter(queue, name, model, seating)
+    for name, model in seating.scene.models.items():
+        if name not in giving:
+            _enter(queue, name, model, seating)
     heapq.heapify(queue)
     while queue:
         _, name = heapq.heappop(queue)
