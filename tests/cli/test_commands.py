@@ -272,7 +272,11 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback() -> None:
         silent.settimeout(30)
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with process("status", "--server", address) as waiting:
-            connection, _ = silent.accept()  # it is waiting for an answer now
+            connection, _ = silent.accept()
+            # The kernel accepts before the command's own loop has seen it, and an interrupt between asyncio's two
+            # looks at that future is a traceback of asyncio's. Once its request is here it waits for an answer.
+            connection.settimeout(30)
+            assert connection.recv(1)
             waiting.send_signal(signal.SIGINT)
             _, err = waiting.communicate(timeout=30)
             connection.close()
