@@ -32,6 +32,7 @@ from rebalancer.domain.victims import serving_after
 from rebalancer.domain.words import counted, gpus, replicas
 
 NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up
+CERTAIN: Final = ("override", "drain")  # decreases that rest on no count of what serves beside
 
 
 class Ground:
@@ -92,6 +93,7 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, unseen: UnseenWrit
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, ground.policy.nodes, snapshot.at)
     first = frozenset(change.victims) if snapshot.marks_victims else ()
     check_floor(change, view, floor(change, snapshot, ground), doomed, unseen, first)
+    check_losses(change, view, first)
     check_budget(change, snapshot, ground, doomed, unseen)
     check_ratio(change, snapshot, ground, doomed, unseen)
 
@@ -184,6 +186,21 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
                 "floor",
                 f"{change.model} would keep {counted(left + theirs, 'Ready replica')}, and its floor is {least}",
             )
+
+
+def check_losses(change: Change, view: ModelView, first: Collection[str]) -> None:
+    """Raise Refused when a decrease leaves fewer replicas that serve than it would have when the plan was made.
+
+    What it gives was spare beside the others then. The floor alone would let the last spare ones go of a model whose
+    others have just died; the next cycle plans with those that are left. `first`: as for `check_floor`.
+    """
+    if not decreases(change) or (change.passes or "").startswith(CERTAIN):
+        return
+    own, asked = next(target for target in view.targets if _same(target, change.target)), asking(change).replicas
+    left, planned = (serving_after(each.pods, asked, (), first) for each in (own, change.target))
+    if left < planned:
+        kept = counted(left, "Ready replica")
+        raise Refused("moved", f"{own.name} would keep {kept}, and {planned} when the plan was made")
 
 
 def check_budget(

@@ -227,10 +227,24 @@ class Oracle:
 
     def _fits(self, pool: str) -> bool:
         """Whether all that holds GPUs of the pool has room on what there is, within what people allow."""
-        now = self._acts_at
-        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+        nodes = self._counted(pool)
         held = sum(self._held.get(node.name, 0) for node in nodes)
-        return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
+        room = held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
+        return room and not any(map(self._may_go, nodes))
+
+    def _counted(self, pool: str) -> list[WorldNode]:
+        now = self._acts_at
+        return [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+
+    def _may_go(self, node: WorldNode) -> bool:
+        """Whether its end is near by what the service may have learnt of starts, which look longer by a step or two.
+
+        It goes by the slowest model that was there since the notice came, and that one may have left.
+        """
+        pool = node.labels["pool"]
+        here = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
+        slowest = max((one.load_seconds for one in here), default=0.0) + 2 * STEP_SECONDS
+        return self._acts_at >= self.deadlines.get(node.name, inf) - slowest - GRACE_SECONDS - MARGIN_SECONDS
 
     def _above_limit(self, pool: str, more: int = 0) -> bool:
         """Whether people allow less than there is, and `more` GPUs."""
@@ -274,11 +288,9 @@ class Oracle:
 
         Both as of the last look: a node or a pod that comes to its end between look and write counts on both sides.
         """
-        now = self._acts_at
-        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         has = sum(
             max(node.gpus, self._held.get(node.name, 0))
-            for node in nodes
+            for node in self._counted(pool)
             if not (early and node.name in self.deadlines)
         )
         owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
@@ -298,7 +310,16 @@ class Oracle:
         ours = self.asked.get(owner.ref)
         if ours is None or not self._named(owner) or self._by_others(owner) or self._switched_off(owner):
             return placed
-        return max(held, (ours - outside) * owner.gpus)
+        return max(held - self._stranded(owner, inside, ours - outside) * owner.gpus, (ours - outside) * owner.gpus)
+
+    def _stranded(self, owner: Deployment, inside: list[Seen], ours: int) -> int:
+        """Pods beyond what was asked for that a rollout made and that fit on no node: what is free is none for them."""
+        nodes = self._counted(owner.node_selector["pool"])
+        most_free = max((node.gpus - self._held.get(node.name, 0) for node in nodes), default=0)
+        if not owner.rolling or owner.gpus <= most_free:
+            return 0
+        waiting = sum(one.active and not one.placed for one in inside)
+        return min(waiting, max(0, len(inside) - ours))
 
     def _named(self, owner: Deployment) -> bool:
         """Whether the policy in force has it."""
