@@ -80,6 +80,21 @@ class OfferedKept(NamedTuple):
     owed: float = 0.0
 
 
+class Served(NamedTuple):
+    """The pods that a sample speaks for.
+
+    pods: number of pods that are counted.
+    part: their share of the model's Ready pods.
+    ready_at: instant since when all of them are Ready.
+    others: whether pods that are not counted may have served as well, so that each carried less than it seems.
+    """
+
+    pods: int
+    part: float
+    ready_at: float
+    others: bool = False
+
+
 Spread = tuple[float, float]  # replicas kept busy by what arrived, and over how many seconds up to the sample
 
 
@@ -115,13 +130,11 @@ class Offered:
         else:
             self._measure_by(self.capacity.learnt)
 
-    def learn(  # noqa: PLR0913  # what a look at replicas is made of
-        self, sample: MetricSample, came: Arrivals | None, before: Loaded, pods: int, part: float, ready_at: float
-    ) -> Loaded:
+    def learn(self, sample: MetricSample, came: Arrivals | None, before: Loaded, served: Served) -> Loaded:
         """Learns from a producer's newest sample what replicas carry; returns the state in which it found them.
 
-        `came`, `pods`: as for `work`; `before`: what the sample before said; `part`: what share of the model the pods
-        are; `ready_at`: since when all of them are Ready.
+        `came`: as for `work`; `before`: what the sample before said. Where others may have served as well, a replica
+        carried no more than it seems to: that bears out what is believed, or less, and never more.
         """
         gauges, seconds = sample.gauges, sample.interval_seconds
         running, waiting = gauges.running or 0.0, gauges.waiting or 0.0
@@ -134,17 +147,19 @@ class Offered:
         full = running > 0.0 and (lasting or cache >= FULL_KV_USE)
         queued_at = sample.at if queued else before.queued_at
         begun = sample.at - seconds
-        same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and ready_at <= begun
+        pods = served.pods
+        same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and served.ready_at <= begun
         if same and self.capacity is not None and running > 0.0 and isfinite(running):
             within = self._within(gauges)
             if within is False and sample.at - queued_at < BROKE_SECONDS:
                 within = None  # the queue broke it
             filling = running - before.running > max(pods, FILLING * running)
             throughout = full and before.full and not filling
-            if cache > 0.0:
-                self.capacity.cached(running / pods, cache, part * seconds)
-            if within is not None or throughout:
-                self.capacity.saw(running / pods, part * seconds, full=throughout, within=within)
+            carried, weight = running / pods, served.part * seconds
+            if cache > 0.0 and not served.others:
+                self.capacity.cached(carried, cache, weight)
+            if (within is not None or throughout) and not (served.others and carried > (self.capacity.learnt or 0.0)):
+                self.capacity.saw(carried, weight, full=throughout, within=within)
             self._measure_by(self.capacity.learnt)
         return Loaded(sample.at, pods, full, queued_at, running)
 

@@ -13,13 +13,14 @@ from rebalancer.domain.policy import SurgeRules
 from rebalancer.state.habit import Habit
 from rebalancer.state.highest import More, Sides, once
 from rebalancer.state.latest import Latest
-from rebalancer.state.offered import COUNTED_SECONDS, Offered
+from rebalancer.state.offered import COUNTED_SECONDS, Offered, Served
 from rebalancer.state.series import Arrivals
 from rebalancer.state.subject import SampledSubject
 from rebalancer.state.tokens import TokenFlow
 
 SETTLING_INTERVALS = 2  # a pod is expected to have reported this long after it became Ready
 CHANCE = 3.0  # standard deviations by which two sources of one truth may differ
+LEAVES_SECONDS = 120.0  # a pod that was Ready and is not Ready again by then ended, or crashes for ever
 LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask for
 
 
@@ -94,6 +95,8 @@ class Track:
         self._heard: Heard | None = None
         self._heard_whole = NOBODY
         self._ready_since: list[float] = []
+        self._leaving: dict[str, float] = {}  # pods that were Ready, by UID, with the newest sample's instant then
+        self._left_at = -inf  # when the last of them was gone, at the latest
         self._live: set[int] = set()
 
     # --- pods
@@ -103,6 +106,10 @@ class Track:
         subject = self.pods.get(uid)
         if subject is None:
             subject = self.pods[uid] = SampledSubject()
+        if ready_at is not None:
+            self._leaving.pop(uid, None)
+        elif subject.ready_at is not None:
+            self._leaving[uid] = self.newest_at
         self._move(subject.ready_at, ready_at)
         subject.ready_at = ready_at
         self._heard = None
@@ -111,6 +118,8 @@ class Track:
         """Pod `uid` is no longer the model's."""
         subject = self.pods.pop(uid, None)
         if subject is not None:
+            if self._leaving.pop(uid, None) is not None or subject.ready_at is not None:
+                self._left_at = self.newest_at + self.interval_seconds + self.lag_seconds
             self._move(subject.ready_at, None)
             subject.end(latest)
             self._heard = None
@@ -186,7 +195,8 @@ class Track:
     ) -> tuple[float, float] | None:
         """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell.
 
-        `again`: it is read again after a start, when pods may have become Ready that did not serve then.
+        `again`: it is read again after a start, when pods may have become Ready that did not serve then, and others
+        that did may have gone.
         """
         ready_since = self._ready_then(sample.at) if again else self._ready_since
         ready = len(ready_since)
@@ -196,7 +206,9 @@ class Track:
         pods, part = (ready, 1.0) if subject is self.whole else (1, 1.0 / ready if ready else 1.0)
         if ready and sample.at == series.at:
             ready_at = ready_since[-1] if subject.ready_at is None else subject.ready_at
-            series.loaded = self.offered.learn(sample, came, series.loaded, pods, part, ready_at)
+            others = subject is self.whole and (again or self._others_serve(sample.at - sample.interval_seconds))
+            served = Served(pods, part, ready_at, others)
+            series.loaded = self.offered.learn(sample, came, series.loaded, served)
         return self.offered.work(sample, came, pods, contradicts=contradicts)
 
     def known(self, subject: SampledSubject, sample: MetricSample, came: Arrivals | None) -> None:
@@ -204,7 +216,11 @@ class Track:
         ready, series = len(self._ready_then(sample.at)), subject.series[sample.source]
         if ready and sample.at == series.at:
             pods = ready if subject is self.whole else 1
-            series.loaded = self.offered.learn(sample, came, series.loaded, pods, part=0.0, ready_at=inf)
+            series.loaded = self.offered.learn(sample, came, series.loaded, Served(pods, 0.0, inf))
+
+    def _others_serve(self, since: float) -> bool:
+        """Whether pods that count no more may have served since then: who is told to end finishes what it has begun."""
+        return since < self._left_at or any(since < left + LEAVES_SECONDS for left in self._leaving.values())
 
     def _ready_then(self, at: float) -> list[float]:
         """Since when those of today's Ready pods are Ready that were so at `at`."""

@@ -13,7 +13,7 @@ from rebalancer.state import ClusterState
 from rebalancer.state.capacity import Capacity, CapacityKept
 from tests.builders import NOW, a_model, a_policy
 from tests.state.loads import load_of, two_pods, work_per_second
-from tests.state.objects import a_sample, feed
+from tests.state.objects import a_ready_pod, a_sample, changed, feed, gone
 
 PRIOR = 50.0
 MINUTE = 60
@@ -261,6 +261,29 @@ def test_without_an_slo_only_full_replicas_say_what_one_carries() -> None:
     full = load_of(busy(a_policy(a_model("b")), ttft=0.4, running=6.0, waiting=3.0), now=NOW + 5 * MINUTE).carries
     assert full is not None
     assert full.learnt == pytest.approx(6.0, rel=0.02)
+
+
+def _told_as_a_whole(ends: float | None = None) -> float:
+    """What two full pods with 2 requests each are taken to carry after a minute; b-2 ends after 20 s, and goes then."""
+    state = two_pods()
+    for n in range(13):
+        at = NOW + 5.0 * n
+        if n == 4 and ends is not None:
+            feed(state, changed(a_ready_pod("b-2", ready=False, ready_at=None, deleting_at=at + 300.0), at), now=at)
+        if ends is not None and at == NOW + 20.0 + ends:
+            feed(state, gone(a_ready_pod("b-2"), at), now=at)
+        serving = 1 if ends is not None and at > NOW + 20.0 + ends else 2
+        feed(state, a_sample(at=at, running=6.0 * serving, gauges={"waiting": 9.0}), now=at)
+    carries = load_of(state, now=NOW + 60.0).carries
+    assert carries is not None
+    return carries.learnt
+
+
+def test_who_is_told_to_end_still_serves_and_is_in_what_is_told_of_the_whole() -> None:
+    """Of two pods with 6 requests each one ends: those 12 are not what the other one carries."""
+    assert _told_as_a_whole() == pytest.approx(6.0, rel=0.05)
+    assert _told_as_a_whole(ends=10.0) == pytest.approx(6.0, rel=0.05)
+    assert _told_as_a_whole(ends=300.0) == pytest.approx(6.0, rel=0.1)
 
 
 def test_with_neither_figure_nor_slo_who_runs_while_nobody_waits_is_carried() -> None:
