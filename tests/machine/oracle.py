@@ -190,8 +190,15 @@ class Oracle:
 
     def _judge_floor(self, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
-        if taken and before - taken < model.min_replicas:
+        going = {pod.uid for pod in gone}
+        came = sum(pod.serves and pod.uid not in going and self._loaded(pod.uid) for pod in self._pods(model.id))
+        if taken and before - taken + came < model.min_replicas:
             self.fail("a", f"{model.id} serves with {before} and loses {taken}; its floor is {model.min_replicas}")
+
+    def _loaded(self, uid: str) -> bool:
+        """Whether a pod was shown while it loaded, on a node that stays."""
+        seen = self._seen.get(uid)
+        return seen is not None and seen.loads and seen.goes is not True
 
     def _judge_need(self, owner: Deployment, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
