@@ -366,11 +366,17 @@ class Oracle:
             return
         serving = sum(pod.serves for pod in self._pods(model.id))
         own = max(model.min_replicas, min(self.need(model.id), model.entitlement))
+        if serving < own <= serving + self._hanging(model):
+            return
         if serving < own:
             self._judge_owner(model, owners, serving, own)
         # With fewer than it needs requests pile up all the same and come late: what is idle is of no use to them.
         elif 0 < min(self.need(model.id), model.max_replicas) - serving <= sum(map(self._room, owners)):
             self.fail("d", f"{model.id} serves with {serving}, needs {self.need(model.id)}, beside idle GPUs")
+
+    def _hanging(self, model: Model) -> int:
+        """Pods of a template that hangs, on nodes: more of them would hang as well."""
+        return sum(pod.owner.broken and pod.stuck and pod.node is not None for pod in self._pods(model.id))
 
     def _judge_owner(self, model: Model, owners: list[Deployment], serving: int, own: int) -> None:
         what = "floor" if serving < model.min_replicas else "entitlement"

@@ -15,7 +15,7 @@ from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
-from rebalancer.planning.allocation.idle import fill
+from rebalancer.planning.allocation.idle import fill, paid_for
 from rebalancer.planning.allocation.making_room import UNMARKED
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
@@ -262,7 +262,8 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
                 pass
             pinned = target.model in seating.roles.couples
             if target.pool in priced and (target.owner is None or pinned):
-                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, seating, allocation)
+                keep = paid_for(model, max(_keeps_aim(model), model.kept_replicas), seating)
+                _release_down(target, keep, Purpose.SURPLUS, seating, allocation)
 
 
 def _release_down(target: TargetFacts, keep: int, purpose: Purpose, seating: Seating, allocation: Allocation) -> None:

@@ -1,8 +1,9 @@
-"""GPUs of a fixed budget that nobody's share can use, because it fits on no node of them: they are lent all the same.
+"""GPUs that nobody's share can use, because it fits on no node of them: they are lent all the same.
 
 Who gains most per GPU from the one that is free gets it, but for who has just given it (`swings.givers`): what it is
 worth to its recipient may be back at the next replay. A share that needs such GPUs takes them back: above its own share
-every model gives.
+every model gives. So a model that may run on two pools moves to the one with free GPUs, and one that may run on the
+other alone gets what is free there by that. Where nodes come and go for money, a replica must gain what it costs.
 """
 
 import heapq
@@ -10,7 +11,7 @@ import heapq
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
-from rebalancer.planning.shares.by_worth import next_gain
+from rebalancer.planning.shares.by_worth import cost_of_one, next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.swings import givers
@@ -19,7 +20,7 @@ IDLE = "idle"  # the last tier
 
 
 def fill(seating: Seating) -> list[Unit]:
-    """One replica after another for whom it is worth most, into free GPUs of pools where they cost nothing."""
+    """One replica after another for whom it is worth most, into GPUs that are free on nodes that are there."""
     units: list[Unit] = []
     tight: set[object] = set()  # kinds of pods that fit nowhere any more
     queue: list[tuple[float, str]] = []
@@ -31,9 +32,11 @@ def fill(seating: Seating) -> list[Unit]:
             _enter(queue, name, model, seating)
     heapq.heapify(queue)
     while queue:
-        _, name = heapq.heappop(queue)
+        loss, name = heapq.heappop(queue)
         model = seating.scene.models[name]
-        unit = next((seat for target in model.targets if (seat := _seated(target, model, seating, tight))), None)
+        pays = -loss * model.gpus > cost_of_one(model)
+        targets = (target for target in model.targets if pays or not seating.scene.pools[target.pool].priced)
+        unit = next((seat for target in targets if (seat := _seated(target, model, seating, tight))), None)
         if unit is not None:
             units.append(unit)
             seating.gained[name] += 1
@@ -46,7 +49,7 @@ def fill(seating: Seating) -> list[Unit]:
 
 def _idle(pool: str, seating: Seating) -> bool:
     state = seating.scene.pools.get(pool)
-    return state is not None and not state.priced and state.budget is not None and seating.capacity[pool] > 0
+    return state is not None and state.budget is not None and seating.capacity[pool] > 0
 
 
 def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, seating: Seating) -> None:
@@ -65,10 +68,19 @@ def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set
     if not seating.let_in(target):
         return None
     if seating.capacity[target.pool] >= target.gpus:
-        for now, source in ((True, "free"), (False, "soon")):
+        priced = seating.scene.pools[target.pool].priced
+        for now, source in ((True, "free"),) if priced else ((True, "free"), (False, "soon")):
             nodes = seating.fit(target, model.ruling.excluded_nodes, now=now)
             if nodes:
                 seating.seat(target, nodes)
                 return Unit(target, IDLE, source, nodes)
     tight.add(kind)
     return None
+
+
+def paid_for(model: ModelShare, least: int, seating: Seating) -> int:
+    """Replicas of those there are that are no surplus where each costs money: `least`, and what gains its cost."""
+    count, memo = least, seating.scene.memo
+    while count < model.staying_replicas and next_gain(model, count, memo) * model.gpus > cost_of_one(model):
+        count += 1
+    return count

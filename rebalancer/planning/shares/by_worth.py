@@ -308,9 +308,19 @@ def _priced(model: ModelNeed, claim: Claim, cost: float) -> Claim:
     """
     if model.load.outlook is None or not cost:
         return claim
-    cost *= model.load.outlook.weight * model.deferral.weight
+    cost = _weighed(model, cost)
     values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
+
+
+def _weighed(model: ModelNeed, cost: float) -> float:
+    outlook = model.load.outlook
+    return 0.0 if outlook is None else cost * outlook.weight * model.deferral.weight
+
+
+def cost_of_one(model: ModelShare) -> float:
+    """What a replica costs until the horizon where nodes come and go for it, as the worth of one is counted."""
+    return _weighed(model, model.cost)
 
 
 def next_gain(model: ModelShare, count: int, memo: Memo) -> float:
