@@ -196,11 +196,11 @@ def check_losses(change: Change, view: ModelView, first: Collection[str]) -> Non
     """
     if not decreases(change) or (change.passes or "").startswith(CERTAIN):
         return
-    own, asked = next(target for target in view.targets if _same(target, change.target)), asking(change).replicas
-    left, planned = (serving_after(each.pods, asked, (), first) for each in (own, change.target))
+    own, to = next(target for target in view.targets if _same(target, change.target)), asking(change).replicas
+    left, planned = (serving_after(each.pods, to, (), first) for each in (own, change.target))
     if left < planned:
-        kept = counted(left, "Ready replica")
-        raise Refused("moved", f"{own.name} would keep {kept}, and {planned} when the plan was made")
+        what = f"{own.name} would keep {counted(left, 'Ready replica')}"
+        raise Refused("moved", f"{what}, and {planned} when the plan was made")
 
 
 def check_budget(

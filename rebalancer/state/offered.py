@@ -80,7 +80,7 @@ class OfferedKept(NamedTuple):
     owed: float = 0.0
 
 
-class Served(NamedTuple):
+class SampledPods(NamedTuple):
     """The pods that a sample speaks for.
 
     pods: number of pods that are counted.
@@ -130,7 +130,7 @@ class Offered:
         else:
             self._measure_by(self.capacity.learnt)
 
-    def learn(self, sample: MetricSample, came: Arrivals | None, before: Loaded, served: Served) -> Loaded:
+    def learn(self, sample: MetricSample, came: Arrivals | None, before: Loaded, served: SampledPods) -> Loaded:
         """Learns from a producer's newest sample what replicas carry; returns the state in which it found them.
 
         `came`: as for `work`; `before`: what the sample before said. Where others may have served as well, a replica

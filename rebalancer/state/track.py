@@ -13,7 +13,7 @@ from rebalancer.domain.policy import SurgeRules
 from rebalancer.state.habit import Habit
 from rebalancer.state.highest import More, Sides, once
 from rebalancer.state.latest import Latest
-from rebalancer.state.offered import COUNTED_SECONDS, Offered, Served
+from rebalancer.state.offered import COUNTED_SECONDS, Offered, SampledPods
 from rebalancer.state.series import Arrivals
 from rebalancer.state.subject import SampledSubject
 from rebalancer.state.tokens import TokenFlow
@@ -207,7 +207,7 @@ class Track:
         if ready and sample.at == series.at:
             ready_at = ready_since[-1] if subject.ready_at is None else subject.ready_at
             others = subject is self.whole and (again or self._others_serve(sample.at - sample.interval_seconds))
-            served = Served(pods, part, ready_at, others)
+            served = SampledPods(pods, part, ready_at, others)
             series.loaded = self.offered.learn(sample, came, series.loaded, served)
         return self.offered.work(sample, came, pods, contradicts=contradicts)
 
@@ -216,7 +216,7 @@ class Track:
         ready, series = len(self._ready_then(sample.at)), subject.series[sample.source]
         if ready and sample.at == series.at:
             pods = ready if subject is self.whole else 1
-            series.loaded = self.offered.learn(sample, came, series.loaded, Served(pods, 0.0, inf))
+            series.loaded = self.offered.learn(sample, came, series.loaded, SampledPods(pods, 0.0, inf))
 
     def _others_serve(self, since: float) -> bool:
         """Whether pods that count no more may have served since then: who is told to end finishes what it has begun."""

@@ -7,134 +7,50 @@ cycle plans, and what the service says of itself is true (`said`). Two more are 
 a broken thing is its own pool's alone; (r) who was restarted takes no more than who was not.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
-from math import ceil, inf
 
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.world import Deployment, World, WorldHpa, WorldNode, WorldPod, WorldScaledObject
+from rebalancer.world import Deployment, World, WorldHpa, WorldPod, WorldScaledObject
 from tests.machine.debts import Debts
+from tests.machine.shown import MARGIN_SECONDS, Shown, held_gpus
 from tests.machine.verdicts import Debt, Seen, Verdict
-from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
+from tests.machine.worlds import STEP_SECONDS
 
-GRACE_SECONDS = 30.0
-MARGIN_SECONDS = 60.0
 ACTING_SECONDS = 2 * 16.0 + 10.0 + 4 * STEP_SECONDS  # two looks of an HPA, an end, and the cycles between them
 ROLLED_SECONDS = 400.0  # a rollout that waited for room ends late; what follows it has its own time
-RECENT_STEPS = 24  # two minutes: what the metrics have had time to say
 
 
-class Oracle:
+class Oracle(Shown):
     """What is true, and what each write does to it.
 
-    `deadlines`: when announced nodes go. `asked`: what the service asked of each target last, `ours`: as bounds.
-    `lost`: serving replicas on nodes that stay, which its writes took, by model.
+    `asked`: what the service asked of each target last, `ours`: as bounds. `lost`: serving replicas on nodes that stay,
+    which its writes took, by model.
     """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
-        self.policy = policy
-        self.deadlines: dict[str, float] = {}
+        super().__init__(world, policy, levels)
         self.asked: dict[WorkloadRef, int] = {}
         self.ours: dict[WorkloadRef, tuple[int, int]] = {}
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.handing_back = False
-        self.clock_is_wrong = False  # the service's: by it deadlines come sooner or later than they do
-        self.wrote_at = self.rolled_at = 0.0
-        self._world = world
-        self._seen: dict[str, Seen] = {}
-        self._pods_of: dict[WorkloadRef, list[Seen]] = {}
-        self._replicas: dict[WorkloadRef, int] = {}
-        self._held: dict[str, int] = {}  # GPUs by node
-        self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
+        self.wrote_at = 0.0
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts = Debts()
-        self._looked_at = self._acts_at = world.now
-        self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
-
-    # --- what it is shown
 
     def look(self, acts_at: float | None = None) -> None:
-        """The API server as it is when the watches come. `acts_at`: when a plan is made of it; None: now."""
-        self._looked_at = self._world.now
-        now = self._acts_at = self._looked_at if acts_at is None else acts_at
+        """As it is shown; and what was due and is not paid is judged."""
+        super().look(acts_at)
         self._ended.clear()
-        self.deadlines = {
-            name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
-        }  # who registers again before it is taken all the same
-        self._mistimed = {name for name in self.deadlines if self.clock_is_wrong or name in self._mistimed}
-        self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
-        self._pods_of = {}
-        for pod in self._world.pods.values():
-            self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
-        self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
-        self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         self._settle(self._looked_at)
-
-    def _see(self, pod: WorldPod, now: float) -> Seen:
-        """A pod is where the Node of that name is, as the API has it.
-
-        Whether the machine that comes back under a name is the one on which a pod ran, or another one, cannot be known
-        from outside: the pod says no more than the name. Its kubelet, or PodGC, ends it within a minute where it did
-        not. Until then it serves, for all that can be asked of anybody.
-        """
-        active = pod.deleted_at is None and not pod.failed
-        node = pod.node and self._world.nodes.get(pod.node.name, pod.node)
-        if node is None:
-            return Seen(
-                serves=False,
-                goes=False,
-                counted=True,
-                placed=False,
-                active=active,
-                gpus=pod.gpus,
-                model=pod.owner.model,
-            )
-        return Seen(
-            serves=pod.ready and node.listed and node.ready,
-            goes=self._goes(node, now),
-            counted=self._counts(node, now) and not pod.failed,
-            placed=True,
-            active=active,
-            gpus=pod.gpus,
-            model=pod.owner.model,
-            loads=active and not pod.ready and node.listed and node.ready,
-            overdue=node.name not in self._mistimed and now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
-        )
-
-    def _goes(self, node: WorldNode, now: float) -> bool | None:
-        deadline = self.deadlines.get(node.name)
-        if deadline is None:
-            return False
-        loads = (pod.owner.load_seconds for pod in node.pods.values())
-        return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
-
-    def _counts(self, node: WorldNode, now: float) -> bool:
-        """Whether its GPUs are any: there, and not silent for minutes."""
-        silent = not node.ready and now - (node.ready_changed_at or 0.0) >= NOT_READY_SECONDS
-        return node.listed and not silent and self._goes(node, now) is not True
-
-    def measure(self, rates: dict[str, float]) -> None:
-        """What users ask for now, in replicas without which requests pile up."""
-        if any(one.rolling for one in self._world.deployments.values()):
-            self.rolled_at = self._world.now
-        for model, rate in rates.items():
-            self._needs[model].append(_need(rate * SERVICE_SECONDS))
-
-    def need(self, model: str) -> int:
-        """What it has needed at least throughout the last two minutes."""
-        return min(self._needs[model], default=0)
 
     def touched(self, pools: frozenset[str]) -> None:
         """Something was disturbed: who owed GPUs there may have been kept from it."""
         for debt in self._debts.open:
             debt.touched = debt.touched or debt.pool in pools
-
-    def shown(self) -> Iterable[tuple[WorkloadRef, list[Seen]]]:
-        """The pods of each target as the API server showed them."""
-        return self._pods_of.items()
 
     # --- what is judged
 
@@ -146,13 +62,6 @@ class Oracle:
         """The service changed something."""
         self.wrote_at = self._world.now
         self.counts["writes"] += 1
-
-    def model(self, name: str) -> Model | None:
-        """The model as the policy in force has it."""
-        return next((model for model in self.policy.models if model.id == name), None)
-
-    def _pods(self, model: str) -> list[WorldPod]:
-        return [pod for pod in self._world.pods.values() if pod.owner.model == model]
 
     def taken(self, owner: Deployment, pods: list[WorldPod], given_away: list[WorldPod]) -> None:
         """A write ends these pods, or lets an autoscaler end `given_away`."""
@@ -238,27 +147,6 @@ class Oracle:
         held = sum(self._held.get(node.name, 0) for node in nodes)
         room = held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
         return room and not any(map(self._may_go, nodes))
-
-    def _counted(self, pool: str) -> list[WorldNode]:
-        now = self._acts_at
-        return [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
-
-    def _may_go(self, node: WorldNode) -> bool:
-        """Whether its end is near by what the service may have learnt of starts, which look longer by a step or two.
-
-        It goes by the slowest model that was there since the notice came, and that one may have left.
-        """
-        pool = node.labels["pool"]
-        here = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
-        slowest = max((one.load_seconds for one in here), default=0.0) + 2 * STEP_SECONDS
-        return self._acts_at >= self.deadlines.get(node.name, inf) - slowest - GRACE_SECONDS - MARGIN_SECONDS
-
-    def _above_limit(self, pool: str, more: int = 0) -> bool:
-        """Whether people allow less than there is, and `more` GPUs."""
-        limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
-        here = (pod for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
-        held = sum(pod.gpus for pod in here if pod.node is not None)
-        return held + more > next(limits, 0)
 
     def _settle(self, now: float) -> None:
         """What is due and not paid by who serves since is broken, unless something came between."""
@@ -390,7 +278,7 @@ class Oracle:
             least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
             # Where devices have gone under pods, what these free is nobody's until no more is held than is there.
             nodes = {pod.node.name: pod.node for pod in held if pod.node is not None}.values()
-            lacking = sum(max(0, _held(node) - node.gpus) for node in nodes)
+            lacking = sum(max(0, held_gpus(node) - node.gpus) for node in nodes)
             if (
                 other.id != model.id
                 and not self._left_alone(other)
@@ -418,13 +306,3 @@ class Oracle:
         free = (node.free for node in nodes if node.ready and node.name not in self.deadlines)
         fit = sum(max(0, gpus) // owner.gpus for gpus in free)
         return next((most for most in range(fit, 0, -1) if not self._above_limit(pool, most * owner.gpus)), 0)
-
-
-def _need(in_service: float) -> int:
-    """Replicas below which requests pile up, of those that are served at a time."""
-    return ceil(in_service / CONCURRENCY - 0.05)
-
-
-def _held(node: WorldNode) -> int:
-    """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
-    return sum(pod.gpus for pod in node.pods.values() if not pod.failed)

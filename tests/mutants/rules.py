@@ -80,6 +80,7 @@ def rules() -> Iterator[Mutant]:
     yield from _owed()
     yield from _used()
     yield from _deadlines()
+    yield from _movers()
     yield from _swings()
     yield from _outages()
     yield from _nodes_that_go()
@@ -134,6 +135,12 @@ def _used() -> Iterator[Mutant]:
     yield _instead(before_gain, "_short", "used", "holds off who is short", lambda *_: False)
     yield _instead(before_gain, "LIKELY", "used", "believes no rise", 1.0)
     yield _instead(before_gain, "BATCH", "used", "is of batch work", "none")
+
+
+def _movers() -> Iterator[Mutant]:
+    yield _instead(idle, "_makes_room", "movers", "moves for nobody", lambda *_: False)
+    yield _instead(allocate, "paid_for", "movers", "lets it go while it loads", lambda _, least, __: least)
+    yield _instead(idle, "cost_of_one", "movers", "pays nothing", lambda _: -1.0)
 
 
 def _swings() -> Iterator[Mutant]:

@@ -103,11 +103,14 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
         if donor is recipient or seating.gained.get(donor.entry.id):
             continue
         left = seating.sure_of(donor)
-        spare = left - max(_reserve(donor, recipient, tier, seating), _needed_beside_a_rollout(donor, target))
+        reserve = max(_reserve(donor, recipient, tier, seating), _needed_beside_a_rollout(donor, target))
+        spare = left - reserve
         if spare <= 0:
             continue
         for own in donor.targets:
             here = min(spare, seating.givable(own))
+            if tier == WANTED and donor.share is not None and _serves_first(own, seating):
+                here = min(here, seating.ready_of(donor) - reserve)  # what it has on another pool may load for minutes
             if own.pool == target.pool and own.stuck is None and here > 0:
                 purpose = _purpose(donor, recipient, tier, seating)
                 refusal = _judged(own, purpose, seating)
@@ -117,6 +120,12 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
                 rank = (refusal is not None, needed, own.unseen_pods == 0, donor.precedence, -spare, donor.entry.id)
                 donors.append(Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
+
+
+def _serves_first(target: TargetFacts, seating: Seating) -> bool:
+    """Whether the target's next replica to go is one that serves."""
+    first = next(iter(seating.candidates(target)), None)
+    return first is not None and first.phase == "ready"
 
 
 def _judged(target: TargetFacts, purpose: Purpose, seating: Seating) -> Refusal | None:

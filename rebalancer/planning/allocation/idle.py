@@ -1,12 +1,15 @@
 """GPUs that nobody's share can use, because it fits on no node of them: they are lent all the same.
 
-Who gains most per GPU from the one that is free gets it, but for who has just given it (`swings.givers`): what it is
-worth to its recipient may be back at the next replay. A share that needs such GPUs takes them back: above its own share
-every model gives. So a model that may run on two pools moves to the one with free GPUs, and one that may run on the
-other alone gets what is free there by that. Where nodes come and go for money, a replica must gain what it costs.
+Who gains most per GPU from the one that is free gets it, but for who has just given it and for whom it was given
+(`swings.givers`, `awaiting`): what it is worth to the latter may be back at the next replay, and is its share then. A
+share that needs such GPUs takes them back: above its own share every model gives. So a model that may run on two pools
+moves to the one with free GPUs, and one that may run on the other alone gets a place there: to the mover a replica is
+worth what it is to that one. Where nodes come and go for money, a replica must gain what it costs.
 """
 
 import heapq
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
@@ -14,9 +17,24 @@ from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.by_worth import cost_of_one, next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN
 from rebalancer.planning.shares.share import ModelShare
-from rebalancer.planning.shares.swings import givers
+from rebalancer.planning.shares.swings import awaiting, givers
 
 IDLE = "idle"  # the last tier
+
+
+class Short(NamedTuple):
+    """A model that may run on one pool alone and has no place there.
+
+    pool: name of that pool.
+    pod_gpus: GPUs that one of its pods needs on one node.
+    missing: replicas that it lacks, less those that others have beyond their shares and give there once all serve.
+    gain: requests that one GPU more keeps from being late, by priority.
+    """
+
+    pool: str
+    pod_gpus: int
+    missing: int
+    gain: float
 
 
 def fill(seating: Seating) -> list[Unit]:
@@ -26,22 +44,24 @@ def fill(seating: Seating) -> list[Unit]:
     queue: list[tuple[float, str]] = []
     if not any(_idle(pool, seating) for pool in seating.capacity):
         return units
-    giving = givers(seating.scene)
+    swinging, short = givers(seating.scene) | awaiting(seating.scene), confined(seating)
     for name, model in seating.scene.models.items():
-        if name not in giving:
-            _enter(queue, name, model, seating)
-    heapq.heapify(queue)
+        if name not in swinging:
+            _enter(queue, name, model, seating, short)
     while queue:
-        loss, name = heapq.heappop(queue)
+        _, name = heapq.heappop(queue)
         model = seating.scene.models[name]
-        pays = -loss * model.gpus > cost_of_one(model)
+        # Anew: whoever it would have made room for may have that by now.
+        gain = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
+        pays = gain * model.gpus > cost_of_one(model)
         targets = (target for target in model.targets if pays or not seating.scene.pools[target.pool].priced)
         unit = next((seat for target in targets if (seat := _seated(target, model, seating, tight))), None)
         if unit is not None:
             units.append(unit)
             seating.gained[name] += 1
             left: list[tuple[float, str]] = []
-            _enter(left, name, model, seating)
+            short = _served(short, model)
+            _enter(left, name, model, seating, ())
             for entry in left:
                 heapq.heappush(queue, entry)
     return units
@@ -52,13 +72,57 @@ def _idle(pool: str, seating: Seating) -> bool:
     return state is not None and state.budget is not None and seating.capacity[pool] > 0
 
 
-def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, seating: Seating) -> None:
+def _enter(
+    queue: list[tuple[float, str]], name: str, model: ModelShare, seating: Seating, short: Iterable[Short]
+) -> None:
     """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
     if model.share is None or seating.gone[name] or not any(_idle(target.pool, seating) for target in model.targets):
         return
-    gain = next_gain(model, model.staying_replicas + seating.gained[name], seating.scene.memo)
+    gain = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
     if gain > LEAST_GAIN:
-        queue.append((-gain, name))
+        heapq.heappush(queue, (-gain, name))
+
+
+def _gain(model: ModelShare, count: int, seating: Seating, short: Iterable[Short]) -> float:
+    """The worth of one GPU more: to it, or to whom it then makes room."""
+    own = next_gain(model, count, seating.scene.memo)
+    if count >= model.most_replicas:
+        return own
+    return max([own, *(each.gain for each in short if each.missing > 0 and _makes_room(model, each))])
+
+
+def _makes_room(model: ModelShare, short: Short) -> bool:
+    """Whether a replica of it that serves on that pool would be as much room as one of the short model's pods needs."""
+    return len(model.targets) > 1 and any(
+        target.pool == short.pool
+        and target.stuck is None
+        and target.pod_gpus >= short.pod_gpus
+        and any(pod.phase == "ready" for pod in target.staying_pods)
+        for target in model.targets
+    )
+
+
+def confined(seating: Seating) -> tuple[Short, ...]:
+    """Models that found no place on the only pool on which they may run, by id."""
+    short = []
+    for name in sorted(seating.lacking):
+        model = seating.scene.models[name]
+        has = seating.left_of(model) + seating.gained[name]
+        if len(model.targets) > 1 or model.share is None or model.ruling.paused is not None or model.aim <= has:
+            continue
+        (target,) = model.targets
+        coming = sum(
+            max(0, seating.left_of(other) + seating.gained[other.entry.id] - other.aim)
+            for other in seating.scene.of_pool.get(target.pool, ())
+        )
+        gain = next_gain(model, has, seating.scene.memo)
+        short.append(Short(target.pool, target.pod_gpus, model.aim - has - coming, gain))
+    return tuple(short)
+
+
+def _served(short: Iterable[Short], mover: ModelShare) -> tuple[Short, ...]:
+    """The same once `mover` has a replica elsewhere: one is missing less on the pools on which it then gives."""
+    return tuple(each._replace(missing=each.missing - _makes_room(mover, each)) for each in short)
 
 
 def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set[object]) -> Unit | None:
@@ -80,7 +144,9 @@ def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set
 
 def paid_for(model: ModelShare, least: int, seating: Seating) -> int:
     """Replicas of those there are that are no surplus where each costs money: `least`, and what gains its cost."""
-    count, memo = least, seating.scene.memo
-    while count < model.staying_replicas and next_gain(model, count, memo) * model.gpus > cost_of_one(model):
+    if model.staying_replicas <= least:
+        return least
+    count, short = least, tuple(each._replace(missing=1) for each in confined(seating))
+    while count < model.staying_replicas and _gain(model, count, seating, short) * model.gpus > cost_of_one(model):
         count += 1
     return count

@@ -15,11 +15,11 @@ patience and doubling (six rows, from 0.09 less to 0.17 more), with 2 to 7 % few
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.memory import ModelMemory, Shift
 from rebalancer.planning.demand.votes import ROUNDING
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.before_gain import own
@@ -45,12 +45,18 @@ def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
 
 def givers(scene: Scene[ModelShare]) -> frozenset[str]:
     """Ids of models that gave replicas in the last two minutes for which nobody has been granted one yet."""
-    return frozenset(
-        name
-        for shift in scene.memory.shifts
-        if shift.granted_at is None and scene.now - shift.opened_at < STANDS_SECONDS
-        for name in shift.donors
-    )
+    return frozenset(name for shift in _ungranted(scene) for name in shift.donors)
+
+
+def awaiting(scene: Scene[ModelShare]) -> frozenset[str]:
+    """Ids of the models for which they gave: what their shares do not want any more would go back at the next look."""
+    return frozenset(shift.recipient for shift in _ungranted(scene))
+
+
+def _ungranted(scene: Scene[ModelShare]) -> Iterator[Shift]:
+    for shift in scene.memory.shifts:
+        if shift.granted_at is None and scene.now - shift.opened_at < STANDS_SECONDS:
+            yield shift
 
 
 def _damped(model: ModelShare, now: float, giving: Collection[str]) -> ModelShare:
