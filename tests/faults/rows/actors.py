@@ -9,7 +9,7 @@ from tests.testbed.objects import deployment
 async def _scaled_by_hand(scene: Scene) -> None:
     """A person takes a replica of side: it comes back. Taken again within ten minutes it is theirs until they stand up.
 
-    So no seed leaves a change behind that the next one's would make a fight.
+    Their word lasts as long as the changes are remembered: no seed leaves one behind that makes the next one's a fight.
     """
     await _takes_a_replica(scene)
 
@@ -24,7 +24,7 @@ async def _scaled_by_hand(scene: Scene) -> None:
     await _takes_a_replica(scene)
     await scene.until(left_to_them, "it is said that side is left to them")
     assert not await corrected()
-    word = {"kind": "standUp", "target": {"model": "side"}, "reason": WHY, "forSeconds": 60}
+    word = {"kind": "standUp", "target": {"model": "side"}, "reason": WHY, "forSeconds": 600}
     status, answer = await scene.service.ask("POST", "/v1/overrides", word)
     assert status == 201, answer
 
