@@ -210,7 +210,7 @@ class Oracle(Shown):
     def _stranded(self, owner: Deployment, inside: list[Seen], ours: int) -> int:
         """Pods beyond what was asked for that a rollout made and that fit on no node: what is free is none for them."""
         nodes = self._counted(owner.node_selector["pool"])
-        most_free = max((node.gpus - self._held.get(node.name, 0) for node in nodes), default=0)
+        most_free = max((node.allocatable - self._held.get(node.name, 0) for node in nodes), default=0)
         if not owner.rolling or owner.gpus <= most_free:
             return 0
         waiting = sum(one.active and not one.placed for one in inside)

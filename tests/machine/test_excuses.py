@@ -1,0 +1,56 @@
+"""What is no mistake of the service, though it looks like one: the oracle is silent where nobody could do better."""
+
+import pytest
+
+from tests.machine.test_oracle import Bench, a_model
+
+
+def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> None:
+    # Three of a's four serve and one loads. It is Ready by the write, that ends two of the others: two are left.
+    bench = Bench(a_model("a", entitlement=3, level=1.0), a_model("b"))
+    bench.world.scale(bench.ref("a"), 4)
+    bench.live(5.0)
+    for pod in bench.world.ready_pods("a")[:2]:
+        bench.world.set_deletion_cost(*pod.key, -1)
+    loading = next(pod for pod in bench.world.pods.values() if pod.owner.model == "a" and not pod.ready)
+    loading.ready_at = bench.world.now
+    bench.scale("a", 2)
+    assert bench.rules == ""
+
+
+@pytest.mark.parametrize(("gpus", "rules"), [(1, "b"), (2, "")])
+def test_pods_of_a_rollout_that_fit_on_no_node_hold_nothing(gpus: int, rules: str) -> None:
+    # One GPU is free. Where the rollout's new pod needs one, it is promised that; where it needs two, nobody is.
+    bench = Bench(a_model("a", gpus=gpus, entitlement=4 // gpus), a_model("b", entitlement=3))
+    bench.oracle.asked[bench.ref("a")] = 4 // gpus
+    bench.world.faults.roll(bench.world.deployments[bench.ref("a")], broken=True)
+    bench.world.scale(bench.ref("b"), 3)
+    bench.world.advance(bench.world.now)
+    bench.oracle.look()
+    bench.scale("b", 4)
+    assert bench.rules == rules
+
+
+@pytest.mark.parametrize(("broken", "rules"), [(True, ""), (False, "d")])
+def test_who_has_its_pods_on_nodes_and_a_template_that_hangs_is_short_of_nothing(broken: bool, rules: str) -> None:  # noqa: FBT001
+    bench = Bench(a_model("a", level=3.0), a_model("b", level=0.5, entitlement=1))
+    owner = bench.world.deployments[bench.ref("a")]
+    owner.broken = broken
+    for pod in bench.world.ready_pods("a"):
+        bench.world.faults.stick(pod)
+    bench.world.scale(bench.ref("b"), 4)
+    bench.live(300.0)
+    bench.oracle.judge_rest(120.0)
+    assert bench.rules == rules
+
+
+@pytest.mark.parametrize(("seconds_left", "rules"), [(115.0, ""), (125.0, "c")])
+def test_who_gives_while_the_end_of_a_node_of_its_pool_is_as_near_as_may_have_been_learnt_is_not_robbed(
+    seconds_left: float, rules: str
+) -> None:
+    # Starts of 20 s may look like 30; a grace of 30 s and a minute to act.
+    bench = Bench(a_model("a", level=5.0), a_model("b", level=1.0, floor=1))
+    bench.oracle.deadlines["x2"] = bench.world.now + seconds_left
+    bench.oracle.look()
+    bench.scale("a", 3)
+    assert bench.rules == rules
