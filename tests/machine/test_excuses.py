@@ -32,7 +32,7 @@ def test_pods_of_a_rollout_that_fit_on_no_node_hold_nothing(gpus: int, rules: st
 
 
 @pytest.mark.parametrize(("broken", "rules"), [(True, ""), (False, "d")])
-def test_who_has_its_pods_on_nodes_and_a_template_that_hangs_is_short_of_nothing(broken: bool, rules: str) -> None:  # noqa: FBT001
+def test_who_has_its_pods_on_nodes_and_a_template_that_hangs_is_short_of_nothing(*, broken: bool, rules: str) -> None:
     bench = Bench(a_model("a", level=3.0), a_model("b", level=0.5, entitlement=1))
     owner = bench.world.deployments[bench.ref("a")]
     owner.broken = broken

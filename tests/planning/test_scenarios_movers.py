@@ -1,7 +1,7 @@
 """Who may run on two pools moves to the one with idle GPUs, where who may run on the other alone needs its place."""
 
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
-from tests.planning.story import Story, moves
+from tests.planning.story import Story, change_of, moves
 from tests.planning.test_scenarios_shares import a_story, flat, late
 
 
@@ -30,7 +30,9 @@ class TestMovers:
     def test_who_can_run_elsewhere_moves_to_a_node_that_costs_money_where_whoever_comes_gains_that(self) -> None:
         # A GPU on spot costs 3, a second replica saves b 1: it is worth the 50 that a saves with the one on x.
         story = movers("b")
-        assert moves(story.turn()) == {"b": (0, 1)}
+        plan = story.turn()
+        assert moves(plan) == {"b": (0, 1)}
+        assert change_of(plan, "b").reason.startswith("gets 1 replica on spot-1, to make room for a on pool x: it has ")
         assert story.replicas("b", "spot") == 1
         assert moves(story.turn()) == {"b": (1, 0)}
         assert moves(story.turn()) == {"a": (0, 1)}

@@ -15,7 +15,7 @@ from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
-from rebalancer.planning.allocation.idle import fill, paid_for
+from rebalancer.planning.allocation.idle import confined, fill, paid_for
 from rebalancer.planning.allocation.making_room import UNMARKED
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
@@ -246,6 +246,7 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
     None does for a role of a couple: it is pinned.
     """
     priced = {name for name, state in seating.scene.pools.items() if state.priced}
+    short = confined(seating) if priced else ()
     for model in seating.scene.models.values():
         ruling = model.ruling
         content = not priced and seating.left_of(model) <= model.most_replicas and seating.caps.kept(model.targets)
@@ -260,9 +261,8 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
                 target, model.floor, Purpose.SURPLUS, seating, allocation
             ):
                 pass
-            pinned = target.model in seating.roles.couples
-            if target.pool in priced and (target.owner is None or pinned):
-                keep = paid_for(model, max(_keeps_aim(model), model.kept_replicas), seating)
+            if target.pool in priced and (target.owner is None or target.model in seating.roles.couples):
+                keep = paid_for(model, max(_keeps_aim(model), model.kept_replicas), seating, short)
                 _release_down(target, keep, Purpose.SURPLUS, seating, allocation)
 
 

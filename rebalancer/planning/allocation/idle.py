@@ -9,6 +9,7 @@ worth what it is to that one. Where nodes come and go for money, a replica must 
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from rebalancer.planning.allocation.seating import Seating
@@ -25,12 +26,14 @@ IDLE = "idle"  # the last tier
 class Short(NamedTuple):
     """A model that may run on one pool alone and has no place there.
 
+    model: id of the model.
     pool: name of that pool.
     pod_gpus: GPUs that one of its pods needs on one node.
     missing: replicas that it lacks, less those that others have beyond their shares and give there once all serve.
     gain: requests that one GPU more keeps from being late, by priority.
     """
 
+    model: str
     pool: str
     pod_gpus: int
     missing: int
@@ -52,12 +55,12 @@ def fill(seating: Seating) -> list[Unit]:
         _, name = heapq.heappop(queue)
         model = seating.scene.models[name]
         # Anew: whoever it would have made room for may have that by now.
-        gain = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
+        gain, room = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
         pays = gain * model.gpus > cost_of_one(model)
         targets = (target for target in model.targets if pays or not seating.scene.pools[target.pool].priced)
         unit = next((seat for target in targets if (seat := _seated(target, model, seating, tight))), None)
         if unit is not None:
-            units.append(unit)
+            units.append(unit if room is None else replace(unit, makes_room=f"{room.model} on pool {room.pool}"))
             seating.gained[name] += 1
             left: list[tuple[float, str]] = []
             short = _served(short, model)
@@ -78,17 +81,19 @@ def _enter(
     """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
     if model.share is None or seating.gone[name] or not any(_idle(target.pool, seating) for target in model.targets):
         return
-    gain = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
+    gain, _ = _gain(model, model.staying_replicas + seating.gained[name], seating, short)
     if gain > LEAST_GAIN:
         heapq.heappush(queue, (-gain, name))
 
 
-def _gain(model: ModelShare, count: int, seating: Seating, short: Iterable[Short]) -> float:
-    """The worth of one GPU more: to it, or to whom it then makes room."""
+def _gain(model: ModelShare, count: int, seating: Seating, short: Iterable[Short]) -> tuple[float, Short | None]:
+    """The worth of one GPU more to it, or, where that is more, to the one for which it then makes room."""
     own = next_gain(model, count, seating.scene.memo)
-    if count >= model.most_replicas:
-        return own
-    return max([own, *(each.gain for each in short if each.missing > 0 and _makes_room(model, each))])
+    rooms = [each for each in short if each.missing > 0 and each.gain > own and _makes_room(model, each)]
+    if not rooms or count >= model.most_replicas:
+        return own, None
+    room = max(rooms, key=lambda each: each.gain)
+    return room.gain, room
 
 
 def _makes_room(model: ModelShare, short: Short) -> bool:
@@ -105,19 +110,24 @@ def _makes_room(model: ModelShare, short: Short) -> bool:
 def confined(seating: Seating) -> tuple[Short, ...]:
     """Models that found no place on the only pool on which they may run, by id."""
     short = []
+    coming: dict[str, int] = {}  # replicas that others have beyond their shares, by pool
     for name in sorted(seating.lacking):
         model = seating.scene.models[name]
         has = seating.left_of(model) + seating.gained[name]
         if len(model.targets) > 1 or model.share is None or model.ruling.paused is not None or model.aim <= has:
             continue
         (target,) = model.targets
-        coming = sum(
-            max(0, seating.left_of(other) + seating.gained[other.entry.id] - other.aim)
-            for other in seating.scene.of_pool.get(target.pool, ())
-        )
+        if target.pool not in coming:
+            coming[target.pool] = _beyond(target.pool, seating)
         gain = next_gain(model, has, seating.scene.memo)
-        short.append(Short(target.pool, target.pod_gpus, model.aim - has - coming, gain))
+        short.append(Short(name, target.pool, target.pod_gpus, model.aim - has - coming[target.pool], gain))
     return tuple(short)
+
+
+def _beyond(pool: str, seating: Seating) -> int:
+    """Replicas that models of the pool have beyond their shares."""
+    models = seating.scene.of_pool.get(pool, ())
+    return sum(max(0, seating.left_of(one) + seating.gained[one.entry.id] - one.aim) for one in models)
 
 
 def _served(short: Iterable[Short], mover: ModelShare) -> tuple[Short, ...]:
@@ -142,11 +152,12 @@ def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set
     return None
 
 
-def paid_for(model: ModelShare, least: int, seating: Seating) -> int:
-    """Replicas of those there are that are no surplus where each costs money: `least`, and what gains its cost."""
-    if model.staying_replicas <= least:
-        return least
-    count, short = least, tuple(each._replace(missing=1) for each in confined(seating))
-    while count < model.staying_replicas and _gain(model, count, seating, short) * model.gpus > cost_of_one(model):
+def paid_for(model: ModelShare, least: int, seating: Seating, short: Iterable[Short]) -> int:
+    """Replicas of those there are that are no surplus where each costs money: `least`, and what gains its cost.
+
+    `short`: as `confined` says; the last of their replicas may be on its way.
+    """
+    count, waiting = least, [each._replace(missing=1) for each in short]
+    while count < model.staying_replicas and _gain(model, count, seating, waiting)[0] * model.gpus > cost_of_one(model):
         count += 1
     return count

@@ -35,6 +35,7 @@ class Unit:
         node grant).
     nodes: names of the nodes that its pods are to run on, one for each; none for a node grant.
     victims: replicas that go for it.
+    makes_room: for whom its model gives a replica elsewhere once it serves, as `a on pool x`; empty: for nobody.
     """
 
     target: TargetFacts
@@ -42,6 +43,7 @@ class Unit:
     source: str
     nodes: tuple[str, ...] = ()
     victims: tuple[Victim, ...] = ()
+    makes_room: str = ""
 
     @property
     def places(self) -> list[str]:
