@@ -138,7 +138,7 @@ def _used() -> Iterator[Mutant]:
 
 
 def _movers() -> Iterator[Mutant]:
-    yield _instead(idle, "_makes_room", "movers", "moves for nobody", lambda *_: False)
+    yield _instead(idle, "_places", "movers", "moves for nobody", lambda *_: 0)
     yield _instead(allocate, "paid_for", "movers", "lets it go while it loads", lambda _, least, *__: least)
     yield _instead(idle, "cost_of_one", "movers", "pays nothing", lambda _: -1.0)
 

@@ -51,6 +51,17 @@ class TestMovers:
     def test_nobody_moves_who_has_the_most_that_the_policy_allows(self) -> None:
         assert all(plan.empty for plan in movers("b", most=1).turns(5))
 
+    def test_who_has_one_place_to_give_moves_once_however_many_are_missing(self) -> None:
+        story = movers("b", "d")
+        models = [
+            each.model_copy(update={"max_replicas": 1}) if each.id == "d" else each for each in story.policy.models
+        ]
+        story.policy = story.policy.model_copy(
+            update={"models": tuple(models)}
+        )  # d may not have two, so it cannot move
+        story.foresee("a", late(0, 150, 75, 0))
+        assert moves(story.plan()) == {"b": (0, 1)}
+
     def test_no_more_of_them_move_than_there_is_room_needed(self) -> None:
         story = movers("b", "d")
         plan = story.plan()

@@ -289,7 +289,8 @@ def _why_up(model: ModelShare, coming: Coming, shift: Shift | None, going: froze
         those = "one" if len(coming.beside) == 1 else "those"
         beside = f"in place of {those} on {listed(nodes)}, which {'goes' if len(nodes) == 1 else 'go'}"
         doomed = f" {beside}" if len(coming.beside) == coming.replicas else f", {len(coming.beside)} of them {beside}"
-    room = f", to make room for {listed(sorted(set(coming.makes_room)))}" if coming.makes_room else ""
+    others = listed([f"{name} on pool {pool}" for name, pool in sorted(set(coming.makes_room))])
+    room = f", to make room for {others}" if others else ""
     foreseen = model.load.outlook is not None and model.ruling is NO_RULING
     why = "" if foreseen else f"; {model.demand.why}"
     return f"gets {what}{source}{where}{doomed}{room}: it has {at_work(model)}{why}"

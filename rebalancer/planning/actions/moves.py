@@ -60,7 +60,7 @@ class Coming:
     grant: id of the node grant by which some of them are granted, None where all of them have free GPUs.
     node_pool: name of the NodePool of that grant, None without one.
     beside: doomed pods that some of them replace, each with the name of its pool.
-    makes_room: for whom the model gives replicas elsewhere by them, as `a on pool x`.
+    makes_room: models for which it gives replicas elsewhere by them, each with the name of the pool.
     """
 
     nodes: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Coming:
     grant: str | None = None
     node_pool: str | None = None
     beside: list[tuple[str, PodView]] = field(default_factory=list)
-    makes_room: list[str] = field(default_factory=list)
+    makes_room: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPo
     coming = moves.coming.setdefault(target.key, Coming())
     coming.replicas += 1
     coming.nodes.extend(unit.nodes)
-    if unit.makes_room:
+    if unit.makes_room is not None:
         coming.makes_room.append(unit.makes_room)
 
 

@@ -107,11 +107,11 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
         spare = left - reserve
         if spare <= 0:
             continue
-        for own in donor.targets:
+        for own in (each for each in donor.targets if each.pool == target.pool and each.stuck is None):
             here = min(spare, seating.givable(own))
             if tier == WANTED and donor.share is not None and _serves_first(own, seating):
                 here = min(here, seating.ready_of(donor) - reserve)  # what it has on another pool may load for minutes
-            if own.pool == target.pool and own.stuck is None and here > 0:
+            if here > 0:
                 purpose = _purpose(donor, recipient, tier, seating)
                 refusal = _judged(own, purpose, seating)
                 if refusal is not None and grows and refusal.guard != "start":

@@ -60,13 +60,11 @@ def fill(seating: Seating) -> list[Unit]:
         targets = (target for target in model.targets if pays or not seating.scene.pools[target.pool].priced)
         unit = next((seat for target in targets if (seat := _seated(target, model, seating, tight))), None)
         if unit is not None:
-            units.append(unit if room is None else replace(unit, makes_room=f"{room.model} on pool {room.pool}"))
+            units.append(unit if room is None else replace(unit, makes_room=(room.model, room.pool)))
             seating.gained[name] += 1
-            left: list[tuple[float, str]] = []
-            short = _served(short, model)
-            _enter(left, name, model, seating, ())
-            for entry in left:
-                heapq.heappush(queue, entry)
+            if short and len(model.targets) > 1:  # one more beyond its share, which it gives where it may
+                short = confined(seating)
+            _enter(queue, name, model, seating, short)
     return units
 
 
@@ -87,24 +85,25 @@ def _enter(
 
 
 def _gain(model: ModelShare, count: int, seating: Seating, short: Iterable[Short]) -> tuple[float, Short | None]:
-    """The worth of one GPU more to it, or, where that is more, to the one for which it then makes room."""
-    own = next_gain(model, count, seating.scene.memo)
-    rooms = [each for each in short if each.missing > 0 and each.gain > own and _makes_room(model, each)]
+    """The worth of one GPU more than for `count` replicas: to it, or, where that is more, to whom it then makes room.
+
+    As many as it has beyond its share by then are on their way to others already.
+    """
+    own, beyond = next_gain(model, count, seating.scene.memo), max(0, count - model.aim)
+    rooms = [each for each in short if each.missing > 0 and each.gain > own and _places(model, each) > beyond]
     if not rooms or count >= model.most_replicas:
         return own, None
     room = max(rooms, key=lambda each: each.gain)
     return room.gain, room
 
 
-def _makes_room(model: ModelShare, short: Short) -> bool:
-    """Whether a replica of it that serves on that pool would be as much room as one of the short model's pods needs."""
-    return len(model.targets) > 1 and any(
-        target.pool == short.pool
-        and target.stuck is None
-        and target.pod_gpus >= short.pod_gpus
-        and any(pod.phase == "ready" for pod in target.staying_pods)
-        for target in model.targets
-    )
+def _places(model: ModelShare, short: Short) -> int:
+    """Replicas of it that serve on that pool, each as much room as one of the short model's pods needs."""
+    if len(model.targets) == 1:
+        return 0
+    here = (each for each in model.targets if each.pool == short.pool and each.stuck is None)
+    pods = (pod for each in here if each.pod_gpus >= short.pod_gpus for pod in each.staying_pods)
+    return sum(pod.phase == "ready" for pod in pods)
 
 
 def confined(seating: Seating) -> tuple[Short, ...]:
@@ -128,11 +127,6 @@ def _beyond(pool: str, seating: Seating) -> int:
     """Replicas that models of the pool have beyond their shares."""
     models = seating.scene.of_pool.get(pool, ())
     return sum(max(0, seating.left_of(one) + seating.gained[one.entry.id] - one.aim) for one in models)
-
-
-def _served(short: Iterable[Short], mover: ModelShare) -> tuple[Short, ...]:
-    """The same once `mover` has a replica elsewhere: one is missing less on the pools on which it then gives."""
-    return tuple(each._replace(missing=each.missing - _makes_room(mover, each)) for each in short)
 
 
 def _seated(target: TargetFacts, model: ModelShare, seating: Seating, tight: set[object]) -> Unit | None:

@@ -35,7 +35,7 @@ class Unit:
         node grant).
     nodes: names of the nodes that its pods are to run on, one for each; none for a node grant.
     victims: replicas that go for it.
-    makes_room: for whom its model gives a replica elsewhere once it serves, as `a on pool x`; empty: for nobody.
+    makes_room: the model for which its own gives a replica elsewhere once it serves, and on which pool; None: for none.
     """
 
     target: TargetFacts
@@ -43,7 +43,7 @@ class Unit:
     source: str
     nodes: tuple[str, ...] = ()
     victims: tuple[Victim, ...] = ()
-    makes_room: str = ""
+    makes_room: tuple[str, str] | None = None
 
     @property
     def places(self) -> list[str]:
