@@ -10,6 +10,7 @@ from rebalancer.act.unseen_writes import UnseenWrites, asking, converging
 from rebalancer.domain.arithmetic import (
     assured,
     bound_gpus,
+    certain_pod_gpus,
     doomed_nodes,
     doomed_pods,
     most_free_gpus,
@@ -224,9 +225,10 @@ def check_budget(
         raise Refused("budget", unknown)
     by_policy = {each.id: each.gpus_per_pod for each in ground.policy.models}
     alike = {name for name, each in ground.pools.items() if each.resource == pool.resource}
-    held, watched = bound_gpus(snapshot, by_policy, alike), snapshot.sync.synced_at
     noticed = noticed_nodes(snapshot.notices)
-    free = most_free_gpus(nodes, held, noticed)
+    free = most_free_gpus(nodes, bound_gpus(snapshot, by_policy, alike), noticed)
+    certain = bound_gpus(snapshot, by_policy, alike, certain_pod_gpus)
+    rules, synced_at = ground.policy.nodes, snapshot.sync.synced_at
     # With what we wrote a moment ago; a model that has just left the policy still holds what its pods hold.
     models = tuple(
         replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
@@ -236,7 +238,7 @@ def check_budget(
         more = promised_replicas(then, out, stranded) - promised_replicas(own, out, stranded)
         each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
         promised = promised_gpus(models, pool.name, by_policy, out, free) + more * each
-        budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
+        budget = pool_gpus(pool, nodes, ground.grants, out, rules, snapshot.at, certain, synced_at).budget
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
             raise Refused("budget", f"{what}, and its budget is {budget}")

@@ -3,7 +3,7 @@
 The formulas are those of the design's section 1. All are whole numbers over one snapshot's views. Nothing here decides.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -220,15 +220,21 @@ def promised_gpus(
     return total
 
 
-def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collection[str]) -> dict[str, int]:
+def bound_gpus(
+    snapshot: Snapshot,
+    by_policy: Mapping[str, int],
+    pools: Collection[str],
+    of_pod: Callable[[TargetView, int], int] = pod_gpus,
+) -> dict[str, int]:
     """GPUs per node that our pods hold there, terminating ones included. `by_policy` as in `promised_gpus`.
 
     pools: names of those whose targets count: pools of one resource have one stock on a node.
+    of_pod: GPUs of one pod, `pod_gpus` or `certain_pod_gpus`, from its target and the policy's figure.
     """
     bound: dict[str, int] = {}
     for model in snapshot.models:
         for target in (each for each in model.targets if each.pool in pools):
-            each = pod_gpus(target, by_policy.get(model.id, 0))
+            each = of_pod(target, by_policy.get(model.id, 0))
             for pod in target.pods:
                 for node in pod.nodes:
                     bound[node] = bound.get(node, 0) + each
@@ -278,9 +284,11 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
 ) -> PoolGpus:
     """min(policy limit, GPUs of counted, undoomed nodes + grants still without a node) - `PoolGpus.foreign`.
 
-    `held`: GPUs by node that our pods hold. A Ready node has at least the GPUs that pods hold there, whatever it says
-    of itself: device plugins restart, and allocatable goes from 8 to 0 under eight pods that serve. What a node says
-    is certain once it has stood for the grace period of a NotReady node, and once we have watched for so long.
+    `held`: GPUs by node that our pods hold for certain (`certain_pod_gpus`). A Ready node has at least the GPUs that
+    pods hold there, whatever it says of itself: device plugins restart, and allocatable goes from 8 to 0 under eight
+    pods that serve. By the larger of two figures a template of 2 GPUs would double the nodes on which pods of 1 still
+    run. What a node says is certain once it has stood for the grace period of a NotReady node, and once we have watched
+    for so long.
     """
     nodes = [node for node in view.nodes if node.name not in doomed and node_counts(node, at, rules)]
     there = sum(node_gpus(node, held.get(node.name, 0)) for node in nodes)

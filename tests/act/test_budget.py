@@ -218,6 +218,19 @@ async def test_pods_that_hold_more_than_the_policy_says_count_with_what_they_hol
     assert "9 GPUs" in beyond[0].detail
 
 
+async def test_where_pods_will_hold_more_their_node_has_no_more_than_they_hold_now(rig: Rig) -> None:
+    rig.policy = a_policy(a_model("a"), a_model("b"), pools=(a_pool(gpus=16),))
+    node = rig.facts.pools[0].nodes[0]
+    nodes = (replace(node, gpus=4), replace(node, name="full", gpus=5))
+    rig.facts = replace(rig.facts, pools=(replace(rig.facts.pools[0], nodes=nodes), *rig.facts.pools[1:]))
+    pods = tuple(replace(pod, node="full") for pod in rig.target("b").pods)
+    rig.show("b", pods=pods, gpus_per_pod=2, running_gpus=1)
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
+
+    assert outcome.detail == "budget: 14 GPUs of pool a100 would be promised, and its budget is 9"
+
+
 async def test_a_maximum_that_somebody_else_wrote_promises_what_runs(rig: Rig) -> None:
     ours = an_autoscaler(2, 100, originals=Originals(1, 10))
     pods = rig.target("b").pods[:2]

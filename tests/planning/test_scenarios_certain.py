@@ -286,6 +286,21 @@ class TestGpus:
         story.target("theirs", gpus_per_pod=1, running_gpus=2, rolling=True)
         assert all(moves(plan) == {} for plan in story.turns(60))
 
+    def test_a_node_has_no_more_than_its_pods_hold_now_where_they_will_hold_more(self) -> None:
+        # theirs runs with one GPU a pod and is in a rollout to two: its node of four has no eight for that.
+        policy = a_policy(
+            a_model("theirs", 1, entitlement=4), a_model("own", 1, entitlement=4), pools=(a_pool(gpus=16),)
+        )
+        load = {"theirs": {"concurrency": 16.0}, "own": {"concurrency": 16.0}}
+        story = Story(policy, a_snapshot(policy, {"theirs": 4, "own": 3}, load, {"theirs": 4.0, "own": 4.0}))
+        story.pool("a100", nodes=(node("n1", 4), node("n2", 4)))
+        for name, on in (("theirs", "n1"), ("own", "n2")):
+            story.target(name, pods=tuple(replace(pod, node=on) for pod in story.of(name).pods))
+        story.target("theirs", gpus_per_pod=2, running_gpus=1, rolling=True)
+        plan = story.plan()
+        assert (plan.pools[0].budget, plan.pools[0].promised) == (8, 11)
+        assert moves(plan) == {}
+
     def test_where_all_agree_nothing_is_refused(self) -> None:
         story = self.a_story(gpus_per_pod=1, running_gpus=1)
         plan = story.plan()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ ACCOUNT = "rebalancer"
 _PROGRAM = Path(sys.executable).parent / "rebalancer"
 # An ordered end writes a checkpoint and waits for the write under way.
 _STOP_SECONDS = 20.0
+
+
+def lacking(plan: Json, model: str) -> list[Json]:
+    """What the model lacks by that plan."""
+    return [one for one in plan["unmet"] if one["model"] == model]
+
+
+def refusals(plan: Json, guard: str, subject: str) -> list[Json]:
+    """The moves of the subject's that the guard declines in that plan."""
+    return [one for one in plan["refusals"] if (one["guard"], one["subject"]) == (guard, subject)]
 
 
 class Service:
@@ -107,6 +117,28 @@ class Service:
     async def plan(self) -> Json:
         """/v1/plan: the last plan."""
         return await self._read("/v1/plan")
+
+    async def planned(self, kube: Kube, what: str, holds: Callable[[Json], object], seconds: float = 30.0) -> Json:
+        """The first plan from now on of which `holds` is true. Raises NotYet.
+
+        The last plan may be older than what the API server has just shown: nothing else is to be read from one plan.
+        """
+
+        async def seen() -> Json | None:
+            plan = await self.plan()
+            return plan if holds(plan) else None
+
+        return await kube.wait_for(seen, what, seconds)
+
+    async def lacks_nothing(self, kube: Kube, model: str) -> None:
+        """Wait for a plan by which the model has what it needs. Raises NotYet."""
+        await self.planned(kube, f"{model} lacks nothing", lambda plan: not lacking(plan, model))
+
+    async def refused(self, kube: Kube, guard: str, subject: str, seconds: float = 30.0) -> Json:
+        """Wait for a plan in which the guard declines a move of the subject's; that refusal. Raises NotYet."""
+        what = f"guard {guard} refuses to move {subject}"
+        plan = await self.planned(kube, what, lambda plan: refusals(plan, guard, subject), seconds)
+        return refusals(plan, guard, subject)[0]
 
     async def node(self, name: str) -> Json:
         """/v1/nodes/NODE."""

@@ -91,12 +91,7 @@ class Scene:
 
     async def refuses(self, guard: str, subject: str) -> None:
         """Wait until a plan says that the guard declined a move of the model's."""
-
-        async def told() -> bool:
-            refusals = (await self.service.plan())["refusals"]
-            return any((each["guard"], each["subject"]) == (guard, subject) for each in refusals)
-
-        await self.kube.wait_for(told, f"guard {guard} refuses to move {subject}", WINDOW_SECONDS)
+        await self.service.refused(self.kube, guard, subject, WINDOW_SECONDS)
 
     async def set_up(self) -> None:
         """Two full nodes on which code has borrowed 4 of chat's 6 GPUs, and a minute in which everybody spoke."""

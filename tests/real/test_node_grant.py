@@ -66,13 +66,7 @@ async def test_karpenter_brings_the_nodes_that_a_surge_lacks_up_to_the_policy_s_
     assert limited < raised, "Karpenter may launch before it is asked to"
 
     traffic.says("chat", running=58)
-
-    async def refused() -> Json | None:
-        plan = await service.plan()
-        found = [each for each in plan["refusals"] if (each["guard"], each["subject"]) == ("budget", "chat")]
-        return found[0] if found else None
-
-    refusal = await kube.wait_for(refused, "the policy's bound refuses more")
+    refusal = await service.refused(kube, "budget", "chat")
     assert (refusal["replicasFrom"], refusal["replicasTo"]) == (3, 6)
     assert refusal["numbers"]["gpuLimit"] == 3
     unmet = (await service.explain("chat"))["unmet"]

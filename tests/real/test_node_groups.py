@@ -97,7 +97,7 @@ async def test_gpus_under_placeholders_are_room_at_once_and_the_placeholders_go_
         assert {write.resource for write in writes} <= {"deployments", "leases", "events"}
         assert failed(writes) == []
         assert len(await kube.ready_pods(namespace, "rebalancer.io/placeholder=gpus")) == 1
-        assert (await service.explain("chat"))["unmet"] == []
+        await service.lacks_nothing(kube, "chat")
     finally:
         await kube.delete("PriorityClass", lowest["metadata"]["name"])
 

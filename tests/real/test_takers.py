@@ -1,6 +1,7 @@
 """Idle GPUs of serving are lent to workers, and to Jobs, and come home: on the real API server and scheduler."""
 
 import asyncio
+from collections.abc import Callable
 
 from tests.real.occupancy import Pods, failed, scaled
 from tests.real.policies import model, policy, pool
@@ -54,9 +55,8 @@ async def test_workers_of_batch_jobs_take_what_is_idle_and_give_it_back_before_a
 
     await kube.wait_ready(5, namespace, "app=nightly", 90)
     (left,) = await kube.ready_pods(namespace, "app=chat")
-    lent = await service.explain("nightly")
-    print("\n".join(lent["explanation"]))
-    assert lent["unmet"] == []
+    await service.lacks_nothing(kube, "nightly")
+    print("\n".join((await service.explain("nightly"))["explanation"]))
 
     traffic.says("chat", running=38)
     await kube.wait_ready(4, namespace, "app=chat", 90)
@@ -101,8 +101,7 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
         await service.start()
 
         await kube.wait_ready(4, namespace, "app=weekly", 90)
-        (seen,) = (await service.plan())["pools"]
-        assert (seen["budget"], seen["preemptible"], seen["foreign"]) == (GPUS, 4, 4), seen
+        await service.planned(kube, "all four are seen", _lent_to_jobs(4))
         told = f"nodes   of pool gpus: job {namespace}/weekly 4 on idle GPUs: the scheduler preempts them for a replica"
         lines = (await service.explain("chat"))["explanation"]
         assert any(line.startswith(told) for line in lines), "\n".join(lines)
@@ -123,9 +122,19 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
         by = {write.user for write in ended if write.user != "kwok"}
         assert by == {"scheduler"}, "nobody else ends a job's pod"
         assert [write.request for write in ended if write.request.get("gracePeriodSeconds") == 0] == []
-        assert (await service.explain("chat"))["unmet"] == []
+        await service.lacks_nothing(kube, "chat")
 
         traffic.says("chat", running=8)
         await kube.wait_ready(4, namespace, "app=weekly", 120)
     finally:
         await kube.delete("PriorityClass", namespace)
+
+
+def _lent_to_jobs(gpus: int) -> Callable[[Json], bool]:
+    """Whether a plan's one pool has all its GPUs, so many of them with pods that are preempted."""
+
+    def holds(plan: Json) -> bool:
+        (seen,) = plan["pools"]
+        return (seen["budget"], seen["preemptible"], seen["foreign"]) == (GPUS, gpus, gpus)
+
+    return holds

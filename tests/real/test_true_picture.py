@@ -20,7 +20,7 @@ import pytest
 from tests.real.api_proxy import ApiProxy
 from tests.real.occupancy import bounded, failed, scaled
 from tests.real.policies import model, policy, pool
-from tests.real.service import Service
+from tests.real.service import Service, refusals
 from tests.real.traffic import Traffic
 from tests.testbed.kube import Kube, is_ready
 from tests.testbed.objects import GPU, deployment, gpu_node, hpa
@@ -195,8 +195,7 @@ async def test_a_writer_that_reapplies_bounds_every_few_seconds_moves_only_its_o
         await asyncio.sleep(3.0)
     ours_after = bounded(await service.writes(kube), "theirs", "horizontalpodautoscalers")
     assert len(ours_after) <= 3, f"we fight: {ours_after}"
-    refusals = {(one["guard"], one["subject"]) for one in (await service.plan())["refusals"]}
-    assert ("foreign", "theirs") in refusals
+    await service.refused(kube, "foreign", "theirs")
     assert scaled(await service.writes(kube), "x") == []
 
 
@@ -288,12 +287,7 @@ async def test_a_stand_down_ends_by_a_persons_word(
     for changes, high in ((1, 8), (2, 9)):
         await kube.patch("HorizontalPodAutoscaler", "theirs", {"spec": {"maxReplicas": high}}, namespace)
         await kube.wait_for(partial(_counted, service, "theirs", changes), f"change {changes} is seen")
-
-    async def stands_down() -> bool:
-        refusals = (await service.plan())["refusals"]
-        return any((one["guard"], one["subject"]) == ("foreign", "theirs") for one in refusals)
-
-    await kube.wait_for(stands_down, "we stand down")
+    await service.refused(kube, "foreign", "theirs")
     people = {"kind": "standUp", "target": {"model": "theirs"}, "reason": "settled", "actor": "testbed"}
     expires = datetime.fromtimestamp(time.time() + 60.0, UTC).isoformat()
     word = {
@@ -304,7 +298,7 @@ async def test_a_stand_down_ends_by_a_persons_word(
     }
     await kube.apply(word)
     await _bounds(kube, namespace, "theirs", lambda low, high: high <= 3)
-    assert not await stands_down()
+    await service.planned(kube, "we stand up", lambda plan: not refusals(plan, "foreign", "theirs"))
 
 
 @pytest.fixture

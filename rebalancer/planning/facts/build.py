@@ -74,6 +74,7 @@ class Occupancy:
                 if gpus:
                     stock[node] = NodeGpus(
                         gpus,
+                        there.certain + sign * more.certain,
                         there.staying + sign * more.staying,
                         there.ready + sign * more.ready,
                         there.remaining + sign * more.remaining,
@@ -98,23 +99,22 @@ def build(
             if target.view.rolling:
                 rolling.setdefault(target.pool, []).append(target)
     pools = {pool.name: pool for pool in policy.pools}
-    held = {
-        resource: {name: on_node.gpus for name, on_node in nodes.items()} for resource, nodes in occupancy.nodes.items()
-    }
     beside = _beside(snapshot, occupancy, holdings, doomed)
     states, offered = {}, memo.of("", offering, policy)
     for view in snapshot.pools:
         pool = pools[view.name]
         taken = occupancy.nodes[pool.resource]
         rooms = _rooms(view, taken, noticed | alike(view, snapshot.notices, noticed))
-        of_it, watched = held.get(pool.resource, {}), snapshot.sync.synced_at
-        gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, of_it, watched)
+        certain = {node.name: taken[node.name].certain for node in view.nodes if node.name in taken}
+        synced_at = snapshot.sync.synced_at
+        gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, certain, synced_at)
         if gpus.most is not None:
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
         state = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
         if view.name in rolling:
-            state = _surging(state, rolling[view.name], doomed, most_free_gpus(view, of_it, noticed))
+            held = {name: on_node.gpus for name, on_node in taken.items()}
+            state = _surging(state, rolling[view.name], doomed, most_free_gpus(view, held, noticed))
         states[view.name] = replace(state, offered=view.name in offered)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)

@@ -31,7 +31,7 @@ from rebalancer.planning.facts.scene import (
     owner_of,
 )
 
-NOTHING = NodeGpus(0, 0, 0, 0)
+NOTHING = NodeGpus(0, 0, 0, 0, 0)
 
 
 def holding(  # noqa: PLR0913  # what it is made from
@@ -297,13 +297,15 @@ def _nodes(targets: tuple[TargetFacts, ...], resources: Mapping[str, str]) -> di
     by_resource: dict[str, dict[str, NodeGpus]] = {}
     for target in targets:
         by_node = by_resource.setdefault(resources[target.pool], {})
-        gpus, going = target.pod_gpus, {pod.uid for pod in target.leaving_pods}
+        gpus, certain = target.pod_gpus, target.certain_gpus // target.pods
+        going = {pod.uid for pod in target.leaving_pods}
         staying_uids = {pod.uid for pod in target.staying_pods}
         for pod in target.view.pods:
             for node in pod.nodes:
-                of_all, staying, ready, stay = by_node.get(node, NOTHING)
+                of_all, at_least, staying, ready, stay = by_node.get(node, NOTHING)
                 by_node[node] = NodeGpus(
                     of_all + gpus,
+                    at_least + certain,
                     staying + gpus * (pod.phase != "terminating" and pod.uid not in going),
                     ready + gpus * (pod.phase == "ready"),
                     stay + gpus * (pod.uid in staying_uids),

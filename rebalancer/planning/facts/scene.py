@@ -29,12 +29,14 @@ class NodeGpus(NamedTuple):
     """GPUs that some pods hold on one node.
 
     gpus: of all of them.
+    certain: the same by the least that a pod may hold, where policy, template and pods differ: as many are there.
     staying: of those that are not on their way out.
     ready: of Ready ones.
     remaining: of those that are neither on their way out nor doomed.
     """
 
     gpus: int
+    certain: int
     staying: int
     ready: int
     remaining: int
@@ -312,7 +314,7 @@ class PoolFacts:
         if not (self.view.node_pools or self.view.node_groups) or "/mig-" in self.pool.resource:
             return 0
         held = ((node, self.taken.get(node.name)) for node in self.view.nodes)
-        there = sum(node_gpus(node, 0 if ours is None else ours.gpus) for node, ours in held)
+        there = sum(node_gpus(node, 0 if ours is None else ours.certain) for node, ours in held)
         return max(0, self.pool.gpu_limit - there)
 
 
