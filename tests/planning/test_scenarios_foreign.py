@@ -153,6 +153,20 @@ class TestStandup:
         story.override()
         assert moves(story.plan()) == {}
 
+    def test_of_two_the_one_that_we_saw_last_counts_whatever_the_clock_said_that_made_them(self) -> None:
+        story = fought(60.0, 5.0)
+        first = an_override("standUp", "a", created_at=NOW + 600.0, expires_at=NOW + 1200.0)
+        story.override(first)
+        story.plan()
+        story.wait(30.0)
+        story.target("a", foreign=by(-15.0, -20.0))
+        assert moves(story.plan()) == {}
+        second = an_override("standUp", "a", name="again", uid="uid-again", expires_at=NOW + 1200.0)
+        story.override(first, second)
+        plan = story.plan()
+        assert moves(plan) != {}
+        assert {state_of(plan, name).phase for name in ("standUp-a", "again")} == {"InForce"}
+
     def test_of_one_model_it_says_nothing_about_another(self) -> None:
         story = fought(60.0, 5.0)
         story.override(an_override("standUp", "b"))

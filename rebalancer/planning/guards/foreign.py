@@ -110,11 +110,11 @@ def _fights(model: ModelFacts, scene: Scene[ModelFacts]) -> dict[tuple[str, str]
 
 
 def _stood_up_at(model: ModelFacts, scene: Scene[ModelFacts]) -> float | None:
-    """Since when a person's word to stand up counts: from its first cycle on, by our own clock."""
-    word = model.ruling.stood_up
-    if word is None:
+    """Since when a person's last word to stand up counts: from its first cycle on, by our own clock."""
+    if not model.ruling.stood_up:
         return None
-    return next((known.at for known in scene.memory.overrides if known.uid == word.uid), scene.now)
+    known_at = {known.uid: known.at for known in scene.memory.overrides}
+    return max(known_at.get(word.uid, scene.now) for word in model.ruling.stood_up)
 
 
 def _until(target: TargetView, changes: Fight, rule: ForeignRule) -> float:

@@ -33,7 +33,7 @@ class Ruling:
     excluded_nodes: names of nodes on which it gets nothing new.
     excluded_pools: names of pools in which it gets nothing new.
     scheduled: what its schedules say now.
-    stood_up: the override of kind standUp: the guard `foreign` forgets changes by others from before it.
+    stood_up: the overrides of kind standUp: the guard `foreign` forgets changes by others from before the last of them.
     """
 
     paused: Override | None = None
@@ -44,7 +44,7 @@ class Ruling:
     excluded_nodes: frozenset[str] = frozenset()
     excluded_pools: frozenset[str] = frozenset()
     scheduled: Scheduled | None = None
-    stood_up: Override | None = None
+    stood_up: tuple[Override, ...] = ()
 
     def floor_of(self, model: Model) -> int:
         """The floor this model's actions must keep.
@@ -134,6 +134,7 @@ def _words(one: Override | None) -> str:
 @dataclass(slots=True)
 class _Draft:
     by_kind: dict[str, Override] = field(default_factory=dict)
+    stood_up: list[Override] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
 
@@ -164,7 +165,7 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
             excluded_nodes=frozenset(draft.nodes),
             excluded_pools=frozenset(draft.pools),
             scheduled=scheduled.get(name),
-            stood_up=draft.by_kind.get(STAND_UP),
+            stood_up=tuple(draft.stood_up),
         )
         for name, draft in drafts.items()
     }
@@ -199,6 +200,9 @@ def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -
     """Put one usable override where it counts; returns (phase, how far it cannot be applied)."""
     if one.kind == "drain":
         return IN_FORCE, ""
+    if one.kind == STAND_UP:  # all of them: the guard takes the last one seen, when each was made is another clock's
+        drafts.setdefault(one.subject, _Draft()).stood_up.append(one)
+        return IN_FORCE, ""
     if one.kind == "exclude":
         for name in [one.model] if one.model else models:
             draft = drafts.setdefault(name, _Draft())
@@ -208,9 +212,13 @@ def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -
     if one.kind in draft.by_kind:
         return "Superseded", f"by {draft.by_kind[one.kind].name}, which is newer"
     draft.by_kind[one.kind] = one
-    model = models[one.subject]
+    return IN_FORCE, _beyond(one, models[one.subject])
+
+
+def _beyond(one: Override, model: Model) -> str:
+    """How far an override asks for what the model's bounds do not allow; "" where it does not."""
     if one.kind in {"pin", "cap"} and (one.value or 0) < model.min_replicas and not one.allow_below_floor:
-        return IN_FORCE, f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
+        return f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
     if one.kind in {"pin", "floor"} and (one.value or 0) > model.max_replicas:
-        return IN_FORCE, f"applied at maxReplicas {model.max_replicas}"
-    return IN_FORCE, ""
+        return f"applied at maxReplicas {model.max_replicas}"
+    return ""
