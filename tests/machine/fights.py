@@ -5,6 +5,8 @@ leaves the other as it is has changed nothing that is ours, and repaired nothing
 writes there; it is over when it is old, or when somebody has put our numbers back and they have stood for 30 s.
 """
 
+from math import inf
+
 from msgspec import Struct
 
 from rebalancer.act.originals import ANNOTATION
@@ -27,7 +29,7 @@ class Fight(Struct):
     """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since.
 
     `first`: the numbers at `begun_at`. Replicas that no autoscaler owns are ours to write before we ever did: until
-    then others change these, and put these back.
+    then others change these, and put these back. `first_changed_at`: since when the service knows them as such.
     """
 
     uid: str
@@ -35,6 +37,7 @@ class Fight(Struct):
     first: Numbers
     begun_at: float
     changed_at: tuple[float, ...] = ()
+    first_changed_at: float = inf
     repaired_at: float | None = None
 
 
@@ -53,8 +56,17 @@ class Fights:
         self._stood_up_at[model] = self._world.now + STEP_SECONDS
 
     def restarted(self, kept_at: float) -> None:
-        """The service begins from a checkpoint of then: it does not know who wrote what it finds and has not seen."""
+        """The service begins from a checkpoint of then: it does not know who wrote what it finds and has not seen.
+
+        Nor what was done to a target that is in no policy: a checkpoint has nothing of it. Where nobody had changed a
+        number by then, and we had not written it, what it finds now is the first it knows.
+        """
         self.look()
+        named = {one.name for model in self._oracle.policy.models for one in model.targets}
+        for ref, fight in self._of.items():
+            fight.changed_at = fight.changed_at if ref.name in named else ()
+            if fight.first_changed_at > kept_at:
+                fight.first, fight.first_changed_at = fight.numbers, inf
         self._lost.append((kept_at, self._world.now))
 
     def _known(self, at: float) -> bool:
@@ -88,6 +100,7 @@ class Fights:
         elif any(after != our for after, our in by_others):
             over = fight.repaired_at is not None and now - fight.repaired_at >= REPAIRED_AFTER_SECONDS
             fight.changed_at = (*(() if over else fight.changed_at), now)[-CHANGES:]
+            fight.first_changed_at = min(fight.first_changed_at, now)
             fight.repaired_at = None
 
     def _numbers(self, owner: Deployment) -> tuple[str, Numbers, tuple[str, ...]] | None:

@@ -125,6 +125,31 @@ def test_two_changes_after_a_person_said_so_are_a_fight_though_the_first_came_be
         assert ring.judged(refuses=True) == broken
 
 
+def test_who_is_in_no_policy_as_we_start_fights_with_nobody_before() -> None:
+    for models, broken in ((("a", "b"), "f"), (("b",), "")):
+        ring = Ring()
+        ring.somebody_writes(5, 3)
+        ring.wait(5.0)
+        policy = ring.bench.oracle.policy
+        named = tuple(model for model in policy.models if model.id in models)
+        ring.bench.oracle.policy = policy.model_copy(update={"models": named})
+        ring.fights.restarted(ring.bench.world.now)
+        ring.bench.oracle.policy = policy
+        assert ring.judged(writes=True) == broken
+
+
+def test_what_a_number_was_before_an_older_checkpoint_is_not_known_so_nobody_puts_it_back() -> None:
+    for lost, broken in ((False, "f"), (True, "")):
+        ring = Ring(ours=False)
+        first = ring.bench.world.deployments[ring.bench.ref("a")].replicas
+        kept_at = START if lost else ring.bench.world.now + 60.0
+        ring.somebody_writes(first + 2)
+        ring.fights.restarted(kept_at)
+        ring.somebody_writes(first + 1, first)
+        ring.wait(60.0)
+        assert ring.judged(refuses=True) == broken
+
+
 def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:
     ring = Ring()
     ring.somebody_writes(5, 3)
