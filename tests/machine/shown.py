@@ -31,6 +31,7 @@ class Shown:
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
         self._held: dict[str, int] = {}  # GPUs by node
+        self._listed: set[str] = set()  # nodes at the last look
         self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._looked_at = self._acts_at = world.now
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
@@ -39,9 +40,10 @@ class Shown:
         """The API server as it is when the watches come. `acts_at`: when a plan is made of it; None: now."""
         self._looked_at = self._world.now
         now = self._acts_at = self._looked_at if acts_at is None else acts_at
-        self.deadlines = {
-            name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
-        }  # who registers again before it is taken all the same
+        # Who registers again before it is taken all the same; who does so afterwards may be another machine.
+        listed = self._listed & self._world.nodes.keys()
+        self.deadlines = {name: at for name, at in self.deadlines.items() if now <= at or name in listed}
+        self._listed = {*self._world.nodes}
         self._mistimed = {name for name in self.deadlines if self.clock_is_wrong or name in self._mistimed}
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
         self._pods_of = {}

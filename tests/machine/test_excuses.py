@@ -54,3 +54,19 @@ def test_who_gives_while_the_end_of_a_node_of_its_pool_is_as_near_as_may_have_be
     bench.oracle.look()
     bench.scale("a", 3)
     assert bench.rules == rules
+
+
+@pytest.mark.parametrize(("seconds_left", "rules"), [(17.0, "a"), (8.0, "")])
+def test_who_registers_under_a_name_whose_machine_was_taken_meanwhile_may_be_another(
+    seconds_left: float, rules: str
+) -> None:
+    bench = Bench(a_model("a", entitlement=3, level=1.0), a_model("b", level=1.0, floor=3))  # b: one on x1, three on x2
+    node = bench.world.nodes["x1"]
+    bench.live(5.0)
+    bench.oracle.deadlines["x1"] = bench.world.now + seconds_left
+    bench.world.faults.remove(node)
+    bench.live(10.0)
+    bench.world.faults.register_again(node)
+    bench.live(5.0)
+    bench.scale("b", 3)
+    assert bench.rules == rules
