@@ -18,6 +18,15 @@ def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> Non
     assert bench.rules == ""
 
 
+def test_who_gives_while_a_pod_of_its_own_got_its_node_since_the_watches_came_is_not_robbed() -> None:
+    # a owns three and needs them; a fourth was asked for, and one of the others goes, as of another target.
+    bench = Bench(a_model("a", entitlement=3, level=5.0), a_model("b", entitlement=2, level=1.0))
+    bench.world.scale(bench.ref("a"), 4)
+    bench.world.advance(bench.world.now + 1.0)
+    bench.oracle.taken(bench.world.deployments[bench.ref("a")], bench.world.ready_pods("a")[:1], [])
+    assert bench.rules == ""
+
+
 @pytest.mark.parametrize(("gpus", "rules"), [(1, "b"), (2, "")])
 def test_pods_of_a_rollout_that_fit_on_no_node_hold_nothing(gpus: int, rules: str) -> None:
     # One GPU is free. Where the rollout's new pod needs one, it is promised that; where it needs two, nobody is.
