@@ -87,7 +87,8 @@ class Shown:
         deadline = self.deadlines.get(node.name)
         if deadline is None:
             return False
-        loads = (pod.owner.load_seconds for pod in node.pods.values())
+        # Who is in no policy is replaced by nobody of ours.
+        loads = (pod.owner.load_seconds for pod in node.pods.values() if self.model(pod.owner.model) is not None)
         return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
 
     def _counts(self, node: WorldNode, now: float) -> bool:
