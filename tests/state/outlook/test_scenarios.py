@@ -145,9 +145,21 @@ def test_a_shift_plays_every_replay_again_at_the_level_it_went_to() -> None:
     s = 9000 - H - 120 * 5
     then = plain.level(work[1], s, (0, 0, 0))
     wanted = plain.replay(work[1], 9000, s, 11.0, then, 1.0, STEPS, DT)
+    wanted = np.array(wanted) * 11.0 * DT / np.mean(wanted)  # so much was never seen: it is no more than the level
     assert found.work[:, moved[5]] == pytest.approx(wanted, rel=1e-5, abs=1e-5)
     for model in range(2):
         assert found.weight[lanes_of(found, model)].sum() == pytest.approx(1.0)
+
+
+def test_no_replay_brings_more_than_the_highest_minute_of_the_hour_or_the_busiest_five_minutes_before() -> None:
+    work = np.full(9000, 1.0)
+    work[-600:] = 3.0  # risen for ten minutes: from its level of now the rise would be played to four and more
+    work[-300:-240] = 3.5
+    for busiest, most in ((0.0, 3.5), (5.0, 5.0)):
+        ahead = ahead_of(past_of(work[np.newaxis]), STEPS, DT, [Learned(busiest=busiest)])
+        means = paths(ahead, calm())[0].work.mean(axis=0) / DT
+        assert means.max() == pytest.approx(most, rel=1e-5)
+        assert means.max() > ahead.level[0]
 
 
 def test_seconds_nobody_observed_are_replayed_as_the_level_says() -> None:
