@@ -82,12 +82,6 @@ def busiest(ladder: Ladder, ends: Rungs) -> F64:
     return most
 
 
-def highest(ladder: Ladder) -> F64:
-    """Highest mean of a minute of the last hour, of those observed; (models,), 0 where none was."""
-    most: F64 = np.nan_to_num(ladder.mean(HOUR, MINUTE_SECONDS)).max(axis=0)
-    return most
-
-
 class RateBins(NamedTuple):
     """Running sums over the 10-s bins of a ladder, (rungs, models) each: bins known, their rates, rates squared."""
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rebalancer.state.outlook.chance import normals
-from rebalancer.state.outlook.level import base_of, highest, level
+from rebalancer.state.outlook.level import HOUR, MINUTE_SECONDS, base_of, level
 from rebalancer.state.outlook.past import F32, F64, I64
 from rebalancer.state.outlook.replays import Ahead, Replays, replays, windows
 from rebalancer.state.outlook.rule import (
+    GROWN_MOST,
     PAST_SECONDS,
     PERIOD_SLACK_SECONDS,
     PERIODS_BACK,
@@ -72,21 +73,33 @@ def paths(ahead: Ahead, shifted: LevelShift) -> tuple[Paths, Replays]:
 
 
 def _as_seen(of: Paths, ahead: Ahead) -> Paths:
-    """The paths, each brought down until its mean is no more than what was ever seen, or the level that it goes on at.
+    """The paths, each brought down until its mean is no more than the `_most`, or the level that it goes on at.
 
-    Ever is the highest minute of the last hour, or the busiest five of the last three. A rise is replayed from the
-    level that it has led to: for ten minutes after all had risen together each was to rise as far again, and kept what
-    another had too few of. Worlds of shapes, late % without and with: ten of joint rises 2.8 and 2.0, six of dips 2.1
-    and 1.4, six of bursts 3.5 and 2.8, four of swaps 13.1 and 11.4; surges, three draws, on 24 GPUs 2.03 and 2.09, on
-    16 17.4 and 17.1; eighteen models 7.5 and 7.3 with 27 % fewer moves. With 0.9 of it surges on 16 GPUs are 19.3, with
-    1.1 of it dips 1.7 and swaps 12.4.
+    A rise is replayed from the level that it has led to: for ten minutes after all had risen together each was to rise
+    as far again, and kept what another had too few of. Worlds of shapes, late % without and with: ten of joint rises
+    2.8 and 2.2, six of dips 2.1 and 1.4, six of bursts 3.5 and 2.7, four of swaps 13.1 and 11.8; surges, three draws,
+    on 24 GPUs 2.03 and 2.10, on 16 17.4 and 17.2; eighteen models 7.5 and 7.2 with a third fewer moves.
     """
-    seen = np.maximum(highest(ahead.ladder), [one.busiest for one in ahead.learned])
-    most = np.maximum(seen[of.model], of.level) * ahead.step_seconds
+    most = np.maximum(_most(ahead)[of.model], of.level) * ahead.step_seconds
     mean = of.work.mean(axis=0, dtype=np.float64)
     beyond = np.flatnonzero(mean > most)
     of.work[:, beyond] *= (most[beyond] / mean[beyond]).astype(np.float32)
     return of
+
+
+def _most(ahead: Ahead) -> F64:
+    """The most work that is foreseen without a shift, (models,), in replicas.
+
+    It is that of the highest minute of the last hour, or of the busiest five of the last three, and as much more as
+    that has grown within the time to the horizon, up to `GROWN_MOST`: a tide goes on to rise, a step is over.
+    """
+    minutes = np.nan_to_num(ahead.ladder.mean(HOUR, MINUTE_SECONDS))
+    back = min(len(minutes) - 1, -(-ahead.horizon_seconds // MINUTE_SECONDS))
+    busiest = [one.busiest for one in ahead.learned]
+    highest, before = (np.maximum(of.max(axis=0), busiest) for of in (minutes, minutes[back:]))
+    grown = np.divide(highest, before, out=np.ones_like(highest), where=before > 0.0)
+    most: F64 = highest * np.minimum(grown, GROWN_MOST)
+    return most
 
 
 def _shifted(

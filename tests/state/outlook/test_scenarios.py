@@ -162,6 +162,18 @@ def test_no_replay_brings_more_than_the_highest_minute_of_the_hour_or_the_busies
         assert means.max() > ahead.level[0]
 
 
+def test_a_tide_goes_on_to_rise_as_it_has_just_done_and_a_step_is_over() -> None:
+    seconds = np.arange(9000)
+    rising, risen = 3.0 + seconds / 3000.0, np.where(seconds < 8700, 3.0, 6.0)
+    tide, step = (
+        paths(ahead_of(past_of(work[np.newaxis]), STEPS, DT), calm())[0].work.mean(axis=0).max() / DT
+        for work in (rising, risen)
+    )
+    highest = rising[-60:].mean()
+    assert 1.005 * highest < tide <= highest * highest / rising[-240:-180].mean() + 1e-6
+    assert step == pytest.approx(6.0)
+
+
 def test_seconds_nobody_observed_are_replayed_as_the_level_says() -> None:
     work = bursty(6000).T
     seen = np.ones_like(work)
