@@ -79,3 +79,13 @@ def test_who_registers_under_a_name_whose_machine_was_taken_meanwhile_may_be_ano
     bench.live(5.0)
     bench.scale("b", 3)
     assert bench.rules == rules
+
+
+def test_of_who_is_on_a_node_under_notice_only_models_of_the_policy_need_time_to_load_elsewhere() -> None:
+    # a, which takes 60 s, is in no policy any more: 115 s are enough for b and its 20 s.
+    bench = Bench(a_model("a", entitlement=3, load_seconds=60.0), a_model("b", level=1.0, floor=2, entitlement=3))
+    bench.oracle.deadlines["x1"] = bench.world.now + 115.0
+    bench.oracle.policy = bench.oracle.policy.model_copy(update={"models": bench.oracle.policy.models[1:]})
+    bench.oracle.look()
+    bench.scale("b", 2)
+    assert bench.rules == ""

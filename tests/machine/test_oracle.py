@@ -103,15 +103,6 @@ class TestFloor:
         bench.scale("b", 3)
         assert bench.rules == rules
 
-    def test_of_who_is_there_only_models_of_the_policy_need_time_to_load_elsewhere(self) -> None:
-        # a, which takes 60 s, is in no policy any more: 115 s are enough for b and its 20 s.
-        bench = Bench(a_model("a", entitlement=3, load_seconds=60.0), a_model("b", level=1.0, floor=2, entitlement=3))
-        bench.oracle.deadlines["x1"] = bench.world.now + 115.0
-        bench.oracle.policy = bench.oracle.policy.model_copy(update={"models": bench.oracle.policy.models[1:]})
-        bench.oracle.look()
-        bench.scale("b", 2)
-        assert bench.rules == ""
-
     def test_what_happened_after_the_watches_came_is_nobodys_fault(self) -> None:
         bench = Bench(a_model("a", level=1.0), a_model("b"))
         for pod in bench.world.ready_pods("a")[:3]:

@@ -54,7 +54,9 @@ async def _kafka(policy: Policy) -> Play:
             stage.tell(stage.spot_node, 300)
             await stage.live(120, step=2)
         back = stage.clock.now()
-        await stage.live(240)
+        await stage.live(120)
+        stage.users("code", 12)
+        await stage.live(120)
         return Play(stage, cut, back, stage.clock.now())
 
 

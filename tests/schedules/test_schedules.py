@@ -16,6 +16,7 @@ from rebalancer.loop import cycle
 from rebalancer.planning.allocation import idle, seating
 from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.shares import swings
+from rebalancer.state.outlook import scenarios
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
@@ -121,7 +122,11 @@ def _promises_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
-    """With two things as they were then: a start may have lost a model's past, and who gave takes back at once."""
+    """With three things as they were then.
+
+    A start may have lost a model's past, who gave takes back at once, and a rise is foreseen from where it has led to.
+    """
+    patch.setattr(scenarios, "_as_seen", lambda of, _: of)
     patch.setattr(seating, "OutOrder", lambda target, **_: OutOrder(target, marked=True))
     for each in (swings, idle):
         patch.setattr(each, "givers", lambda _: frozenset())
