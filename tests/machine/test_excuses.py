@@ -23,7 +23,7 @@ def test_who_gives_while_a_pod_of_its_own_got_its_node_since_the_watches_came_is
     bench = Bench(a_model("a", entitlement=3, level=5.0), a_model("b", entitlement=2, level=1.0))
     bench.world.scale(bench.ref("a"), 4)
     bench.world.advance(bench.world.now + 1.0)
-    bench.oracle.taken(bench.world.deployments[bench.ref("a")], bench.world.ready_pods("a")[:1], [])
+    bench.oracle.taken(bench.world.deployments[bench.ref("a")], [*bench.world.ready_pods("a")[:1]], [])
     assert bench.rules == ""
 
 

@@ -145,8 +145,8 @@ def test_a_shift_plays_every_replay_again_at_the_level_it_went_to() -> None:
     s = 9000 - H - 120 * 5
     then = plain.level(work[1], s, (0, 0, 0))
     wanted = plain.replay(work[1], 9000, s, 11.0, then, 1.0, STEPS, DT)
-    wanted = np.array(wanted) * 11.0 * DT / np.mean(wanted)  # so much was never seen: it is no more than the level
-    assert found.work[:, moved[5]] == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+    brought_down = np.array(wanted) * 11.0 * DT / np.mean(wanted)  # so much was never seen: no more than the level
+    assert found.work[:, moved[5]] == pytest.approx(brought_down, rel=1e-5, abs=1e-5)
     for model in range(2):
         assert found.weight[lanes_of(found, model)].sum() == pytest.approx(1.0)
 
