@@ -83,7 +83,7 @@ def _as_seen(of: Paths, ahead: Ahead) -> Paths:
     most = np.maximum(_most(ahead)[of.model], of.level) * ahead.step_seconds
     mean = of.work.mean(axis=0, dtype=np.float64)
     beyond = np.flatnonzero(mean > most)
-    of.work[:, beyond] *= (most[beyond] / mean[beyond]).astype(np.float32)
+    of.work[:, beyond] *= (most[beyond] / mean[beyond]).astype(np.float32)  # made a moment ago, for nobody else
     return of
 
 
