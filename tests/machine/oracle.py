@@ -109,7 +109,7 @@ class Oracle(Shown):
         seen = self._seen.get(uid)
         return seen is not None and seen.loads and seen.goes is not True
 
-    def _loads(self, pod: WorldPod) -> bool:
+    def _comes(self, pod: WorldPod) -> bool:
         """Whether a pod was shown while it loaded, or has got its node since."""
         seen = self._seen.get(pod.uid)
         came = pod.node is not None and pod.node.listed and pod.node.ready and pod.deleted_at is None and not pod.failed
@@ -120,7 +120,7 @@ class Oracle(Shown):
         need = min(self.need(model.id), model.max_replicas)
         lost = min(need, before) - (before - taken)
         pool = owner.node_selector["pool"]
-        left = before - taken + sum(map(self._loads, self._pods(model.id)))
+        left = before - taken + sum(map(self._comes, self._pods(model.id)))
         if taken and min(need, before, model.entitlement) > left and self._fits(pool):
             what = f"{model.id} owns {model.entitlement}, needs {need} and served with {before}"
             self._judge_robbed(model, pool, what)

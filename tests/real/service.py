@@ -121,7 +121,7 @@ class Service:
     async def planned(self, kube: Kube, what: str, holds: Callable[[Json], object], seconds: float = 30.0) -> Json:
         """The first plan from now on of which `holds` is true. Raises NotYet.
 
-        The last plan may be older than what the API server has just shown: nothing else is to be read from one plan.
+        What the API server has just shown is not in the last plan yet, so a test waits for the one that has it.
         """
 
         async def seen() -> Json | None:

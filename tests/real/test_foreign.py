@@ -5,7 +5,7 @@ import time
 
 from tests.real.occupancy import scaled
 from tests.real.policies import model, policy, pool
-from tests.real.service import Service
+from tests.real.service import Service, lacking
 from tests.real.traffic import Traffic
 from tests.testbed.kube import Kube
 from tests.testbed.objects import deployment, gpu_node
@@ -37,7 +37,11 @@ async def test_after_two_changes_by_somebody_else_it_stands_down_and_names_them(
     }
     assert refusal["numbers"]["manager"] in managers - {"rebalancer"}
     traffic.says("chat", running=35)
-    await _lacks_for_foreign(service)
+    await service.planned(
+        kube,
+        "what it waits for is told",
+        lambda plan: "foreign" in {one["constraint"] for one in lacking(plan, "chat")},
+    )
     assert [at for at, _ in scaled(await service.writes(kube), "chat") if at > yielded_at + 1.0] == []
 
 
@@ -45,11 +49,4 @@ async def _counted(service: Service, changes: int) -> None:
     name = 'rebalancer_foreign_changes_total{model="chat"}'
     async with asyncio.timeout(SEEN_SECONDS):
         while (await service.metrics()).get(name, 0) < changes:
-            await asyncio.sleep(0.1)
-
-
-async def _lacks_for_foreign(service: Service) -> None:
-    """The need is seen, and what it waits for is told."""
-    async with asyncio.timeout(SEEN_SECONDS):
-        while ("chat", "foreign") not in {(one["model"], one["constraint"]) for one in (await service.plan())["unmet"]}:
             await asyncio.sleep(0.1)

@@ -7,7 +7,7 @@ import time
 from tests.real.occupancy import scaled
 from tests.real.people import WHY, People
 from tests.real.policies import model, policy, pool
-from tests.real.service import Service
+from tests.real.service import Service, lacking
 from tests.real.traffic import Traffic
 from tests.testbed.audit import Write
 from tests.testbed.kube import Kube
@@ -124,8 +124,8 @@ def _of_the_cluster(writes: list[Write]) -> list[Write]:
 
 
 async def _lacks(service: Service, kube: Kube, model_id: str, replicas: int) -> None:
-    async def told() -> bool:
-        plan = await service.plan()
-        return any((each["model"], each["replicas"]) == (model_id, replicas) for each in plan["unmet"])
-
-    await kube.wait_for(told, f"the service says that {model_id} lacks {replicas}")
+    await service.planned(
+        kube,
+        f"the service says that {model_id} lacks {replicas}",
+        lambda plan: [one["replicas"] for one in lacking(plan, model_id)] == [replicas],
+    )

@@ -16,7 +16,7 @@ from tests.real.occupancy import bounded, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
-from tests.testbed.kube import Kube
+from tests.testbed.kube import Json, Kube
 from tests.testbed.objects import deployment, gpu_node, hpa
 
 GPUS = 8
@@ -88,7 +88,7 @@ async def test_what_others_own_is_refused_before_the_first_write_and_moved_once_
     await service.policy(policy([pool("gpus", ours, GPUS)], models))
     await asyncio.gather(*(traffic.past(name, running=15) for name in MODELS))
     await service.start()
-    told = await _refused(service, *MODELS)
+    told = await _refused(service, kube, *MODELS)
     assert "is scaled by PodAutoscaler chat" in told["chat"]
     assert "autoscalerClass: external" in told["code"]
     assert "docs" in told["docs"]
@@ -104,13 +104,12 @@ async def test_what_others_own_is_refused_before_the_first_write_and_moved_once_
             await asyncio.sleep(0.2)
 
 
-async def _refused(service: Service, *names: str) -> dict[str, str]:
+async def _refused(service: Service, kube: Kube, *names: str) -> dict[str, str]:
     """The guard owner's sentence by model, once each has one."""
-    async with asyncio.timeout(SEEN_SECONDS):
-        while True:
-            found = {
-                one["subject"]: one["why"] for one in (await service.plan())["refusals"] if one["guard"] == "owner"
-            }
-            if set(names) <= found.keys():
-                return found
-            await asyncio.sleep(0.1)
+
+    def by_model(plan: Json) -> dict[str, str]:
+        return {one["subject"]: one["why"] for one in plan["refusals"] if one["guard"] == "owner"}
+
+    return by_model(
+        await service.planned(kube, f"guard owner names {names}", lambda plan: set(names) <= {*by_model(plan)})
+    )

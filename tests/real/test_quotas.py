@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from tests import beside
 from tests.real.occupancy import scaled
 from tests.real.policies import model, policy, pool
-from tests.real.service import Service
+from tests.real.service import Service, lacking
 from tests.real.traffic import Traffic
 from tests.testbed.kube import Kube
 from tests.testbed.kueue import GATE, Admission, cluster_queue, flavor, gated, local_queue
@@ -91,7 +91,7 @@ async def test_a_full_quota_is_named_with_who_holds_it_nothing_pends_and_what_it
     await service.policy(policy([pool("gpus", ours, GPUS)], [model("chat", namespace, 1, 2, 6)]))
     await traffic.past("chat", running=38)
     await service.start()
-    why = await _unmet(service, f"ResourceQuota {namespace}/gpus has {HARD} of {HARD} requests.{GPU} used by ")
+    why = await _unmet(service, kube, f"ResourceQuota {namespace}/gpus has {HARD} of {HARD} requests.{GPU} used by ")
     print(why)
     assert f"deployment {namespace}/chat 2" in why
     assert f"job {namespace}/train 1 until " in why
@@ -111,7 +111,7 @@ async def test_a_full_quota_is_named_with_who_holds_it_nothing_pends_and_what_it
     await kube.wait_ready(HARD, namespace)
     assert [to for _, to in scaled(await service.writes(kube), "chat")] == [HARD]
     assert await _failed_creates(kube, namespace) == []
-    await _unmet(service, f"{HARD} of {HARD} requests.{GPU} used by deployment {namespace}/chat {HARD};")
+    await _unmet(service, kube, f"{HARD} of {HARD} requests.{GPU} used by deployment {namespace}/chat {HARD};")
 
 
 async def test_no_more_is_asked_for_than_kueue_admits_and_what_waits_at_its_gate_is_not_failing(
@@ -124,7 +124,7 @@ async def test_no_more_is_asked_for_than_kueue_admits_and_what_waits_at_its_gate
     await service.policy(policy([pool("gpus", ours, GPUS)], [model("chat", namespace, 1, 6, 6)]))
     await traffic.past("chat", running=58)
     await service.start()
-    why = await _unmet(service, f"ClusterQueue {kueue} has {QUEUED} of {QUEUED} {GPU} used")
+    why = await _unmet(service, kube, f"ClusterQueue {kueue} has {QUEUED} of {QUEUED} {GPU} used")
     print(why)
     assert f"its own are {QUEUED} of flavor {kueue}" in why
     await kube.wait_ready(QUEUED, namespace)
@@ -144,14 +144,14 @@ async def _used(kube: Kube, namespace: str, gpus: int) -> bool:
     return (found["status"].get("used") or {}).get(f"requests.{GPU}") == str(gpus)
 
 
-async def _unmet(service: Service, said: str) -> str:
+async def _unmet(service: Service, kube: Kube, words: str) -> str:
     """The sentence of chat's unmet need, once that waits for a quota, and for this one."""
-    async with asyncio.timeout(SEEN_SECONDS):
-        while True:
-            for one in (await service.plan())["unmet"]:
-                if (one["model"], one["constraint"]) == ("chat", "quota") and said in one["why"]:
-                    return str(one["why"])
-            await asyncio.sleep(0.1)
+
+    def sentences(plan: Json) -> list[str]:
+        waits = (one["why"] for one in lacking(plan, "chat") if one["constraint"] == "quota")
+        return [why for why in waits if words in why]
+
+    return sentences(await service.planned(kube, f"chat waits for: {words}", sentences))[0]
 
 
 async def _failed_creates(kube: Kube, namespace: str) -> list[str]:

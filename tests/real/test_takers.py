@@ -1,7 +1,6 @@
 """Idle GPUs of serving are lent to workers, and to Jobs, and come home: on the real API server and scheduler."""
 
 import asyncio
-from collections.abc import Callable
 
 from tests.real.occupancy import Pods, failed, scaled
 from tests.real.policies import model, policy, pool
@@ -101,7 +100,7 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
         await service.start()
 
         await kube.wait_ready(4, namespace, "app=weekly", 90)
-        await service.planned(kube, "all four are seen", _lent_to_jobs(4))
+        await service.planned(kube, "all four are seen", _all_lent)
         told = f"nodes   of pool gpus: job {namespace}/weekly 4 on idle GPUs: the scheduler preempts them for a replica"
         lines = (await service.explain("chat"))["explanation"]
         assert any(line.startswith(told) for line in lines), "\n".join(lines)
@@ -130,11 +129,7 @@ async def test_a_job_takes_what_is_idle_and_the_scheduler_ends_as_many_of_its_po
         await kube.delete("PriorityClass", namespace)
 
 
-def _lent_to_jobs(gpus: int) -> Callable[[Json], bool]:
-    """Whether a plan's one pool has all its GPUs, so many of them with pods that are preempted."""
-
-    def holds(plan: Json) -> bool:
-        (seen,) = plan["pools"]
-        return (seen["budget"], seen["preemptible"], seen["foreign"]) == (GPUS, gpus, gpus)
-
-    return holds
+def _all_lent(plan: Json) -> bool:
+    """Whether the plan's one pool has all its GPUs, four of them with pods of jobs that are preempted."""
+    (seen,) = plan["pools"]
+    return (seen["budget"], seen["preemptible"], seen["foreign"]) == (GPUS, 4, 4)

@@ -126,7 +126,7 @@ def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
 
     A start may have lost a model's past, who gave takes back at once, and a rise is foreseen from where it has led to.
     """
-    patch.setattr(scenarios, "_as_seen", lambda of, _: of)
+    patch.setattr(scenarios, "_under_ceiling", lambda of, _: of)
     patch.setattr(seating, "OutOrder", lambda target, **_: OutOrder(target, marked=True))
     for each in (swings, idle):
         patch.setattr(each, "givers", lambda _: frozenset())

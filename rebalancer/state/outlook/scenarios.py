@@ -69,25 +69,25 @@ def paths(ahead: Ahead, shifted: LevelShift) -> tuple[Paths, Replays]:
         lanes.append(_rare(ahead, rare))
         total = _total(lanes, ahead.past.models)
     lanes += _shifted(ahead, known, hist, shifted, total)
-    return _as_seen(_joined(lanes, _total(lanes, ahead.past.models)), ahead), known
+    return _under_ceiling(_joined(lanes, _total(lanes, ahead.past.models)), ahead), known
 
 
-def _as_seen(of: Paths, ahead: Ahead) -> Paths:
-    """The paths, each brought down until its mean is no more than the `_most`, or the level that it goes on at.
+def _under_ceiling(of: Paths, ahead: Ahead) -> Paths:
+    """The paths, each brought down until its mean is no more than the `_ceiling`, or the level that it goes on at.
 
     A rise is replayed from the level that it has led to: for ten minutes after all had risen together each was to rise
     as far again, and kept what another had too few of. Worlds of shapes, late % without and with: ten of joint rises
     2.8 and 2.2, six of dips 2.1 and 1.4, six of bursts 3.5 and 2.7, four of swaps 13.1 and 11.8; surges, three draws,
     on 24 GPUs 2.03 and 2.10, on 16 17.4 and 17.2; eighteen models 7.5 and 7.2 with a third fewer moves.
     """
-    most = np.maximum(_most(ahead)[of.model], of.level) * ahead.step_seconds
+    most = np.maximum(_ceiling(ahead)[of.model], of.level) * ahead.step_seconds
     mean = of.work.mean(axis=0, dtype=np.float64)
     beyond = np.flatnonzero(mean > most)
     of.work[:, beyond] *= (most[beyond] / mean[beyond]).astype(np.float32)  # made a moment ago, for nobody else
     return of
 
 
-def _most(ahead: Ahead) -> F64:
+def _ceiling(ahead: Ahead) -> F64:
     """The most work that is foreseen without a shift, (models,), in replicas.
 
     It is that of the highest minute of the last hour, or of the busiest five of the last three, and as much more as
