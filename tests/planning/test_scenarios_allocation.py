@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import Sync
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import (
@@ -126,7 +127,8 @@ class TestPriority:
         policy = a_policy(
             a_model("a", priority=30), a_model("b", priority=20), a_model("c", priority=900), pools=(a_pool(gpus=8),)
         )
-        story = a_story(policy, {"a": 3, "b": 4, "c": 1}, {"a": 3, "b": 4, "c": 3})
+        held, asked_for = {"a": 3, "b": 4, "c": 1}, in_flight(a=3, b=4, c=3)
+        story = Story(policy, a_snapshot(policy, held, asked_for, {"a": 0.0, "b": 0.0, "c": 1.0}))
         story.turn()
         assert moves(story.turn()) == {"b": (4, 2)}
 
@@ -142,6 +144,26 @@ class TestPriority:
         story.target("b", pods=(first, replace(last, since=NOW)))
         story.turn()
         assert moves(story.plan()) == given
+
+    @pytest.mark.parametrize(("work", "given"), [(1.0, {}), (1.9, {"a": (6, 4)})])
+    def test_a_queue_that_what_it_has_soon_serves_takes_nothing_that_others_need(
+        self, work: float, given: dict[str, tuple[int, int]]
+    ) -> None:
+        # b's two replicas have served for long, and 12 requests wait, of which a replica has 4 at a time. Work of 1
+        # leaves a replica for them: they are served in the time of three requests. Work of 2 leaves none.
+        policy = a_policy(a_model("a", 2), a_model("b", entitlement=2, priority=200), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, in_flight(a=6, b=5), {"a": 6.0, "b": work}))
+        story.turn()
+        assert moves(story.plan()) == given
+
+    def test_of_a_model_that_has_just_begun_to_serve_its_first_seconds_tell_what_its_queue_takes(self) -> None:
+        # b's work is known for 15 s and no longer: 0.6 replicas of it beside a queue from before it served.
+        policy = a_policy(a_model("a", 2), a_model("b", entitlement=2, priority=200), pools=(a_pool(gpus=8),))
+        young = Work(short=0.6, source="arrivals")
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, in_flight(a=6, b=5), {"a": 6.0, "b": young}))
+        story.target("b", pods=tuple(replace(pod, since=NOW) for pod in story.of("b").pods))
+        story.turn()
+        assert moves(story.plan()) == {}
 
     @pytest.mark.parametrize(("votes", "given"), [(2, {}), (8, {"a": (6, 4)})])
     def test_demand_that_only_its_cooldown_keeps_takes_nothing_that_others_need(

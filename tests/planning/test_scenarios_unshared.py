@@ -36,7 +36,7 @@ def test_a_model_that_votes_calls_on_less_priority_though_one_with_a_share_found
     models = a_model("a"), a_model("b"), a_model("c"), a_model("d", priority=50)
     policy = a_policy(*models, pools=(a_pool(gpus=12),))
     story = a_story(policy, {"a": 2, "b": 2, "c": 2, "d": 6}, {"a": steep(1, 8), "c": flat(1, 8)})
-    story.load("b", {"concurrency": 16.0})
+    story.load("b", {"concurrency": 16.0}, 2.0)
     story.load("d", {"concurrency": 24.0})
     assert shares(story.plan()) == {"a": 3, "b": 2, "c": 1, "d": 6}
     story.wait(11.0)

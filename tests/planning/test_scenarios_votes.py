@@ -379,7 +379,7 @@ def test_a_blind_model_gives_nothing_and_says_what_it_could_not_see() -> None:
     assert moves(story.plan()) == {"a": (4, 1)}
     # Beyond b's entitlement a keeps what it has: no vote speaks for it.
     policy = a_policy(a_model("a", entitlement=1), a_model("b", entitlement=1, priority=900), pools=(a_pool(gpus=8),))
-    story = Story(policy, a_snapshot(policy, {"a": 4, "b": 4}, {"b": {"concurrency": 28.0}}))
+    story = Story(policy, a_snapshot(policy, {"a": 4, "b": 4}, {"b": {"concurrency": 28.0}}, {"b": 4.0}))
     story.turn()
     plan = story.plan()
     assert moves(plan) == {}

@@ -17,6 +17,7 @@ from rebalancer.planning.guards.release import Purpose, Release
 from rebalancer.planning.shares.share import ModelShare
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
+TURNS = 3  # requests' times: an LLM's take some 10 s each, a replica that another gives serves after a minute or more
 
 
 def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seating) -> Unit | None:
@@ -68,18 +69,22 @@ def _outranks(recipient: ModelShare, seating: Seating) -> bool:
     which models that vote are no part. Demand outlasts its votes by a cooldown: what nobody asks for any more
     outranks nothing. Votes count who waits, and a queue that grew while replicas loaded is served by these: as long
     as demand may stand on such votes, present work has to keep more busy than it has. Room for bursts is not enough
-    for that: such a replica went home before it had loaded.
+    for that: such a replica went home before it had loaded. However old it is, a queue of `TURNS` times what present
+    work leaves idle is served in the time of so many requests.
     """
     if recipient.share is not None:
         return False
     busy, votes = recipient.busy_now, recipient.ballot.need
-    has = seating.left_of(recipient) + seating.gained.get(recipient.entry.id, 0)
+    left = seating.left_of(recipient)
+    has = left + seating.gained.get(recipient.entry.id, 0)
     if recipient.demand.replicas > recipient.unruled:
         return True
     if votes is not None and votes <= has:
         return False
     if busy is None or has < busy:
         return True
+    if votes is not None and votes - left <= TURNS * (left - busy):
+        return False
     since = seating.scene.now - COOLDOWNS * rules_of(seating.scene.policy, recipient.entry).cooldown_seconds
     pods = (pod for target in recipient.targets for pod in target.staying_pods)
     return all(pod.phase == "ready" and pod.since <= since for pod in pods)

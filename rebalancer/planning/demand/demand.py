@@ -67,8 +67,13 @@ def _expected(work: Work, outlook: Outlook | None) -> Work:
 
 
 def busy_now(work: Work) -> int | None:
-    """Replicas that present work keeps busy, without room for bursts; None: unknown."""
+    """Replicas that present work keeps busy, without room for bursts; None: unknown.
+
+    Of a model whose replicas have served for less than a minute it is what their first seconds keep busy: enough to
+    say that a queue from before is no need.
+    """
     level = _present(work)
+    level = work.short if level is None else level
     return None if level is None else replicas_for(level)
 
 
