@@ -30,6 +30,8 @@ class Fight(Struct):
 
     `first`: the numbers at `begun_at`. Replicas that no autoscaler owns are ours to write before we ever did: until
     then others change these, and put these back. `first_changed_at`: since when the service knows them as such.
+    `doubtful`: numbers of which a start may know that they are ours, or not: by its journal, or by an older fight.
+    `doubted_at`: when others wrote these.
     """
 
     uid: str
@@ -38,6 +40,8 @@ class Fight(Struct):
     begun_at: float
     changed_at: tuple[float, ...] = ()
     first_changed_at: float = inf
+    doubtful: tuple[Numbers, ...] = ()
+    doubted_at: tuple[float, ...] = ()
     repaired_at: float | None = None
 
 
@@ -59,13 +63,15 @@ class Fights:
         """The service begins from a checkpoint of then: it does not know who wrote what it finds and has not seen.
 
         Nor what was done to a target that is in no policy: a checkpoint has nothing of it. Where nobody had changed a
-        number by then, and we had not written it, what it finds now is the first it knows.
+        number by then, and we had not written it, what it finds now is the first it knows; unless it made again what
+        it knew before.
         """
         self.look()
         named = {one.name for model in self._oracle.policy.models for one in model.targets}
         for ref, fight in self._of.items():
             fight.changed_at = fight.changed_at if ref.name in named else ()
             if fight.first_changed_at > kept_at:
+                fight.doubtful = fight.first, fight.numbers
                 fight.first, fight.first_changed_at = fight.numbers, inf
         self._lost.append((kept_at, self._world.now))
 
@@ -95,7 +101,9 @@ class Fights:
         each = zip(fight.numbers, numbers, ours, writers, strict=True)
         by_others = [(after, our) for before, after, our, writer in each if after != before and writer]
         fight.numbers = numbers
-        if by_others and numbers == ours:
+        if by_others and numbers in fight.doubtful and ref not in self._oracle.ours:
+            fight.repaired_at, fight.doubted_at = None, (*fight.doubted_at, now)
+        elif by_others and numbers == ours:
             fight.repaired_at = now
         elif any(after != our for after, our in by_others):
             over = fight.repaired_at is not None and now - fight.repaired_at >= REPAIRED_AFTER_SECONDS
@@ -132,7 +140,8 @@ class Fights:
             stood_up_at = self._stood_up_at.get(model, 0.0)
             since = [at for at in fight.changed_at if at > stood_up_at]
             watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS
-            if watched and len(since) < CHANGES and alone and model in refused:
+            may = len(since) + sum(at > stood_up_at for at in fight.doubted_at)
+            if watched and may < CHANGES and alone and model in refused:
                 self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
             lasts = sum(self._known(at) and now - at < window - SLACK_SECONDS for at in since) >= CHANGES
             over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS

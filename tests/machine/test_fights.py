@@ -150,6 +150,20 @@ def test_what_a_number_was_before_an_older_checkpoint_is_not_known_so_nobody_put
         assert ring.judged(refuses=True) == broken
 
 
+def test_numbers_of_before_an_older_checkpoint_may_be_known_to_a_start_so_they_are_neither_change_nor_repair() -> None:
+    ring = Ring(ours=False)
+    first = ring.bench.world.deployments[ring.bench.ref("a")].replicas
+    ring.wait(5.0)
+    ring.somebody_writes(first + 2)
+    ring.fights.restarted(START)
+    ring.somebody_writes(first, first + 1)  # the first of these puts it back, for who knows what it was
+    ring.wait(5.0)
+    assert ring.judged(writes=True) == ""
+    ring.somebody_writes(first + 2)
+    ring.wait(60.0)
+    assert ring.judged(refuses=True) == ""
+
+
 def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:
     ring = Ring()
     ring.somebody_writes(5, 3)
