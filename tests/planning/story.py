@@ -156,6 +156,10 @@ class Story:
         """From now on this is the outlook of `model`."""
         self._loads(lambda load: replace(load, outlook=outlook) if load.model == model else load)
 
+    def outlook(self, model: str) -> Outlook | None:
+        """What the look-ahead says of `model` now."""
+        return next(load.outlook for load in self.snapshot.loads if load.model == model)
+
     def _loads(self, change: Callable[[ModelLoad], ModelLoad]) -> None:
         self.snapshot = replace(self.snapshot, loads=tuple(change(load) for load in self.snapshot.loads))
 

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.readings import Work
 from tests.builders import a_model, a_policy, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, moves
@@ -37,6 +38,21 @@ class TestSwings:
         story = self.gave()
         self.turned(story, **overrides)
         assert "a" in moves(story.plan())
+
+    @pytest.mark.parametrize(("surges", "after"), [(True, {"a": (5, 3)}), (False, {})])
+    def test_what_was_lent_to_a_surge_comes_back_when_it_is_over(
+        self, surges: bool, after: dict[str, tuple[int, int]]
+    ) -> None:
+        story = a_story(a_pair(a_model("a"), a_model("b")), {"a": 4, "b": 4}, {"a": steep(3, 5), "b": flat(3, 5)})
+        work = Work(short=3.0, last_60s=1.0, long=1.0, slow=1.0) if surges else 1.0
+        story.load("a", {"concurrency": 12.0 if surges else 4.0}, work, outlook=story.outlook("a"))
+        assert moves(story.turn()) == {"b": (4, 3)}
+        story.turn()
+        story.load("a", {"concurrency": 4.0}, 1.0, outlook=story.outlook("a"))
+        story.turns(8)  # a's surge is over after 60 s
+        self.turned(story)
+        story.wait(30.0)
+        assert moves(story.plan()) == after
 
     def contested(self, b_level: float = 2.0) -> Story:
         """Both need 5 for their bursts, and there are 8: b gave one to a, and would gain most from it by now."""

@@ -33,7 +33,9 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         if not outcome.happened or stranger(intent, gpus) is not None:
             continue
         if intent.kind in MOVES:
-            models[intent.subject] = _after_move(models.get(intent.subject, ModelMemory()), intent, outcome.at)
+            surges = any(models[name].surge_since is not None for name in intent.recipients if name in models)
+            memory_of = models.get(intent.subject, ModelMemory())
+            models[intent.subject] = _after_move(memory_of, intent, outcome.at, to_surge=surges)
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
@@ -68,14 +70,19 @@ def stranger(intent: Intent, models: Container[str]) -> str | None:
     return None
 
 
-def _after_move(memory: ModelMemory, intent: Intent, at: float) -> ModelMemory:
-    """A model's memory after one of its targets was asked for another number."""
+def _after_move(memory: ModelMemory, intent: Intent, at: float, *, to_surge: bool) -> ModelMemory:
+    """A model's memory after one of its targets was asked for another number.
+
+    What it lends to a surge, `to_surge`, is no swing of forecasts: it takes it back as soon as the surge is over.
+    """
     losses = memory.losses
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else memory.last_move_at
-    gave = at if intent.kind == "release" else memory.gave_at
-    swung = memory.swung + (intent.kind == "release" and _raised_since_it_gave(memory))
+    gave, swung = memory.gave_at, memory.swung
+    if intent.kind == "release":
+        gave = None if to_surge else at
+        swung += not to_surge and _raised_since_it_gave(memory)
     replaced = _replaced(memory.replaced, intent)
     return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave, swung=swung)
 
