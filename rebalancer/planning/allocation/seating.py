@@ -270,8 +270,10 @@ class Seating:
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
     def promisable(self, target: TargetFacts) -> int:
-        """The same for one for which others go: pods of rollouts come first where they may take what is freed."""
-        surging = 0 if self._reseats(target) else self.scene.pools[target.pool].surging_beside(target.gpus)
+        """The same for one for which others go: pods of rollouts come first, those that wait not before a floor."""
+        model, state = self.scene.models[target.model], self.scene.pools[target.pool]
+        below = self.left_of(model) + self.gained.get(target.model, 0) < model.floor
+        surging = 0 if self._reseats(target) else state.surging_beside(None if below else target.gpus)
         return self.headroom(target) - surging
 
     def let_in(self, target: TargetFacts) -> bool:

@@ -287,9 +287,10 @@ class PoolFacts:
     surging: tuple[tuple[int, int], ...] = ()
     most_soon: int = 0
 
-    def surging_beside(self, gpus: int) -> int:
-        """What pods of rollouts may take of a node on which somebody makes room for a replica of so many GPUs."""
-        return sum(more for needed, more in self.surging if needed <= self.most_soon + gpus)
+    def surging_beside(self, gpus: int | None) -> int:
+        """What pods of rollouts may take of a node where room for so many GPUs is made; None: what they hold already."""
+        most = 0 if gpus is None else self.most_soon + gpus
+        return sum(more for needed, more in self.surging if needed <= most)
 
     @property
     def priced(self) -> bool:
