@@ -95,16 +95,6 @@ def test_what_nobody_sees_does_not_go_to_sleep() -> None:
     assert bounds(story) == (1, 1)
 
 
-def test_what_loads_goes_to_sleep_no_sooner_than_it_serves() -> None:
-    story = a_story(taken_over(0))
-    (pod,) = story.of("b").pods
-    for phase, minimum in (("loading", 1), ("ready", 0)):
-        for _ in range(4):
-            story.target("b", pods=(replace(pod, phase=phase),))
-            story.turn()
-        assert bounds(story) == (minimum, 1)
-
-
 def test_unseen_from_now_on_it_is_woken_from_its_doze() -> None:
     story = a_story(taken_over(0, 0, 1))
     story.load("b", {})

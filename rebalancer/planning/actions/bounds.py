@@ -61,7 +61,7 @@ def _sleepers(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, Afte
     """The targets whose last replica nobody needs, of those whose autoscalers may let it go and bring it back.
 
     Beside a maximum of 1 alone: with a minimum of 0 KEDA ends all that run at once. What is granted is woken by its
-    minimum and loads under it, though no share is for it: beside one of 0 it would be granted for ever.
+    minimum, though no share is for it: beside one of 0 it would be granted for ever.
     """
     if model.demand.unknown or _coupled(scene, model.entry.id):
         return
@@ -69,7 +69,7 @@ def _sleepers(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, Afte
         target
         for target in model.targets
         if target.owner is not None and target.owner.sleeps and after[target.key].desired_replicas == 1
-        if target.desired_replicas > 0 and (target.owner.minimum == 0 or _serves(target))
+        if target.desired_replicas > 0
     ]
     needed = max(model.aim, model.kept_replicas, model.floor)
     needed -= sum(after[target.key].staying_replicas for target in model.targets if target not in last)
@@ -77,10 +77,6 @@ def _sleepers(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, Afte
         if needed <= 0:
             yield target
         needed -= after[target.key].staying_replicas
-
-
-def _serves(target: TargetFacts) -> bool:
-    return target.ready_staying == target.staying_replicas
 
 
 def _coupled(scene: Scene[ModelShare], model: str) -> bool:
