@@ -288,7 +288,7 @@ class PoolFacts:
     most_soon: int = 0
 
     def surging_beside(self, gpus: int | None) -> int:
-        """What pods of rollouts may take of a node where room for so many GPUs is made; None: what they hold already."""
+        """What pods of rollouts may take of a node where room for so many GPUs is made; None: what they hold."""
         most = 0 if gpus is None else self.most_soon + gpus
         return sum(more for needed, more in self.surging if needed <= most)
 
