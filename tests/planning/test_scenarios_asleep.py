@@ -158,7 +158,7 @@ class TestAwake:
         assert (change.kind, change.replicas_from, change.replicas_to, change.minimum) == ("grant", 0, 1, 1)
 
     def test_who_has_requests_and_no_share_is_woken_once_and_stays_awake(self) -> None:
-        # Two replicas keep nobody from being late and more do not fit: no share is for it. What idles is granted anyway.
+        # Two replicas keep nobody from being late and more do not fit, so none is its share; what idles is granted.
         policy = a_policy(a_model("b", 0, gpus_per_replica=2), pools=(a_pool(gpus=2),))
         story = Story(policy, a_snapshot(policy, {"b": 0}, {"b": {"concurrency": 1.2}}, {"b": 0.3}))
         story.target("b", autoscaler=taken_over(0, 0, 1))

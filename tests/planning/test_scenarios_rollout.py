@@ -112,8 +112,8 @@ class TestRollout:
     def test_nobody_gives_a_replica_for_one_that_would_wait_for_pods_which_a_rollout_asks_for(
         self, surging: int, floor: int, given: tuple[int, int] | None
     ) -> None:
-        # 8 GPUs are full. Granting b one while c's rollout waits for one beside its own would promise 9. Below its floor
-        # b does not wait for that: in a full pool the rollout would wait for ever.
+        # 8 GPUs are full. Granting b one while c's rollout waits for one beside its own would promise 9. Below its
+        # floor b does not wait for that: in a full pool the rollout would wait for ever.
         models = (a_model("a", 1, entitlement=5), a_model("b", floor, entitlement=2), a_model("c", 1, entitlement=1))
         policy = a_policy(*models, pools=(a_pool(gpus=8),))
         load = {"a": {"concurrency": 24.0}, "b": {"concurrency": 8.0}, "c": {"concurrency": 4.0}}

@@ -39,13 +39,13 @@ class TestSwings:
         self.turned(story, **overrides)
         assert "a" in moves(story.plan())
 
-    @pytest.mark.parametrize(("surges", "after"), [(True, {"a": (5, 3)}), (False, {})])
+    @pytest.mark.parametrize(("surge", "after"), [(3.0, {"a": (5, 3)}), (1.0, {})])
     def test_what_was_lent_to_a_surge_comes_back_when_it_is_over(
-        self, surges: bool, after: dict[str, tuple[int, int]]
+        self, surge: float, after: dict[str, tuple[int, int]]
     ) -> None:
         story = a_story(a_pair(a_model("a"), a_model("b")), {"a": 4, "b": 4}, {"a": steep(3, 5), "b": flat(3, 5)})
-        work = Work(short=3.0, last_60s=1.0, long=1.0, slow=1.0) if surges else 1.0
-        story.load("a", {"concurrency": 12.0 if surges else 4.0}, work, outlook=story.outlook("a"))
+        work = Work(short=surge, last_60s=1.0, long=1.0, slow=1.0)
+        story.load("a", {"concurrency": 4.0 * surge}, work, outlook=story.outlook("a"))
         assert moves(story.turn()) == {"b": (4, 3)}
         story.turn()
         story.load("a", {"concurrency": 4.0}, 1.0, outlook=story.outlook("a"))
