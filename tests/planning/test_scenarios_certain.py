@@ -137,13 +137,19 @@ class TestAllocatable:
         assert moves(story.plan())["a"] == (8, 7)
         assert "b" not in moves(story.plan())
 
-    def test_no_room_is_made_on_a_node_that_offers_fewer_devices_than_pods_hold(self) -> None:
-        # For c's floor five of b's eight replicas would have to go, on the word of a figure that fell.
+    @pytest.mark.parametrize(("needed", "left"), [(0, 3), (8, 8)])
+    def test_room_for_a_floor_is_made_on_a_node_that_offers_fewer_devices_only_by_what_nobody_needs(
+        self, needed: int, left: int
+    ) -> None:
+        # For c's floor five of b's eight replicas have to go; never on the word of a figure that has just fallen.
         policy = a_policy(a_model("b", 0, entitlement=0), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=8),))
-        load = {"b": {"concurrency": 0.0}, "c": {"concurrency": 4.0}}
-        story = Story(policy, a_snapshot(policy, {"b": 8, "c": 0}, load))
+        load = {"b": {"concurrency": 4.0 * needed}, "c": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 8, "c": 0}, load, {"b": float(needed)}))
         shows(story, 4)
-        assert all(moves(plan) == {} for plan in story.turns(60))
+        story.turns(29)  # 290 s
+        assert story.replicas("b") == 8
+        story.turns(31)
+        assert story.replicas("b") == left
 
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()

@@ -32,7 +32,11 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Sea
     if not donors:
         return None
     nodes = set(seating.eligible(target)) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
-    chosen = make_room(target, donors, nodes, seating, owed=tier != WANTED)
+    overfull = seating.scene.pools[target.pool].overfull & nodes
+    chosen = make_room(target, donors, nodes - overfull, seating, owed=tier != WANTED)
+    if chosen is None and overfull and tier == FLOOR:
+        # Several go there for one, so what their models need stays.
+        chosen = make_room(target, _donors(recipient, target, WANTED, seating), overfull, seating, owed=True)
     if chosen is None:
         return None
     places, picks = chosen

@@ -273,6 +273,7 @@ class PoolFacts:
     surging: what pods of rollouts hold or wait for beyond the replicas of their targets, after what one of them still
         needs on a node.
     most_soon: the most that one node has free once what goes has gone.
+    overfull: names of nodes that offer fewer devices than our pods hold there.
     """
 
     pool: Pool
@@ -286,6 +287,7 @@ class PoolFacts:
     offered: bool = False
     surging: tuple[tuple[int, int], ...] = ()
     most_soon: int = 0
+    overfull: frozenset[str] = frozenset()
 
     def surging_beside(self, gpus: int | None) -> int:
         """What pods of rollouts may take of a node where room for so many GPUs is made; None: what they hold."""
