@@ -32,7 +32,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Sea
     if not donors:
         return None
     nodes = set(seating.eligible(target)) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
-    overfull = seating.scene.pools[target.pool].overfull & nodes
+    overfull = nodes & seating.scene.pools[target.pool].overfull
     chosen = make_room(target, donors, nodes - overfull, seating, owed=tier != WANTED)
     if chosen is None and overfull and tier == FLOOR:
         # Several go there for one, so what their models need stays.
