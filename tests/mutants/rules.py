@@ -56,16 +56,6 @@ def rules() -> Iterator[Mutant]:
     yield _instead(owners, "_rivals", "owner", "sees no rival", lambda _: ())
     yield _instead(parents.Parent, "verdict", "owner", "asks no consent", lambda *_: parents.REVERTS)
     yield _instead(owners, "REVERTS", "owner", "refuses who may", parents.MAY)
-    yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
-    yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
-    yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
-    yield _instead(build, "stranded_pods", "rollout", "promises what cannot be taken", lambda *_: 0)
-    yield _instead(seating.Seating, "promisable", "rollout", "gives for who must wait", seating.Seating.headroom)
-    beside = scene.PoolFacts.surging_beside
-    yield _instead(
-        scene.PoolFacts, "surging_beside", "rollout", "lets a floor wait", lambda pool, gpus: beside(pool, gpus or 8)
-    )
-    yield _instead(seating, "silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
     yield _instead(seating.Seating, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(donors, "TURNS", "priority", "queues for what is served", -math.inf)
@@ -85,6 +75,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield _instead(roles.Roles, "_bearing", "ratio", "bears anything", lambda *_, **__: lambda _: True)
     yield _instead(bounds, "couples", "ratio", "pins nobody", lambda _: {})
+    yield from _rollouts()
     yield from _owed()
     yield from _used()
     yield from _deadlines()
@@ -92,6 +83,19 @@ def rules() -> Iterator[Mutant]:
     yield from _swings()
     yield from _outages()
     yield from _nodes_that_go()
+
+
+def _rollouts() -> Iterator[Mutant]:
+    yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
+    yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
+    yield _instead(build, "stranded_pods", "rollout", "promises what cannot be taken", lambda *_: 0)
+    yield _instead(seating.Seating, "promisable", "rollout", "gives for who must wait", seating.Seating.headroom)
+    beside = scene.PoolFacts.surging_beside
+    yield _instead(
+        scene.PoolFacts, "surging_beside", "rollout", "lets a floor wait", lambda pool, gpus: beside(pool, gpus or 8)
+    )
+    yield _instead(seating, "silent_nodes", "rollout", "counts on the silent", lambda _: frozenset())
 
 
 def _marked(pod: PodView, staying: Collection[int], highest: int, **_: bool) -> bool:
