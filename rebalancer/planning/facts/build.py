@@ -116,7 +116,8 @@ def build(
         if view.name in rolling:
             held = {name: on_node.gpus for name, on_node in taken.items()}
             state = _surging(state, rolling[view.name], doomed, most_free_gpus(view, held, noticed))
-        overfull = frozenset([name for name, room in rooms.items() if room.node.gpus < taken.get(name, NOTHING).gpus])
+        over = [room.node for room in rooms.values() if room.soon < 0]
+        overfull = frozenset([node.name for node in over if node.gpus < taken.get(node.name, NOTHING).gpus])
         states[view.name] = replace(state, offered=view.name in offered, overfull=overfull)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
