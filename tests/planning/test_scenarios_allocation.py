@@ -150,7 +150,7 @@ class TestPriority:
         self, work: float, given: dict[str, tuple[int, int]]
     ) -> None:
         # b's two replicas have served for long, and 12 requests wait, of which a replica has 4 at a time. Work of 1
-        # leaves a replica for them: they are served in the time of three requests. Work of 2 leaves none.
+        # leaves a replica for them: they are served in the time of a few requests. Work of 2 leaves none.
         policy = a_policy(a_model("a", 2), a_model("b", entitlement=2, priority=200), pools=(a_pool(gpus=8),))
         story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, in_flight(a=6, b=5), {"a": 6.0, "b": work}))
         story.turn()

@@ -17,7 +17,7 @@ from rebalancer.planning.guards.release import Purpose, Release
 from rebalancer.planning.shares.share import ModelShare
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
-TURNS = 3  # requests' times: an LLM's take some 10 s each, a replica that another gives serves after a minute or more
+TURNS = 5  # requests' times: an LLM's take some 10 s each, a replica that another gives serves after a minute or more
 
 
 def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seating) -> Unit | None:

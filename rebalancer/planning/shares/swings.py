@@ -8,7 +8,7 @@ room for its present work, takes nothing that another's demand covers. Whoever g
 was wrong by its forecast: each time it is content for twice as long, up to 80 minutes. And what was given for somebody
 whom it is worth less for a moment lies idle for two minutes, rather than that who gave it starts replicas in it.
 What was given to a surge is no swing: its giver waits for nothing once the surge is over. Else a burst of two minutes
-held for ten what it had taken, and the giver's own burst met too few (49 worlds of bursts: 2.6 and 2.0 % late).
+held for ten what it had taken, and the giver's own burst met too few (fifty worlds of bursts: 2.6 and 2.0 % late).
 
 Replays that stand still, and errors that are remembered from one to the next, end it too, and cost 0.7 to 0.9 points of
 late requests in S7 at 24 GPUs: there room goes step by step to the model that surges next. So does, with 0.5 points, a
