@@ -4,6 +4,7 @@ The formulas are those of the design's section 1. All are whole numbers over one
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -295,9 +296,17 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
     coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
     foreign = sum(node.unpreemptible_gpus for node in nodes)
     budget = min(pool.gpu_limit, there + coming) - foreign
-    fell = [node.fell_at for node in nodes if node.fell_at is not None]
-    latest = max((watched_since if watched_since is not None else at, *fell))
-    return PoolGpus(budget, budget if at - latest >= rules.not_ready_grace_seconds else None, foreign)
+    fell_at = max((node.fell_at or 0.0 for node in nodes), default=0.0)
+    return PoolGpus(budget, budget if fell_at <= certain_until(rules, at, watched_since) else None, foreign)
+
+
+def certain_until(rules: NodeRules, at: float, watched_since: float | None) -> float:
+    """The instant until which a node's figure must have fallen to be certain at `at`, in seconds since the epoch.
+
+    That is the grace period of a NotReady node ago; -inf, so that no figure is, where we have not watched for so long.
+    """
+    since = at - rules.not_ready_grace_seconds
+    return since if (at if watched_since is None else watched_since) <= since else -inf
 
 
 def node_gpus(node: NodeView, held: int) -> int:

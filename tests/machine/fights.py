@@ -140,8 +140,8 @@ class Fights:
             stood_up_at = self._stood_up_at.get(model, 0.0)
             since = [at for at in fight.changed_at if at > stood_up_at]
             watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS
-            may = len(since) + sum(at > stood_up_at for at in fight.doubted_at)
-            if watched and may < CHANGES and alone and model in refused:
+            most = len(since) + sum(at > stood_up_at for at in fight.doubted_at)
+            if watched and most < CHANGES and alone and model in refused:
                 self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
             lasts = sum(self._known(at) and now - at < window - SLACK_SECONDS for at in since) >= CHANGES
             over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS

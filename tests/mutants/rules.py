@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic, owners, parents
-from rebalancer.domain.memory import ModelMemory, Outage, Owed, SilentModel
+from rebalancer.domain.memory import Outage, Owed, SilentModel
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
@@ -59,8 +58,8 @@ def rules() -> Iterator[Mutant]:
     yield _instead(seating.Seating, "_unclear", "marks", "asks twice", lambda *_: False)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(donors, "TURNS", "priority", "queues for what is served", -math.inf)
-    yield _instead(build, "_certain_at", "allocatable", "makes no room", lambda *_: -math.inf)
-    yield _instead(build, "_certain_at", "allocatable", "makes room at once", lambda *_: math.inf)
+    yield _instead(build, "certain_until", "allocatable", "makes no room", lambda *_: -math.inf)
+    yield _instead(build, "certain_until", "allocatable", "makes room at once", lambda *_: math.inf)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
@@ -161,13 +160,8 @@ def _swings() -> Iterator[Mutant]:
     yield _instead(swings, "_surges", "swings", "lets a surge wait", lambda _: False)
     yield _instead(swings, "givers", "swings", "takes back at once", lambda _: frozenset())
     yield _instead(idle, "givers", "swings", "takes back what is idle", lambda _: frozenset())
-    after_move = outcomes._after_move  # noqa: SLF001  the very thing to break
-    yield _instead(outcomes, "_after_move", "swings", "lends for ten minutes", partial(_no_surge, after_move))
+    yield _instead(outcomes, "_to_surge", "swings", "lends for ten minutes", lambda *_: False)
     yield _instead(swings, "MOST_DOUBLINGS", "swings", "is wrong as often as before", 0)
-
-
-def _no_surge(true: Callable[..., ModelMemory], *of: object, **_: bool) -> ModelMemory:
-    return true(*of, to_surge=False)
 
 
 def _deadlines() -> Iterator[Mutant]:

@@ -125,8 +125,8 @@ class TestPriority:
         policy = a_policy(
             a_model("a", priority=30), a_model("b", priority=20), a_model("c", priority=900), pools=(a_pool(gpus=8),)
         )
-        held, asked_for = {"a": 3, "b": 4, "c": 1}, in_flight(a=3, b=4, c=3)
-        story = Story(policy, a_snapshot(policy, held, asked_for, {"a": 0.0, "b": 0.0, "c": 1.0}))
+        held, load = {"a": 3, "b": 4, "c": 1}, in_flight(a=3, b=4, c=3)
+        story = Story(policy, a_snapshot(policy, held, load, {"a": 0.0, "b": 0.0, "c": 1.0}))
         story.turn()
         assert moves(story.turn()) == {"b": (4, 2)}
 

@@ -3,13 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 
 from msgspec import UNSET
 from msgspec.structs import asdict
 
 from rebalancer.domain.arithmetic import (
     PoolGpus,
+    certain_until,
     doomed_nodes,
     most_free_gpus,
     node_receives,
@@ -102,12 +102,15 @@ def build(
     pools = {pool.name: pool for pool in policy.pools}
     beside = _beside(snapshot, occupancy, holdings, doomed)
     states, offered = {}, memo.of("", offering, policy)
+    synced_at = snapshot.sync.synced_at
+    certain_at = certain_until(policy.nodes, snapshot.at, synced_at)
     for view in snapshot.pools:
         pool = pools[view.name]
         taken = occupancy.nodes[pool.resource]
-        rooms = _rooms(view, taken, noticed | alike(view, snapshot.notices, noticed), _certain_at(snapshot, policy))
+        overfull = [node for node in view.nodes if node.gpus < taken.get(node.name, NOTHING).gpus]
+        doubted = {node.name for node in overfull if (node.fell_at or 0.0) > certain_at}
+        rooms = _rooms(view, taken, noticed | doubted | alike(view, snapshot.notices, noticed))
         certain = {node.name: taken[node.name].certain for node in view.nodes if node.name in taken}
-        synced_at = snapshot.sync.synced_at
         gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, certain, synced_at)
         if gpus.most is not None:
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
@@ -116,9 +119,8 @@ def build(
         if view.name in rolling:
             held = {name: on_node.gpus for name, on_node in taken.items()}
             state = _surging(state, rolling[view.name], doomed, most_free_gpus(view, held, noticed))
-        over = [room.node for room in rooms.values() if room.soon < 0]
-        overfull = frozenset([node.name for node in over if node.gpus < taken.get(node.name, NOTHING).gpus])
-        states[view.name] = replace(state, offered=view.name in offered, overfull=overfull)
+        names = frozenset([node.name for node in overfull])
+        states[view.name] = replace(state, offered=view.name in offered, overfull=names)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
 
@@ -265,27 +267,14 @@ def _runs(target: TargetFacts, pool: str) -> bool:
     return target.pool == pool and not target.view.missing and any(pod.nodes for pod in target.view.pods)
 
 
-def _certain_at(snapshot: Snapshot, policy: Policy) -> float:
-    """A figure that fell before then is certain; never before we have watched for as long."""
-    since = snapshot.at - policy.nodes.not_ready_grace_seconds
-    return since if snapshot.sync.synced_at is not None and snapshot.sync.synced_at <= since else -inf
+def _rooms(view: PoolView, taken: Mapping[str, NodeGpus], closed: frozenset[str]) -> dict[str, NodeRoom]:
+    """Nodes that may receive pods, but those that are `closed`: under notice, alike, or doubted.
 
-
-def _rooms(
-    view: PoolView, taken: Mapping[str, NodeGpus], noticed: frozenset[str], certain_at: float
-) -> dict[str, NodeRoom]:
-    """Nodes that may receive pods.
-
-    One that offers fewer devices than pods of ours hold there has no room that a release makes, until that is certain:
-    a device plugin that restarts offers none for a while. Then so many must go first as are held beyond it.
+    Doubted is one that offers fewer devices than pods of ours hold there, until that is certain: a device plugin that
+    restarts offers none for a while. Then as many must go first as are held beyond it.
     """
-    receiving = (node for node in view.nodes if node_receives(node, noticed))
-    held = ((node, taken.get(node.name, NOTHING)) for node in receiving)
-    return {
-        node.name: _room(node, on_node)
-        for node, on_node in held
-        if node.gpus >= on_node.gpus or (node.fell_at or 0.0) <= certain_at
-    }
+    receiving = (node for node in view.nodes if node_receives(node, closed))
+    return {node.name: _room(node, taken.get(node.name, NOTHING)) for node in receiving}
 
 
 def _room(node: NodeView, taken: NodeGpus) -> NodeRoom:

@@ -5,7 +5,7 @@ is made again until it goes through. An outcome that says nothing to the policy 
 and memory of models and pools that left the policy is forgotten.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from msgspec.structs import replace
 
@@ -33,9 +33,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         if not outcome.happened or stranger(intent, gpus) is not None:
             continue
         if intent.kind in MOVES:
-            surges = any(models[name].surge_since is not None for name in intent.recipients if name in models)
-            memory_of = models.get(intent.subject, ModelMemory())
-            models[intent.subject] = _after_move(memory_of, intent, outcome.at, to_surge=surges)
+            before = models.get(intent.subject, ModelMemory())
+            models[intent.subject] = _after_move(before, intent, outcome.at, to_surge=_to_surge(models, intent))
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
@@ -85,6 +84,11 @@ def _after_move(memory: ModelMemory, intent: Intent, at: float, *, to_surge: boo
         swung += not to_surge and _raised_since_it_gave(memory)
     replaced = _replaced(memory.replaced, intent)
     return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave, swung=swung)
+
+
+def _to_surge(models: Mapping[str, ModelMemory], intent: Intent) -> bool:
+    """Whether a model for which it releases is in a surge."""
+    return any(models[name].surge_since is not None for name in intent.recipients if name in models)
 
 
 def _raised_since_it_gave(memory: ModelMemory) -> bool:
