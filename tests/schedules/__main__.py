@@ -18,7 +18,7 @@ from tests.machine.quiet import be_quiet
 from tests.machine.shrink import fewest
 from tests.machine.verdicts import Verdict
 from tests.schedules.faults import KINDS, Fault
-from tests.schedules.play import Played, Schedule, a_schedule, play
+from tests.schedules.play import BRIEF, LONG, Length, Played, Schedule, a_schedule, play
 
 MOST_TRIES = 60
 
@@ -49,11 +49,11 @@ def shortened(schedule: Schedule, rule: str) -> Schedule:
     return replace(schedule, faults=fewest(schedule.faults, breaks, MOST_TRIES))
 
 
-def one(job: tuple[int, bool]) -> tuple[Played, Broken | None]:
+def one(job: tuple[int, Length, bool]) -> tuple[Played, Broken | None]:
     """Play one seed, and shorten what is broken if that is asked for."""
-    seed, shorten = job
+    seed, length, shorten = job
     be_quiet()
-    schedule = a_schedule(seed)
+    schedule = a_schedule(seed, length)
     played = play(schedule)
     if played.verdict is None:
         return replace(played, trace=()), None
@@ -62,14 +62,20 @@ def one(job: tuple[int, bool]) -> tuple[Played, Broken | None]:
     return replace(played, trace=()), Broken(seed, verdict, short.faults if shorten else ())
 
 
+def length_of(options: argparse.Namespace) -> Length:
+    """Of each schedule."""
+    return BRIEF if options.brief else LONG
+
+
 def results(options: argparse.Namespace) -> Iterator[tuple[Played, Broken | None]]:
     """Seed after seed, as they come."""
-    jobs = ((seed, options.shrink) for seed in range(options.seed, options.seed + options.schedules))
+    seeds = range(options.seed, options.seed + options.schedules)
+    jobs = ((seed, length_of(options), options.shrink) for seed in seeds)
     if options.processes == 1:
         yield from map(one, jobs)
         return
     with ProcessPoolExecutor(options.processes) as pool:
-        while some := list(islice(jobs, 16)):
+        while some := list(islice(jobs, 64)):
             yield from pool.map(one, some)
 
 
@@ -111,6 +117,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=200, help="so many")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--brief", action="store_true", help="few faults in little time: three of them for one")
     parser.add_argument("--seconds", type=float, default=inf, help="no more of them after so long")
     parser.add_argument("--shrink", action="store_true", help="shorten every schedule that breaks a rule")
     parser.add_argument(
@@ -120,7 +127,7 @@ def main() -> None:
     be_quiet()
     if not options.tell:
         sys.exit(1 if run(options) else 0)
-    schedule = a_schedule(options.seed)
+    schedule = a_schedule(options.seed, length_of(options))
     verdict = play(schedule).verdict
     if verdict is not None:
         schedule = shortened(schedule, verdict.rule)

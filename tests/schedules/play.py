@@ -16,13 +16,29 @@ from tests.schedules.stage import Stage
 from tests.schedules.virtual import VirtualLoop
 
 WARM_SECONDS: Final = 20.0
-FAULTS_SECONDS: Final = (120.0, 240.0, 420.0)
 QUIET_SECONDS: Final = 600.0
 LOOK_SECONDS: Final = 30.0
-REST_SECONDS: Final = 120.0
-SETTLED_SECONDS: Final = 180.0
 # What was told before a fault is heard before it: else a replica is judged by a fault of the same instant.
 HEARD_SECONDS: Final = 0.001
+
+
+class Length(Struct, frozen=True):
+    """How long a schedule takes, in seconds.
+
+    faults_seconds: one of these is drawn, in which faults come; every_seconds: one of these, between two of them.
+    settled_seconds: after all is healed, until it is first looked whether there is rest.
+    rest_seconds: for so long before that nothing may have been written.
+    """
+
+    faults_seconds: tuple[float, ...]
+    every_seconds: tuple[float, ...]
+    settled_seconds: float
+    rest_seconds: float
+
+
+LONG: Final = Length((120.0, 240.0, 420.0), (3.0, 6.0, 12.0, 25.0), settled_seconds=180.0, rest_seconds=120.0)
+BRIEF: Final = Length((20.0, 40.0, 80.0), (3.0, 6.0, 12.0), settled_seconds=60.0, rest_seconds=60.0)
+"""Some seven faults instead of thirty, in a third of the time: what fails is often two or three that meet."""
 
 
 class Schedule(Struct, frozen=True):
@@ -31,6 +47,7 @@ class Schedule(Struct, frozen=True):
     spec: WorldSpec
     faults: tuple[Fault, ...]
     seconds: float
+    length: Length = LONG
 
 
 class Played(Struct):
@@ -48,19 +65,19 @@ class Played(Struct):
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
 
-def a_schedule(seed: int) -> Schedule:
+def a_schedule(seed: int, length: Length = LONG) -> Schedule:
     """The schedule of that seed: few faults or many, half of them of replicas and their links."""
     rng = random.Random(f"schedule/{seed}")
     spec = replace(a_spec(seed), per="model")
-    seconds = rng.choice(FAULTS_SECONDS)
-    every_seconds = rng.choice((3.0, 6.0, 12.0, 25.0))
+    seconds = rng.choice(length.faults_seconds)
+    every_seconds = rng.choice(length.every_seconds)
     faults: list[Fault] = []
     at = WARM_SECONDS
     while (at := at + rng.expovariate(1.0 / every_seconds)) < WARM_SECONDS + seconds:
         name = rng.choice(list(OF_REPLICAS) if rng.random() < 0.6 else KINDS[len(OF_REPLICAS) :])
         whom: Whom = "leader" if rng.random() < 0.7 else "standby"
         faults.append(Fault(round(at, 3), name, whom, rng.random(), rng.random()))
-    return Schedule(spec, tuple(faults), WARM_SECONDS + seconds)
+    return Schedule(spec, tuple(faults), WARM_SECONDS + seconds, length)
 
 
 def play(schedule: Schedule) -> Played:
@@ -86,7 +103,7 @@ async def _play(schedule: Schedule) -> Played:
     await stage.live(schedule.seconds)
     stage.heal()
     stage.trace("== healed")
-    await _rest(stage, schedule.seconds + QUIET_SECONDS)
+    await _rest(stage, schedule.length, schedule.seconds + QUIET_SECONDS)
     stage.end()
     await asyncio.sleep(1.0)
     for failure in loop.failures:
@@ -97,11 +114,11 @@ async def _play(schedule: Schedule) -> Played:
     return Played(loop.time(), stage.met, counts, verdict, tuple(stage.lines))
 
 
-async def _rest(stage: Stage, latest: float) -> None:
+async def _rest(stage: Stage, length: Length, latest: float) -> None:
     """Until it is at rest; a verdict where it is not in time."""
-    await stage.live(min(latest, stage.loop.time() + SETTLED_SECONDS))
+    await stage.live(min(latest, stage.loop.time() + length.settled_seconds))
     while not stage.verdicts():
-        restless = stage.restless(REST_SECONDS)
+        restless = stage.restless(length.rest_seconds)
         if not restless:
             return
         if stage.loop.time() >= latest:
