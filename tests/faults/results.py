@@ -85,13 +85,18 @@ def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
 
 
 def _line(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> str:
-    played = [plays[test] for test in shown_by(row, group, seeds) if test in plays]
+    played = _played(shown_by(row, group, seeds), plays)
     seconds = f"{sum(play.seconds for play in played) / len(played):.0f}" if played else ""
     commit = max(played, key=lambda play: play.at).commit if played else ""
     where = "; ".join(f"`{test.partition('::')[0]}`" for test in dict.fromkeys(row.elsewhere))
     said = "; ".join(filter(None, (row.as_played, where and f"elsewhere: {where}", row.cannot)))
     cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, commit, said)
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def _played(tests: list[str], plays: dict[str, Play]) -> list[Play]:
+    """The plays of these tests; of one that is named without its parameters those with each of them."""
+    return [play for test, play in plays.items() if test in tests or test.partition("[")[0] in tests]
 
 
 def _in_a_word(result: str) -> str:
@@ -103,7 +108,7 @@ def _result(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) ->
     if row.state in {"cannot", "not built yet"}:
         return "cannot happen here" if row.cannot else "not built yet"
     tests = shown_by(row, group, seeds)
-    played = [plays[test] for test in tests if test in plays]
+    played = _played(tests, plays)
     if not played:
         return "not played"
     broken = [play for play in played if play.outcome != "passed"]

@@ -55,3 +55,14 @@ def test_a_row_that_broke_with_one_seed_says_so_on_the_page() -> None:
     assert "| def |" in line
     del plays[two]
     assert "held 1 of 3 seeds" in page(plays, "", range(1, 4))
+
+
+def test_a_test_that_is_named_without_its_parameters_counts_with_each_of_them() -> None:
+    group, row = next((group, row) for group in GROUPS for row in group.rows if row.id == "M03")
+    (test,) = shown_by(row, group, range(1, 4))
+    plays = {
+        f"{test}[{what}]": Play(f"{test}[{what}]", outcome, 1.0, words, "abc", "2026-01-01 10:00")
+        for what, outcome, words in (("NaN", "passed", ""), ("+Inf", "failed", "counted"))
+    }
+    (line,) = (line for line in page(plays, "", range(1, 4)).splitlines() if line.startswith("| M03 "))
+    assert "broke 1 of 2: failed, counted" in line
