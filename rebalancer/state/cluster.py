@@ -229,7 +229,7 @@ class ClusterState:
 
     def _others_are(self, change: Change) -> None:
         """Look at pods anew whose node came or went, or of whose replicas it is known now how many pods they have."""
-        _, new = change
+        old, new = change
         if isinstance(new, Workload) and new.pods > 1:
             for pod in self._objects.pods_of.get(new.ref):
                 self._pod_is(pod)
@@ -237,6 +237,8 @@ class ClusterState:
             if isinstance(obj, Node) and None in change:
                 for _, pod in self._holdings.pods_on(obj.name):
                     self._pod_is(pod)
+        if isinstance(old, Node) and old.ready and not (isinstance(new, Node) and new.ready):
+            self._loads.silenced({model.id for model, _ in self._holdings.pods_on(old.name)})
 
     def _pod_gone(self, pod: Pod) -> None:
         self._loads.pod_gone(pod.uid)
@@ -295,8 +297,7 @@ class ClusterState:
 
     def take_wakes(self) -> frozenset[str]:
         """The reasons to begin a cycle now; they are forgotten with the answer."""
-        taken = frozenset(self.wakes)
-        self.wakes.clear()
+        taken, self.wakes = frozenset(self.wakes), set()
         return taken
 
     # --- what goes out
@@ -323,6 +324,7 @@ class ClusterState:
         notices = unchanged(last.notices, standing)
         models, pools = self._loads.loaded.onto(self._holdings.views(now)), self._pools.views(self._quotas.lowest())
         loads = self._loads.loads(now)
+        overrides = tuple(sorted(self._objects.all(Override), key=attrgetter("name", "namespace")))
         if ahead:
             doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
             self._outlooks.look(loads, models, doomed, self._loads.rings, now)
@@ -331,9 +333,7 @@ class ClusterState:
             at=now,
             sync=unchanged(last.sync, self.sync(now)),
             write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
-            overrides=unchanged(
-                last.overrides, tuple(sorted(self._objects.all(Override), key=attrgetter("name", "namespace")))
-            ),
+            overrides=unchanged(last.overrides, overrides),
             notices=notices,
             pools=pools,
             models=models,

@@ -120,6 +120,12 @@ class Loads:
             track.pod_gone(uid, self._latest)
             self._dirty.add(track)
 
+    def silenced(self, models: Iterable[str]) -> None:
+        """A node with pods of these models says nothing any more, and has said nothing for a while."""
+        for track in map(self.tracks.__getitem__, models):
+            track.offered.unlearn()
+            self._dirty.add(track)
+
     def model_of(self, pod: str) -> str | None:
         """The model whose pod has this UID, None where it is nobody's."""
         return self._model_of_pod.get(pod)

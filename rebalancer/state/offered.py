@@ -16,6 +16,7 @@ doubling finds a surge's size in a few starts, and a queue of minutes would look
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
 
+from collections import deque
 from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
@@ -56,6 +57,8 @@ FILLING = 0.1  # more in an interval than this share of those who run, and one a
 USUAL_PROMPT_TOKENS = 6.0  # for each generated one, where nobody counts them: 5.5 in Azure's conversations
 MEASURED = 0.02  # more than which what a replica carries must have changed to count all work anew
 BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: they are of a window
+SILENT_SECONDS = 60.0  # a kubelet says nothing for 40 to 50 s before its node is NotReady, and a sample is of seconds
+KEPT_SECONDS = 15.0  # between two states of what was learnt that are kept for that
 
 
 class OfferedKept(NamedTuple):
@@ -116,6 +119,7 @@ class Offered:
         self._counted_at = self._finished_at = self._resolved_at = -inf
         self._measure: float | None = None  # requests on a replica, by which work is told
         self._owed = 0.0  # replica-seconds, 0 or less: a request that ends takes back what its beginning promised
+        self._before: deque[tuple[float, CapacityKept]] = deque()  # what was known then, the oldest a minute ago
 
     def configure(
         self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
@@ -162,6 +166,25 @@ class Offered:
                 self.capacity.saw(carried, weight, full=throughout, within=within)
             self._measure_by(self.capacity.learnt)
         return Loaded(sample.at, pods, full, queued_at, running)
+
+    def about_to_learn(self, at: float) -> None:
+        """What is known at that instant is kept, in case that it was silent pods that taught what comes: `unlearn`."""
+        before = self._before
+        if self.capacity is not None and (not before or at - before[-1][0] >= KEPT_SECONDS):
+            before.append((at, self.capacity.kept))
+            while len(before) > 1 and before[1][0] <= at - SILENT_SECONDS:
+                before.popleft()
+
+    def unlearn(self) -> None:
+        """Forgets the last minute's lessons: some of the pods that counted as serving were gone.
+
+        In samples of a model as a whole what ran on the others was divided by all, and a replica seemed full with half
+        of what it carries.
+        """
+        if self.capacity is not None and self._before:
+            self.capacity = Capacity(self.capacity.prior, self._before[0][1])
+            self._before.clear()
+            self._measure_by(self.capacity.learnt)
 
     def _measure_by(self, learnt: float | None) -> None:
         """All that was seen counts by what is known now: else half of a day's work would look like twice the next."""

@@ -206,7 +206,10 @@ class Track:
         pods, part = (ready, 1.0) if subject is self.whole else (1, 1.0 / ready if ready else 1.0)
         if ready and sample.at == series.at:
             ready_at = ready_since[-1] if subject.ready_at is None else subject.ready_at
-            others = subject is self.whole and (again or self._others_serve(sample.at - sample.interval_seconds))
+            others = False
+            if subject is self.whole:
+                others = again or self._others_serve(sample.at - sample.interval_seconds)
+                self.offered.about_to_learn(sample.at)
             served = SampledPods(pods, part, ready_at, others)
             series.loaded = self.offered.learn(sample, came, series.loaded, served)
         return self.offered.work(sample, came, pods, contradicts=contradicts)

@@ -24,6 +24,7 @@ class Calm:
         self._oracle = oracle
         self._since = self._judged_at = world.now
         self._nodes: tuple[object, ...] = ()
+        self._wrongs: set[str] = set()
         self._pinned: dict[str, float] = {}
 
     def disturbed(self) -> None:
@@ -39,7 +40,16 @@ class Calm:
         self._judge_pinned(policy, hindered=hindered)
         if now - self._since >= CALM_SECONDS and now - self._judged_at >= EVERY_SECONDS:
             self._judged_at = now
-            self._oracle.judge_models(policy)
+            self._judge_models(policy)
+
+    def _judge_models(self, policy: Policy) -> None:
+        """What is wrong at two looks: between a release and its grant GPUs are idle."""
+        verdicts = self._oracle.verdicts
+        before = len(verdicts)
+        self._oracle.judge_models(policy)
+        wrong = {one.text for one in verdicts[before:]}
+        verdicts[before:] = [one for one in verdicts[before:] if one.text in self._wrongs]
+        self._wrongs = wrong
 
     def _judge_pinned(self, policy: Policy, *, hindered: bool) -> None:
         named = {(model.namespace, one.name) for model in policy.models for one in model.targets}

@@ -1,7 +1,7 @@
 """A world in which nothing has happened for minutes is judged as if it were at rest."""
 
 from rebalancer.act.originals import ANNOTATION
-from tests.machine.calm import CALM_SECONDS, PINNED_SECONDS, Calm
+from tests.machine.calm import CALM_SECONDS, EVERY_SECONDS, PINNED_SECONDS, Calm
 from tests.machine.test_oracle import Bench, a_model
 
 
@@ -24,11 +24,15 @@ def under_its_floor() -> Bench:
 
 def test_who_stays_under_its_floor_beside_others_above_theirs_is_seen() -> None:
     assert lived(under_its_floor(), CALM_SECONDS - 10.0) == ""
-    assert lived(under_its_floor(), CALM_SECONDS + 10.0) == "d"
+    assert lived(under_its_floor(), CALM_SECONDS + 10.0 + EVERY_SECONDS) == "d"
+
+
+def test_what_is_wrong_at_one_look_only_is_on_its_way() -> None:
+    assert lived(under_its_floor(), CALM_SECONDS + 10.0) == ""
 
 
 def test_what_keeps_the_service_from_acting_excuses_it() -> None:
-    assert lived(under_its_floor(), CALM_SECONDS + 10.0, hindered=True) == ""
+    assert lived(under_its_floor(), CALM_SECONDS + 10.0 + EVERY_SECONDS, hindered=True) == ""
 
 
 def test_numbers_of_ours_on_what_the_policy_does_not_name_are_seen() -> None:
