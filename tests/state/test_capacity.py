@@ -291,10 +291,13 @@ def test_what_was_learnt_while_a_node_was_silent_and_its_pods_counted_is_forgott
     assert carries.readings >= 55
 
 
-def test_nothing_is_forgotten_for_a_node_without_pods_of_the_model() -> None:
+def test_nothing_is_forgotten_for_a_node_without_pods_of_the_model_or_with_those_only_that_are_told_to_end() -> None:
     state, now = half_dead(50), NOW + 350.0
     before = load_of(state, now=now).carries
     feed(state, changed(a_cluster_node("n3"), now), changed(a_cluster_node("n3", ready=False), now), now=now)
+    assert load_of(state, now=now).carries == before
+    ended = a_ready_pod("b-2", node="n2", resource_version="2", deleting_at=now)
+    feed(state, changed(ended, now), changed(a_cluster_node("n2", ready=False, resource_version="2"), now), now=now)
     assert load_of(state, now=now).carries == before
 
 
