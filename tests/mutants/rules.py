@@ -56,6 +56,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(parents.Parent, "verdict", "owner", "asks no consent", lambda *_: parents.REVERTS)
     yield _instead(owners, "REVERTS", "owner", "refuses who may", parents.MAY)
     yield _instead(seating.Seating, "_unclear", "marks", "asks twice", lambda *_: False)
+    yield _instead(seating.Seating, "_unclear", "marks", "thinks the doomed go", _the_doomed_go)
     yield _instead(donors, "_outranks", "priority", "queues for ever", lambda recipient, _: recipient.share is None)
     yield _instead(donors, "TURNS", "priority", "queues for what is served", -math.inf)
     yield _instead(build, "certain_until", "allocatable", "makes no room", lambda *_: -math.inf)
@@ -196,6 +197,10 @@ def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant
 
 def _property(of: type, name: str, rule: str, what: str, other: Callable[[Any], Any]) -> Mutant:
     return Mutant(rule, what, lambda patch: patch.setattr(of, name, property(other)))
+
+
+def _the_doomed_go(seats: seating.Seating, target: scene.TargetFacts) -> bool:
+    return bool(target.leaving_pods and target.doomed) and not seats.candidates(target).predictable
 
 
 def _owes_at_once(patch: Patch) -> None:

@@ -185,6 +185,26 @@ class TestMarks:
         story.wait(10.0)
         assert moves(story.plan()) == {}
 
+    @pytest.mark.parametrize("marks", [True, False])
+    def test_a_decrease_by_as_many_as_are_doomed_may_have_ended_others(self, *, marks: bool) -> None:
+        # a has two on each of three nodes, b its two on the first, which goes. Of six Kubernetes ends any two.
+        policy = a_policy(a_model("a", 1, entitlement=1), a_model("b", 2, entitlement=2), pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, None, load, {"a": 4.0, "b": 2.0}, marks_victims=marks))
+        gpus = {1: 4, 2: 2, 3: 2}
+        story.pool("a100", nodes=tuple(a_node(f"a100-{n}", gpus[n], labels={"pool": "a100"}) for n in gpus))
+        pods = tuple(a_pod(f"a-{n}", f"a100-{n // 2 + 1}") for n in range(6))
+        story.target("a", replicas=6, pods=pods)
+        story.target("b", replicas=2, pods=tuple(a_pod(f"b-{n}", "a100-1") for n in range(2)))
+        story.notice("a100-1", 300.0)
+        plan = story.plan()
+        assert moves(plan) == {"a": (6, 4)}
+        story.write(plan)
+        if not marks:
+            story.target("a", pods=pods)
+        story.wait(10.0)
+        assert moves(story.plan()) == {}
+
     def test_where_nobody_marks_pods_a_target_of_doomed_ones_alone_is_drained(self) -> None:
         b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
         policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))

@@ -111,9 +111,7 @@ class Seating:
                     placed[target.pool] += target.placed * target.certain_gpus
                 if target.unplaced:
                     unplaced.append(target)
-        capacity = {
-            name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
-        }
+        capacity = {name: 0 if one.budget is None else one.budget - held[name] for name, one in scene.pools.items()}
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
         excess = {name: obliging[name] - most for name, most in known.items()}
         excess_held = {name: placed[name] - most for name, most in known.items()}
@@ -323,7 +321,8 @@ class Seating:
 
     def _unclear(self, target: TargetFacts) -> bool:
         """Whether a decrease is under way of which nobody knows whether it ends doomed replicas or others."""
-        return bool(target.leaving_pods and target.doomed) and not self.candidates(target).predictable
+        doomed = target.doomed or any(pod.on(self.scene.doomed) for pod in target.leaving_pods)
+        return bool(target.leaving_pods and doomed) and not self.candidates(target).predictable
 
     def left_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken in this plan."""
