@@ -45,6 +45,7 @@ class Oracle(Shown):
         """As it is shown; and what was due and is not paid is judged."""
         super().look(acts_at)
         self._ended.clear()
+        self.touched(self._back)
         self._settle(self._looked_at)
 
     def touched(self, pools: frozenset[str]) -> None:
@@ -139,7 +140,9 @@ class Oracle(Shown):
         return any(self._world.now - pod.created_at < 2 * pod.owner.load_seconds for pod in stuck)
 
     def _judge_robbed(self, model: Model, pool: str, what: str) -> None:
-        """An owner gives what it needs of its own to nobody but who is under a floor."""
+        """An owner gives what it needs of its own to nobody but who is under a floor, or was when the plan was made."""
+        if pool in self._back:
+            return
         for other in self.policy.models:
             targets = [one for one in self._world.deployments.values() if one.model == other.id]
             beside = other.id != model.id and any(one.node_selector["pool"] == pool for one in targets)
@@ -284,7 +287,7 @@ class Oracle(Shown):
             least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
             # Where devices have gone under pods, what these free is nobody's until no more is held than is there.
             nodes = {pod.node.name: pod.node for pod in held if pod.node is not None}.values()
-            lacking = sum(max(0, held_gpus(node) - node.gpus) for node in nodes)
+            lacking = sum(max(0, held_gpus(node) - node.gpus) for node in nodes) + self._surging(pool)
             if (
                 other.id != model.id
                 and not self._left_alone(other)
@@ -292,6 +295,11 @@ class Oracle(Shown):
             ):
                 self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
                 return
+
+    def _surging(self, pool: str) -> int:
+        """GPUs of a pool that rollouts' pods wait for, which take what others free."""
+        waiting = (pod for pod in self._world.pods.values() if pod.node is None and pod.owner.rolling)
+        return sum(pod.gpus for pod in waiting if pod.owner.node_selector["pool"] == pool)
 
     def _left_alone(self, model: Model) -> bool:
         """Whether it is neither donor nor recipient: a rollout, or pods of other GPUs than the policy says."""

@@ -32,6 +32,8 @@ class Shown:
         self._replicas: dict[WorkloadRef, int] = {}
         self._held: dict[str, int] = {}  # GPUs by node
         self._listed: set[str] = set()  # nodes at the last look
+        self._away: dict[str, bool] = {}  # nodes that there ever were: whether each was gone or silent at the last look
+        self._back: frozenset[str] = frozenset()  # pools of those that are there again
         self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._looked_at = self._acts_at = world.now
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
@@ -44,6 +46,7 @@ class Shown:
         listed = self._listed & self._world.nodes.keys()
         self.deadlines = {name: at for name, at in self.deadlines.items() if now <= at or name in listed}
         self._listed = {*self._world.nodes}
+        self._back = self._pools_with_a_node_back()
         self._mistimed = {name for name in self.deadlines if self.clock_is_wrong or name in self._mistimed}
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
         self._pods_of = {}
@@ -51,6 +54,13 @@ class Shown:
             self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
         self._held = {node.name: held_gpus(node) for node in self._world.nodes.values()}
+
+    def _pools_with_a_node_back(self) -> frozenset[str]:
+        """Pools of nodes that are there and Ready again: who waited for others' GPUs may have its own."""
+        there = {node.name: node for node in self._world.nodes.values() if node.listed and node.ready}
+        back = frozenset(there[name].labels["pool"] for name, away in self._away.items() if away and name in there)
+        self._away = {name: name not in there for name in self._away | dict.fromkeys(there)}
+        return back
 
     def _see(self, pod: WorldPod, now: float) -> Seen:
         """A pod is where the Node of that name is, as the API has it.

@@ -89,3 +89,53 @@ def test_of_who_is_on_a_node_under_notice_only_models_of_the_policy_need_time_to
     bench.oracle.look()
     bench.scale("b", 2)
     assert bench.rules == ""
+
+
+@pytest.mark.parametrize(("back", "rules"), [(True, ""), (False, "c")])
+def test_a_replica_given_while_a_node_was_silent_is_excused_once_that_is_back(*, back: bool, rules: str) -> None:
+    # a serves on x1 with the four that it needs, owns two, and gives one while x2 is silent.
+    bench = Bench(a_model("a", level=5.0), a_model("b", level=1.0))
+    bench.live(30.0)
+    a, b = bench.oracle.policy.models
+    bench.oracle.policy = bench.oracle.policy.model_copy(
+        update={"models": (a.model_copy(update={"entitlement": 2}), b)}
+    )
+    node = bench.world.nodes["x2"]
+    bench.world.faults.silence(node)
+    bench.live(60.0)
+    bench.scale("a", 3)
+    if back:
+        bench.world.faults.heal(node)
+    bench.live(200.0)
+    assert bench.rules == rules
+
+
+@pytest.mark.parametrize(("back", "rules"), [(True, ""), (False, "c")])
+def test_an_owner_is_not_robbed_by_a_plan_of_before_a_node_was_back(*, back: bool, rules: str) -> None:
+    # a serves on x1 with the four that it owns and needs; its write comes while x2 is back, or long after.
+    bench = Bench(a_model("a", level=5.0), a_model("b", level=1.0))
+    bench.live(30.0)
+    node = bench.world.nodes["x2"]
+    bench.world.faults.silence(node)
+    bench.live(60.0)
+    bench.world.faults.heal(node)
+    bench.live(5.0 if back else 60.0)
+    bench.scale("a", 3)
+    assert bench.rules == rules
+
+
+@pytest.mark.parametrize(("rolling", "rules"), [(True, ""), (False, "d")])
+def test_nobody_owes_what_a_pod_of_a_rollout_would_take(*, rolling: bool, rules: str) -> None:
+    # a owns four and has three, b owns one and has two, c's rollout waits for a GPU beside its three.
+    bench = Bench(
+        a_model("a", level=5.0, floor=3), a_model("b", floor=1, entitlement=1, level=0.5), a_model("c", floor=3)
+    )
+    for name, replicas in (("a", 3), ("b", 2), ("c", 3)):
+        bench.world.scale(bench.ref(name), replicas)
+    bench.live(300.0)
+    if rolling:
+        bench.world.faults.roll(bench.world.deployments[bench.ref("c")], broken=True)
+    bench.live(30.0)
+    bench.oracle.verdicts.clear()
+    bench.oracle.judge_models(bench.oracle.policy)
+    assert bench.rules == rules
