@@ -57,14 +57,10 @@ def test_a_second_plan_on_a_world_that_carries_out_the_first_is_empty(story: Sto
     for _ in range(4):
         offer(story, data.draw(st.sampled_from([model.id for model in story.policy.models])), data.draw(levels()))
         oracle.carry_out(story, story.plan())
-        # All is written, no pod has moved. Who gave may ask again, once what it gave has been granted.
-        gave = {name for shift in story.memory.shifts for name in shift.donors}
-        again = story.plan()
-        rest = [change for change in again.changes if not {*change.recipients} or {*change.recipients} - gave]
-        rest = [change for change in rest if change.kind != "grant" or change.model not in gave]
-        assert not rest, f"after the first plan: {[str(change) for change in rest]}"
-        oracle.carry_out(story, again)
-        assert not story.plan().changes
+        if story.memory.shifts:  # who gave may ask again once that was granted, and somebody may give for it
+            oracle.carry_out(story, story.plan())
+        again = story.plan()  # all is written, no pod has moved
+        assert not again.changes, f"after the first plan: {[str(change) for change in again.changes]}"
         story.settle()
         story.karpenter()
         story.wait(TURN_SECONDS)

@@ -5,7 +5,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from rebalancer.obs.effects import When, effect
+from tests.machine.test_oracle import Bench
+from tests.schedules.links import ApiLink
 from tests.schedules.virtual import Host, VirtualLoop
+from tests.schedules.watching import BOOKMARKS, Watching
 
 
 def played(play: Coroutine[Any, Any, None]) -> float:
@@ -88,3 +91,21 @@ def test_a_process_dies_at_an_effect_and_with_it_whatever_ran_beside() -> None:
 
     played(play())
     assert done == ["first"]
+
+
+def test_a_watch_that_was_late_is_behind_until_all_of_it_has_arrived() -> None:
+    behind: dict[float, bool] = {}
+
+    async def play() -> None:
+        link = ApiLink(watch_seconds=7.5)
+        watching = Watching(Bench().world, link, lambda: None)
+        watching.tell([*BOOKMARKS])
+        await asyncio.sleep(1.0)
+        link.watch_seconds = 0.0
+        watching.tell([*BOOKMARKS])
+        for _ in range(4):
+            behind[asyncio.get_running_loop().time()] = watching.behind
+            await asyncio.sleep(3.0)
+
+    played(play())
+    assert behind == {1.0: True, 4.0: True, 7.0: True, 10.0: False}

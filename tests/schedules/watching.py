@@ -71,8 +71,8 @@ class Watching:
 
     @property
     def behind(self) -> bool:
-        """Whether some of what was told has not arrived."""
-        return bool(self._pending) and self._link.watch_seconds > 0.0
+        """Whether some of what was told has not arrived, be the way quick again or not."""
+        return bool(self._pending) and self._pending[-1][0] > asyncio.get_running_loop().time()
 
     async def run(self, sink: Sink, clock: Clock) -> NoReturn:
         """Until cancelled."""
