@@ -302,9 +302,10 @@ def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> t
     for target in (target for model in seen.models for target in model.targets):
         ref = WorkloadRef(target.namespace, target.kind, target.name)
         if target.foreign or target.ours is not None or target.metric is not UNSET or ref in by_target:
-            ours = by_target[ref].ours if target.ours is None and ref in by_target else target.ours
+            known = by_target.get(ref) or ForeignPast(ref, ())
+            ours = known.ours if target.ours is None else target.ours
             desired = None if target.metric is UNSET else target.metric.desired
-            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired)
+            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.before)
             by_target[ref] = stepped(past, min(0.0, now - seen.at))
     return tuple(by_target.values())
 
@@ -321,7 +322,7 @@ def _asked_since(
             continue
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
-        by_target[ref] = replace(by_target.get(ref) or ForeignPast(ref, ()), ours=ours)
+        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of(ours), ours=ours)
     return tuple(by_target.values())
 
 

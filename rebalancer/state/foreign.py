@@ -31,6 +31,7 @@ class ForeignPast(Struct, frozen=True):
     ours: the numbers that we asked for last: replicas, or minimum and maximum; None: unknown.
     repaired_at: since when others have put them back, None where they have not.
     desired: replicas that we answer its ScaledObject, None where none were asked for that way.
+    before: the numbers of the other kind that we asked for last, as the bounds while KEDA is paused; None: unknown.
     """
 
     target: WorkloadRef
@@ -38,6 +39,14 @@ class ForeignPast(Struct, frozen=True):
     ours: Numbers | None = None
     repaired_at: Instant | None = None
     desired: int | None = None
+    before: Numbers | None = None
+
+    def of(self, numbers: Numbers) -> "ForeignPast":
+        """With `ours` of the kind of `numbers`, unknown where none of them was asked for."""
+        if self.ours is None or len(self.ours) == len(numbers):
+            return self
+        before = self.before if self.before is not None and len(self.before) == len(numbers) else None
+        return replace(self, ours=before, before=self.ours)
 
 
 class ForeignChanges:
@@ -53,7 +62,8 @@ class ForeignChanges:
 
         A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
         """
-        self._past[ref] = replace(self._past.get(ref) or ForeignPast(ref, ()), ours=numbers)
+        past = self._past.get(ref) or ForeignPast(ref, ())
+        self._past[ref] = replace(past.of(numbers), ours=numbers)
 
     def answers(self, ref: WorkloadRef, desired: int | None) -> None:
         """From now on `desired` is what we answer the target's ScaledObject; None: the replicas that there are."""
@@ -134,8 +144,9 @@ class ForeignChanges:
 
         What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says.
         """
-        past, numbers, writers = self._past[_target(new)], _numbers(new), _writers(new)
-        if past.ours is None or len(past.ours) != len(numbers):
+        numbers, writers = _numbers(new), _writers(new)
+        past = self._past[_target(new)].of(numbers)
+        if past.ours is None:
             return
         each = zip(past.ours, numbers, writers, strict=True)
         past = replace(past, ours=tuple(our if writer else now for our, now, writer in each))
@@ -146,8 +157,8 @@ class ForeignChanges:
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
         ref, before, after = _target(new), _numbers(old), _numbers(new)
-        past = self._past.get(ref) or ForeignPast(ref, ())
-        ours = before if past.ours is None or len(past.ours) != len(after) else past.ours
+        past = (self._past.get(ref) or ForeignPast(ref, ())).of(after)
+        ours = before if past.ours is None else past.ours
         numbers = zip(ours, before, after, _writers(new), strict=True)
         moved = [(our, now, writer) for our, was, now, writer in numbers if now != was]
         by_others = [(our, now, writer) for our, now, writer in moved if writer]
@@ -156,7 +167,7 @@ class ForeignChanges:
             self.counts[ref] += 1
             changes = () if _over(past, at) else past.changes
             changes = (*changes, ForeignChange(at, foreign))[-REMEMBERED:]
-            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired)
+            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired, before=past.before)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
         elif moved and not by_others and ref in self._past:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
@@ -54,6 +55,22 @@ def test_our_own_writes_are_not_foreign_though_others_set_the_other_bound() -> N
 def test_before_we_have_taken_it_over_everybody_may_write() -> None:
     state = with_scaled_object(scaled(1, 4, originals=None))
     assert seen(scaled(1, 9, "", "helm", originals=None), state=state) == ()
+
+
+@pytest.mark.parametrize(("last", "repaired"), [(9, None), (4, NOW + 50.0)])
+def test_bounds_of_ours_are_known_after_a_pause_in_which_somebody_scaled(last: int, repaired: float | None) -> None:
+    state = with_scaled_object(scaled(1, 4))
+    state.asked("b", a_workload().ref, 4, NOW, minimum=1)
+    theirs, by_hand = scaled(1, 9, "", "argocd"), replace(a_workload(replicas=1), writer="kubectl")
+    seen(
+        replace(theirs, paused=True),
+        by_hand,
+        theirs,
+        scaled(1, 7, "", "argocd"),
+        scaled(1, last, "", "argocd"),
+        state=state,
+    )
+    assert repaired_at(state) == repaired
 
 
 def test_who_takes_our_annotation_away_with_the_bounds_is_foreign() -> None:
