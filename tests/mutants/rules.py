@@ -20,7 +20,7 @@ from rebalancer.planning.explanation import lacks
 from rebalancer.planning.facts import build, holdings, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages, outcomes
-from rebalancer.planning.shares import before_gain, by_worth, swings
+from rebalancer.planning.shares import before_gain, by_worth, sharers, swings
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
@@ -138,7 +138,7 @@ def _short(model: need.ModelNeed) -> float:
 
 
 def _used() -> Iterator[Mutant]:
-    yield _instead(by_worth, "in_use", "used", "goes to forecasts", lambda _pools, models, _gpus: (0,) * len(models))
+    yield _instead(sharers, "in_use", "used", "goes to forecasts", lambda _pools, models, _gpus: (0,) * len(models))
     yield _instead(before_gain, "ROOM_ROOTS", "used", "has no room", (0.0,))
     yield _instead(before_gain, "ROOM_ROOTS", "used", "has all room or none", (0.5,))
     true = before_gain._work_of  # noqa: SLF001  the very thing to break

@@ -16,7 +16,7 @@ from rebalancer.planning.demand.at_work import at_work, besides
 from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.overrides.rulings import NO_RULING
-from rebalancer.planning.shares.by_worth import kept_by_one
+from rebalancer.planning.shares.gains import kept_by_one
 from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]

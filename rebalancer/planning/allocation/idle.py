@@ -15,8 +15,9 @@ from typing import NamedTuple
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
-from rebalancer.planning.shares.by_worth import cost_of_one, next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN
+from rebalancer.planning.shares.gains import next_gain
+from rebalancer.planning.shares.prices import cost_of_one
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.swings import awaiting, givers
 
