@@ -238,7 +238,7 @@ class ClusterState:
                 for _, pod in self._holdings.pods_on(obj.name):
                     self._pod_is(pod)
         if isinstance(old, Node) and old.ready and not (isinstance(new, Node) and new.ready):
-            self._loads.silenced({one.id for one, pod in self._holdings.pods_on(old.name) if pod.deleting_at is None})
+            self._loads.silenced(one.id for one, pod in self._holdings.pods_on(old.name) if pod.deleting_at is None)
 
     def _pod_gone(self, pod: Pod) -> None:
         self._loads.pod_gone(pod.uid)

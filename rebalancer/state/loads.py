@@ -13,6 +13,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.domain.starts import MeasuredStart
 from rebalancer.state.batch import RingBatch
+from rebalancer.state.capacity import AGREES
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.highest import Highest, seconds_of
 from rebalancer.state.latest import Latest
@@ -120,11 +121,16 @@ class Loads:
             track.pod_gone(uid, self._latest)
             self._dirty.add(track)
 
-    def silenced(self, models: Iterable[str]) -> None:
-        """A node with pods of these models says nothing any more, and has said nothing for a while."""
-        for track in map(self.tracks.__getitem__, models):
-            track.offered.unlearn()
-            self._dirty.add(track)
+    def silenced(self, pods: Iterable[str]) -> None:
+        """A node says nothing any more, and has said nothing for a while; `pods`: of each pod there its model.
+
+        A tenth of a model's pods misleads by no more than what contradicts nothing (`capacity.AGREES`).
+        """
+        for model, silent in Counter(pods).items():
+            track = self.tracks[model]
+            if silent >= AGREES * (track.ready_pods or silent):
+                track.offered.unlearn()
+                self._dirty.add(track)
 
     def model_of(self, pod: str) -> str | None:
         """The model whose pod has this UID, None where it is nobody's."""

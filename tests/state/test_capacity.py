@@ -291,6 +291,19 @@ def test_what_was_learnt_while_a_node_was_silent_and_its_pods_counted_is_forgott
     assert carries.readings >= 55
 
 
+def test_nothing_is_forgotten_for_the_silence_of_one_pod_in_twenty() -> None:
+    nodes = a_cluster_node("n1"), a_cluster_node("n2")
+    pods = [a_ready_pod(f"b-{n}", node="n1" if n else "n2") for n in range(20)]
+    state = a_state(a_policy(a_model("b")), *nodes, a_workload(replicas=20), *pods)
+    for n in range(24):
+        feed(state, a_sample(at=NOW + 5.0 * n, running=76.0, gauges={"waiting": 300.0}), now=NOW + 5.0 * n)
+    before = load_of(state, now=NOW + 120).carries
+    feed(state, changed(a_cluster_node("n2", ready=False, resource_version="2"), NOW + 120), now=NOW + 120)
+    assert load_of(state, now=NOW + 120).carries == before
+    assert before is not None
+    assert before.readings > 0
+
+
 def test_nothing_is_forgotten_for_a_node_without_pods_of_the_model_or_with_those_only_that_are_told_to_end() -> None:
     state, now = half_dead(50), NOW + 350.0
     before = load_of(state, now=now).carries
