@@ -14,6 +14,14 @@ ROUNDING = 1e-9  # replicas: bounds such as 0.1 are no exact numbers
 ANY = 1_000_000  # replicas beside which a role need not be there at all
 
 
+class Role(NamedTuple):
+    """The replicas that a role would have by itself (`aim`), and the least and the most that it can have."""
+
+    aim: int
+    least: int
+    most: int
+
+
 class Couple(NamedTuple):
     """Two models that are the roles of one.
 
@@ -51,6 +59,31 @@ class Couple(NamedTuple):
             return math.ceil(self.least * others - ROUNDING), math.floor(self.most * others + ROUNDING)
         most = math.floor(others / self.least + ROUNDING) if self.least else ANY
         return math.ceil(others / self.most - ROUNDING), most
+
+    def most_of(self, name: str, own: int, others: int) -> int:
+        """The most replicas of `name`, which may have `own` at most, where the other one may have `others` at most."""
+        return min(own, self.span(name, others)[1])
+
+    def pair(self, of: Role, to: Role, *, by_worth: bool) -> tuple[int, int]:
+        """The replicas of both within the ratio, as far as they can be.
+
+        `by_worth`: the richer role is to have less, else the poorer one more; the other way, too, where that alone does
+        not do.
+        """
+        aims = of.aim, to.aim
+        for lowers in (by_worth, not by_worth, by_worth):
+            if self.excess(self.of, *aims) == 0.0:
+                break
+            aims = self._lowered(of, to, aims) if lowers else self._raised(of, to, aims)
+        return aims
+
+    def _lowered(self, of: Role, to: Role, aims: tuple[int, int]) -> tuple[int, int]:
+        most_of, most_to = self.span(self.of, aims[1])[1], self.span(self.to, aims[0])[1]
+        return min(aims[0], max(of.least, most_of)), min(aims[1], max(to.least, most_to))
+
+    def _raised(self, of: Role, to: Role, aims: tuple[int, int]) -> tuple[int, int]:
+        least_of, least_to = self.span(self.of, aims[1])[0], self.span(self.to, aims[0])[0]
+        return max(aims[0], min(of.most, least_of)), max(aims[1], min(to.most, least_to))
 
     def said(self, name: str, others: int) -> str:
         """`its replicas are 0.5 to 2 times those of decode, which has 4`, or the same seen from the other one."""

@@ -5,22 +5,12 @@ as many as the other needs. Who cannot move, since a person holds it, others wri
 other one goes along. Who is capped by a person takes the other's most along with it.
 """
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
-from rebalancer.domain.couples import Couple, couples
+from rebalancer.domain.couples import Role, couples
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
-
-
-class _Range(NamedTuple):
-    """What a role would have by itself, and the least and most that it can have."""
-
-    aim: int
-    least: int
-    most: int
 
 
 def bind(scene: Scene[ModelShare]) -> Scene[ModelShare]:
@@ -28,42 +18,22 @@ def bind(scene: Scene[ModelShare]) -> Scene[ModelShare]:
     models = dict(scene.models)
     for couple in dict.fromkeys(scene.memo.of("", couples, scene.policy).values()):
         of, to = models[couple.of], models[couple.to]
-        most_of = max(of.floor, min(of.most_replicas, couple.span(couple.of, to.most_replicas)[1]))
-        most_to = max(to.floor, min(to.most_replicas, couple.span(couple.to, of.most_replicas)[1]))
-        aims = _pair(couple, _range(of, most_of), _range(to, most_to), by_worth=None not in (of.share, to.share))
+        most_of = max(of.floor, couple.most_of(couple.of, of.most_replicas, to.most_replicas))
+        most_to = max(to.floor, couple.most_of(couple.to, to.most_replicas, of.most_replicas))
+        aims = couple.pair(_role(of, most_of), _role(to, most_to), by_worth=None not in (of.share, to.share))
         models[couple.of], models[couple.to] = _with(of, aims[0], most_of), _with(to, aims[1], most_to)
     return scene.with_models(models.values())
 
 
-def _range(model: ModelShare, most: int) -> _Range:
+def _role(model: ModelShare, most: int) -> Role:
     ruling = model.ruling
     held = ruling.frozen is not None or ruling.paused is not None
     if held or all(target.stuck is not None for target in model.targets):
-        return _Range(model.staying_replicas, model.staying_replicas, model.staying_replicas)
+        return Role(model.staying_replicas, model.staying_replicas, model.staying_replicas)
     if model.ballot.blind:
-        return _Range(model.aim, model.aim, model.aim)
+        return Role(model.aim, model.aim, model.aim)
     least = min(own(model), most)
-    return _Range(max(least, min(model.aim, most)), least, most)
-
-
-def _pair(couple: Couple, of: _Range, to: _Range, *, by_worth: bool) -> tuple[int, int]:
-    """Aims within the ratio: the richer with less, or the poorer with more; both as far as one alone does not do."""
-    aims = of.aim, to.aim
-    for lowers in (by_worth, not by_worth, by_worth):
-        if couple.excess(couple.of, *aims) == 0.0:
-            break
-        aims = _lowered(couple, of, to, aims) if lowers else _raised(couple, of, to, aims)
-    return aims
-
-
-def _lowered(couple: Couple, of: _Range, to: _Range, aims: tuple[int, int]) -> tuple[int, int]:
-    most_of, most_to = couple.span(couple.of, aims[1])[1], couple.span(couple.to, aims[0])[1]
-    return min(aims[0], max(of.least, most_of)), min(aims[1], max(to.least, most_to))
-
-
-def _raised(couple: Couple, of: _Range, to: _Range, aims: tuple[int, int]) -> tuple[int, int]:
-    least_of, least_to = couple.span(couple.of, aims[1])[0], couple.span(couple.to, aims[0])[0]
-    return max(aims[0], min(of.most, least_of)), max(aims[1], min(to.most, least_to))
+    return Role(max(least, min(model.aim, most)), least, most)
 
 
 def _with(model: ModelShare, aim: int, most: int) -> ModelShare:
