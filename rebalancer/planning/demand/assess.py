@@ -22,7 +22,8 @@ NOTHING_NEEDED = demand.Demand(
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
     """The scene with every model's need."""
-    return scene.with_models(_need(model, scene) for model in scene.models.values())
+    needs = [_need(model, scene) for model in scene.models.values()]
+    return scene.with_models(needs)
 
 
 def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:

@@ -28,6 +28,14 @@ class ModelNeed(ModelFacts, frozen=True):
     remembered: ModelMemory
 
     @property
+    def own(self) -> int:
+        """Replicas that come before any gain: floor, wanted entitlement, a person's least, a batch model's turn."""
+        if self.ruling.pin is not None:
+            return self.most_replicas
+        wanted = min(self.demand.owed, self.entry.entitlement)
+        return min(self.most_replicas, max(self.floor, wanted, self.deferral.due, self.ruling.raised_floor))
+
+    @property
     def need_now(self) -> int | None:
         """Replicas above which what a donor holds is surplus and may go at once; None where its work is unknown.
 

@@ -88,6 +88,8 @@ def build(
     """The scene of one cycle. Nothing of the snapshot is changed."""
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, policy.nodes, snapshot.at)
     noticed = noticed_nodes(snapshot.notices)
+    synced_at = snapshot.sync.synced_at
+    certain_at = certain_until(policy.nodes, snapshot.at, synced_at)
     holdings = _holdings(snapshot, policy, memory, rulings, doomed, memo)
     occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
@@ -102,8 +104,6 @@ def build(
     pools = {pool.name: pool for pool in policy.pools}
     beside = _beside(snapshot, occupancy, holdings, doomed)
     states, offered = {}, memo.of("", offering, policy)
-    synced_at = snapshot.sync.synced_at
-    certain_at = certain_until(policy.nodes, snapshot.at, synced_at)
     for view in snapshot.pools:
         pool = pools[view.name]
         taken = occupancy.nodes[pool.resource]

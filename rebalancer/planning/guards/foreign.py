@@ -44,7 +44,8 @@ def stand_down(scene: Scene[ModelFacts]) -> Scene[ModelFacts]:
     """
     if not _written_by_others(scene):
         return scene
-    return scene.with_models(_stood_down(model, scene) if model.contested else model for model in scene.models.values())
+    models = [_stood_down(model, scene) if model.contested else model for model in scene.models.values()]
+    return scene.with_models(models)
 
 
 def _stood_down(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelFacts:

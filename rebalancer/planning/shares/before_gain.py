@@ -27,14 +27,6 @@ ROOM_ROOTS = (0.5, 0.375, 0.25, 0.125, 0.0)
 LIKELY = 0.5  # of a shift of the level: from there on it counts as needed
 
 
-def own(model: ModelNeed) -> int:
-    """Replicas that come before any gain: floor, wanted entitlement, a person's least, a batch model's turn."""
-    if model.ruling.pin is not None:
-        return model.most_replicas
-    wanted = min(model.demand.owed, model.entry.entitlement)
-    return min(model.most_replicas, max(model.floor, wanted, model.deferral.due, model.ruling.raised_floor))
-
-
 def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: int) -> tuple[int, ...]:
     """The replicas that each model uses, held or not, in order; 0 for all where that does not fit.
 
@@ -47,7 +39,7 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     pools, nothing = list(pools), (0,) * len(models)
     if not models or any(pool.priced for pool in pools):
         return nothing
-    owned, gpus = np.array([(own(model), model.gpus) for model in models]).T
+    owned, gpus = np.array([(model.own, model.gpus) for model in models]).T
     budget = sum(pool.budget or 0 for pool in pools) - kept_gpus
     needed, now = np.array([_work_of(model) for model in models]).T
     for work, roots in product((now,) if _short(now, models) else (needed, now), ROOM_ROOTS):

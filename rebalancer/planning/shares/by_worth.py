@@ -34,7 +34,8 @@ def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             portions |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
-    return scene.with_models(_shared(model, portions.get(name), scene.memo) for name, model in scene.models.items())
+    shared = [_shared(model, portions.get(name), scene.memo) for name, model in scene.models.items()]
+    return scene.with_models(shared)
 
 
 class _Portion(NamedTuple):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from rebalancer.domain.couples import Role, couples
 from rebalancer.planning.facts.scene import Scene
-from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -32,7 +31,7 @@ def _role(model: ModelShare, most: int) -> Role:
         return Role(model.staying_replicas, model.staying_replicas, model.staying_replicas)
     if model.ballot.blind:
         return Role(model.aim, model.aim, model.aim)
-    least = min(own(model), most)
+    least = min(model.own, most)
     return Role(max(least, min(model.aim, most)), least, most)
 
 

@@ -9,7 +9,7 @@ from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.landing import UNBOUND, may_land, most_apart
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.shares.before_gain import in_use, own
+from rebalancer.planning.shares.before_gain import in_use
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve
 from rebalancer.planning.shares.deferred import values_of
@@ -81,7 +81,7 @@ def _sharer(scene: Scene[ModelNeed], one: _Looking, use: int, caps: Caps, quotas
     # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
     used = min(use, sum(target.placed for target in model.targets))
     most = quotas.most(free, min(caps.most(free, model.most_replicas - fixed), _most_apart(scene, free))) + fixed
-    claim = _claim_of(model, one.outlook, free, (max(used, own(model)), fixed, most), scene.memo)
+    claim = _claim_of(model, one.outlook, free, (max(used, model.own), fixed, most), scene.memo)
     return Sharer(model, claim, fixed, used)
 
 
@@ -130,8 +130,8 @@ def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
     """
     counts = {target.pool: target.staying_replicas for target in model.targets}
     if free and not model.demand.unknown:
-        counts[free[0].pool] += max(0, own(model) - model.staying_replicas)
-        surplus = model.staying_replicas - max(own(model), model.demand.replicas)
+        counts[free[0].pool] += max(0, model.own - model.staying_replicas)
+        surplus = model.staying_replicas - max(model.own, model.demand.replicas)
         for target in reversed(free):
             goes = max(0, min(surplus, target.staying_replicas))
             counts[target.pool] -= goes

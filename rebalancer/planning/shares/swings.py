@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import ModelMemory, Shift
 from rebalancer.planning.demand.votes import ROUNDING
 from rebalancer.planning.facts.scene import Scene
-from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
 
 GAVE_SECONDS = 600.0  # who gave is content with its demand for so long; a surge of ten minutes lends for as long
@@ -42,7 +41,8 @@ def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
     it has, and how often it has swung.
     """
     giving = givers(scene)
-    return scene.with_models(_damped(model, scene.now, giving) for model in scene.models.values())
+    damped = [_damped(model, scene.now, giving) for model in scene.models.values()]
+    return scene.with_models(damped)
 
 
 def givers(scene: Scene[ModelShare]) -> frozenset[str]:
@@ -68,7 +68,7 @@ def _damped(model: ModelShare, now: float, giving: Collection[str]) -> ModelShar
         stays = model.staying_replicas
     until = None if share is None else _content_until(model, memory, now)
     if share is not None and until is not None:
-        share = min(share, max(model.committed_replicas, model.demand.replicas, own(model), model.used))
+        share = min(share, max(model.committed_replicas, model.demand.replicas, model.own, model.used))
     if until is not None and not _has_room(model):
         until = None
     if share is not None and until is not None and model.entry.id in giving:

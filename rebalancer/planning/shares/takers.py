@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
-from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -31,7 +30,7 @@ def _idle(scene: Scene[ModelShare]) -> Iterator[tuple[str, int]]:
     """GPUs by pool that nobody holds, was promised or is to have."""
     wanted: Counter[str] = Counter()
     for model in scene.models.values():
-        lacks = max(model.floor, model.aim, own(model)) - model.committed_replicas
+        lacks = max(model.floor, model.aim, model.own) - model.committed_replicas
         if lacks > 0 and not model.entry.takes_idle:
             wanted.update({target.pool: lacks * target.gpus for target in model.targets})
     for name, state in scene.pools.items():
