@@ -17,7 +17,7 @@ from rebalancer.planning.allocation import allocate, donors, idle, loans, roles,
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
-from rebalancer.planning.facts import build, holdings, scene
+from rebalancer.planning.facts import build, holdings, pools, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages, outcomes
 from rebalancer.planning.shares import before_gain, by_worth, sharers, swings
@@ -33,7 +33,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(arithmetic, "node_gpus", "allocatable", "believes a node", lambda node, _: node.gpus)
     yield Mutant("allocatable", "owes at once", _owes_at_once)
     yield Mutant(
-        "allocatable", "takes 0 for known", lambda patch: patch.setattr(build, "unknown_gpus", lambda *_: None)
+        "allocatable", "takes 0 for known", lambda patch: patch.setattr(pools, "unknown_gpus", lambda *_: None)
     )
     yield _property(
         scene.TargetFacts, "placed", "allocatable", "owes for who waits", lambda target: target.staying_replicas
@@ -88,8 +88,8 @@ def rules() -> Iterator[Mutant]:
 def _rollouts() -> Iterator[Mutant]:
     yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
-    yield _instead(build, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
-    yield _instead(build, "stranded_pods", "rollout", "promises what cannot be taken", lambda *_: 0)
+    yield _instead(holdings, "_hung", "rollout", "is over by its counts", lambda *_: frozenset())
+    yield _instead(pools, "stranded_pods", "rollout", "promises what cannot be taken", lambda *_: 0)
     yield _instead(seating.Seating, "promisable", "rollout", "gives for who must wait", seating.Seating.headroom)
     beside = scene.PoolFacts.surging_beside
     yield _instead(
@@ -210,7 +210,7 @@ def _owes_at_once(patch: Patch) -> None:
         found = true(*args)
         return found._replace(most=found.budget)
 
-    patch.setattr(build, "pool_gpus", moved)
+    patch.setattr(pools, "pool_gpus", moved)
 
 
 def _counts_their_maximum(patch: Patch) -> None:

@@ -68,7 +68,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
         plan.quotas.take(unit.target)
     _withdraw(scene, plan, seating)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
-    for model in scene.models_by_priority():
+    for model in scene.models_by_priority:
         short = allocation.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]

@@ -163,7 +163,7 @@ def _shrink(seating: Seating, allocation: Allocation, *, waiting: bool) -> None:
     for pool in sorted(pool for pool, gpus_over in seating.excess.items() if gpus_over > 0):
         for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
-                for model in reversed(seating.scene.models_by_priority()):
+                for model in reversed(seating.scene.models_by_priority):
                     for target in model.targets:
                         if target.pool == pool and (placed or _gives_way(model, seating, waiting=waiting)):
                             _shrink_part(target, keeps(model), seating, allocation, placed=placed)

@@ -38,7 +38,10 @@ def tell(
         began = decided.get(one.uid) or Decided(one.uid, scene.now, _replicas(scene, one))
         if concerns_us:
             decided[one.uid] = began
-        words = [_did(scene, one, began, granted), _short_of(scene, one, granted, lacks), _cost(scene, one, lacks)]
+        model = scene.models.get(one.subject) if one.subject_kind == "model" else None
+        stands_down = "" if model is None else standing(model, scene)
+        did = _did(scene, one, began, granted, stands_down)
+        words = [did, _short_of(scene, one, granted, lacks, stands_down), _cost(scene, one, lacks)]
         words.append(state.message)
         answered.append(replace(state, message=sentences(*words)))
     return tuple(answered), tuple(decided[uid] for uid in sorted(decided))
@@ -70,11 +73,11 @@ def _nodes(scene: Scene[ModelShare], one: Override) -> set[str]:
     return {node for node, pool in there.items() if one.subject == (pool if one.subject_kind == "pool" else node)}
 
 
-def _did(scene: Scene[ModelShare], one: Override, began: Decided, granted: dict[str, int]) -> str:
+def _did(scene: Scene[ModelShare], one: Override, began: Decided, granted: dict[str, int], stands_down: str) -> str:
     since = f"in force since {clock(began.at)}"
     if one.subject_kind == "model":
         course = _course(began.replicas, scene.models[one.subject].staying_replicas, granted[one.subject])
-        return _did_to_model(scene, one, course, since)
+        return _did_to_model(scene.models[one.subject], one, course, since, stands_down)
     about = f"{one.subject_kind} {one.subject}"
     if one.kind == "exclude":
         return f"{one.model or 'nobody'} is granted {'nothing' if one.model else 'anything'} new on {about}; {since}"
@@ -85,9 +88,8 @@ def _did(scene: Scene[ModelShare], one: Override, began: Decided, granted: dict[
     return f"{about} is being drained, {now}{before} {'replica is' if now == 1 else 'replicas are'} left there; {since}"
 
 
-def _did_to_model(scene: Scene[ModelShare], one: Override, course: str, since: str) -> str:
-    model = scene.models[one.subject]
-    over, stands_down = model.ruling.over(one.kind), standing(model, scene)
+def _did_to_model(model: ModelShare, one: Override, course: str, since: str, stands_down: str) -> str:
+    over = model.ruling.over(one.kind)
     if over is not None:
         return f"it waits, since {over.kind} by override {over.name} outranks it"
     if one.kind == "pause":
@@ -107,12 +109,14 @@ def _course(before: int, now: int, soon: int) -> str:
     return so_far if soon == now else f"{so_far} and goes {'on ' if before != now else ''}to {soon}"
 
 
-def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], lacks: Mapping[str, Lack]) -> str:
+def _short_of(
+    scene: Scene[ModelShare], one: Override, granted: dict[str, int], lacks: Mapping[str, Lack], stands_down: str
+) -> str:
     """Why the model does not get as many as a person said."""
     model: ModelShare | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
     if model is None or model.ruling.decides is not one or model.ruling.over(one.kind) is not None:
         return ""
-    if model.demand.replicas <= granted[one.subject] or standing(model, scene):
+    if model.demand.replicas <= granted[one.subject] or stands_down:
         return ""
     if one.kind == "cap" or (one.kind == "floor" and granted[one.subject] >= (one.value or 0)):
         return ""  # a cap is no number to be reached; and it has its floor, and is refused more than that

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from rebalancer.domain.arithmetic import (
     assured,
     certain_pod_gpus,
@@ -12,13 +14,14 @@ from rebalancer.domain.arithmetic import (
     gpus_differ,
     pod_gpus,
     promised_replicas,
+    ready_by,
     unreachable,
 )
 from rebalancer.domain.gpu_memory import GpuMemory, LoadedMemory
-from rebalancer.domain.memory import Replaced
+from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.owners import refusing
-from rebalancer.domain.policy import Model
-from rebalancer.domain.snapshot import ModelView, Place, PodView, TargetView
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.snapshot import ModelView, Place, PodView, Snapshot, TargetView
 from rebalancer.domain.victims import keep_order
 from rebalancer.planning.facts.scene import (
     ROLLOUT,
@@ -30,8 +33,61 @@ from rebalancer.planning.facts.scene import (
     least_of,
     owner_of,
 )
+from rebalancer.planning.memo import Memo
+from rebalancer.planning.overrides.rulings import Ruling
 
 NOTHING = NodeGpus(0, 0, 0, 0, 0)
+HANGS_AFTER_STARTS = 2.0
+NONE_HUNG = frozenset[str]()
+
+
+def holdings_of(  # noqa: PLR0913  # what holdings are made from
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    rulings: Mapping[str, Ruling],
+    doomed: frozenset[str],
+    memo: Memo,
+) -> dict[str, Holding]:
+    """What each model of the policy holds, by its id."""
+    views = {view.id: view for view in snapshot.models}
+    resources = memo.of("", _resources, policy)
+    holdings: dict[str, Holding] = {}
+    for model in policy.models:
+        name = model.id
+        remembered, ruling = memory.models.get(name), rulings.get(name)
+        replaced = remembered.replaced if remembered is not None else ()
+        floor = model.min_replicas if ruling is None else ruling.floor_of(model)
+        needed = remembered.demand or 0 if remembered is not None and replaced else 0
+        paused = ruling is not None and ruling.paused is not None
+        view = views.get(name)
+        hung = NONE_HUNG if view is None else _hung(model, view, snapshot.at)
+        holdings[name] = memo.of(name, holding, model, view, replaced, floor, needed, paused, doomed, resources, hung)
+    return holdings
+
+
+def _hung(model: Model, view: ModelView, at: float) -> frozenset[str]:
+    """Pools in which a rollout has hung though by its counts it is over: its old pods have died with their nodes.
+
+    None of the new pods is Ready, none ever was for all that the target says, and one has loaded for twice as long as
+    starts take. Until then it is a start like any other.
+    """
+    if all(target.unproven is UNSET for target in view.targets):
+        return NONE_HUNG
+    load_seconds = model.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
+    return frozenset(
+        target.pool
+        for target in view.targets
+        if target.unproven is not UNSET
+        and any(
+            pod.phase == "loading" and ready_by(pod, HANGS_AFTER_STARTS * load_seconds) <= at for pod in target.pods
+        )
+    )
+
+
+def _resources(policy: Policy) -> dict[str, str]:
+    """What counts as one GPU, by pool."""
+    return {pool.name: pool.resource for pool in policy.pools}
 
 
 def holding(  # noqa: PLR0913  # what it is made from

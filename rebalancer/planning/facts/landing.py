@@ -12,7 +12,7 @@ from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.words import counted, gpus, listed
-from rebalancer.planning.facts.scene import PodPlacement, TargetFacts
+from rebalancer.planning.facts.scene import PodPlacement, PoolFacts, TargetFacts
 
 UNBOUND = 1_000_000_000  # replicas that no distance bounds
 
@@ -20,6 +20,22 @@ UNBOUND = 1_000_000_000  # replicas that no distance bounds
 def may_land(landing: PodPlacement, node: NodeView) -> bool:
     """Whether such pods may be scheduled on the node, whatever else stands there."""
     return _bar(landing, node) is None
+
+
+def fits_nowhere(target: TargetFacts, state: PoolFacts) -> bool:
+    """Whether a replica fits into the GPU memory of no node of the pool: then no share there is of use to it."""
+    if target.placement.memory is None or not state.view.nodes or state.grows:
+        return False
+    return not any(may_land(target.placement, node) for node in state.view.nodes)
+
+
+def apart_in(target: TargetFacts, state: PoolFacts) -> int:
+    """Replicas that the nodes of the pool can take as far apart as the template asks; UNBOUND where it asks nothing."""
+    placement = target.view.placement
+    if state.grows or not (placement.apart or placement.alone):
+        return UNBOUND
+    nodes = [node for node in state.view.nodes if may_land(target.placement, node)]
+    return max(target.staying_replicas, most_apart(placement, nodes))
 
 
 def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> tuple[str, ...]:

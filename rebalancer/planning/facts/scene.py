@@ -353,6 +353,7 @@ class Scene(Generic[Model_co]):
             self.snapshot, self.policy, self.memory, self.now, self.doomed, self.pools, self.memo, by_id, of_pool
         )
 
+    @property
     def models_by_priority(self) -> list[Model_co]:
         """Highest precedence first, ties by id."""
         return [self.models[name] for name in self.memo.of("", _by_precedence, self.policy, self.snapshot.ranks)]
@@ -382,8 +383,7 @@ def highest(ranks: Iterable[PodRank]) -> dict[str, int]:
 
 
 def _by_precedence(policy: Policy, ranks: tuple[PodRank, ...]) -> tuple[str, ...]:
-    values = highest(ranks)
-    first = sorted(policy.models, key=lambda model: model.id)
+    values, first = highest(ranks), sorted(policy.models, key=lambda model: model.id)
     return tuple(model.id for model in sorted(first, key=lambda model: precedence(model, values), reverse=True))
 
 

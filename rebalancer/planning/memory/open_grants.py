@@ -22,9 +22,9 @@ def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
         return memory
     gpus = {model.id: model.gpus_per_replica for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
+    failures = _failures(memory.grant_failures, snapshot) if memory.grant_failures else ()
     grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
     shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
-    failures = _failures(memory.grant_failures, snapshot) if memory.grant_failures else ()
     return replace(memory, node_grants=grants, grant_failures=failures, shifts=shifts)
 
 

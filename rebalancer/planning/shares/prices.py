@@ -1,12 +1,15 @@
 """What a replica costs where nodes come and go for it: GPU-hours, counted in requests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.scene import Scene
-from rebalancer.planning.shares.places import Claim
+from rebalancer.planning.memo import Memo
+from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.sharers import Sharer
+from rebalancer.planning.shares.spaces import grown
+from rebalancer.planning.shares.together import together
 
 
 def costs_of(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[Sharer]) -> list[float]:
@@ -35,7 +38,24 @@ def _price(cost_weight: float, sharing: Sequence[Sharer]) -> float:
     return cost_weight * requests / gpus if gpus > 0.0 else 0.0
 
 
-def priced(model: ModelNeed, claim: Claim, cost: float) -> Claim:
+def affordable(
+    scene: Scene[ModelNeed], sharing: Sequence[Sharer], spaces: Mapping[str, Space], costs: Sequence[float]
+) -> Mapping[str, Space]:
+    """The spaces, those where nodes can come and go with as many GPUs as are worth their price.
+
+    GPUs that cannot go are there in any case.
+    """
+    elastic = {name: scene.pools[name] for name in spaces if scene.pools[name].priced}
+    if not elastic:
+        return spaces
+    claims = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
+    most = {name: grown(space, elastic[name]) if name in elastic else space for name, space in spaces.items()}
+    by_cost = together(scene, sharing, claims, Memo()).claims
+    dearest = sorted(elastic, key=lambda name: (-elastic[name].pool.price_per_gpu_hour, name))
+    return smallest(by_cost, share_places(by_cost, most), most, dearest)
+
+
+def _priced(model: ModelNeed, claim: Claim, cost: float) -> Claim:
     """The claim with the `cost` of each replica in requests.
 
     A batch model yields to others, not to the price: that counts as little as its requests do.

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.demand.need import ModelNeed
-from rebalancer.planning.facts.landing import UNBOUND, may_land, most_apart
-from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
-from rebalancer.planning.memo import Memo
+from rebalancer.planning.facts.landing import apart_in, fits_nowhere
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.shares.before_gain import in_use
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve
@@ -44,11 +43,19 @@ class Sharing(NamedTuple):
 
 
 class _Looking(NamedTuple):
-    """A model with an outlook, its `free` targets, whose number may change, and its replicas in the others."""
+    """A model with an outlook.
+
+    model: the model, with its need.
+    outlook: its outlook.
+    free: its targets whose number may change.
+    apart: replicas that the pools of these can take, as far apart as they ask to be.
+    fixed: its replicas in the other targets.
+    """
 
     model: ModelNeed
     outlook: Outlook
     free: Sequence[TargetFacts]
+    apart: int
     fixed: int
 
 
@@ -61,6 +68,7 @@ def sharing_of(
     kept_gpus: Counter[str] = Counter()
     for model in sorted(models, key=lambda each: each.entry.id):
         free, outlook = _free(model, scene), model.load.outlook
+        apart = sum(apart_in(target, scene.pools[target.pool]) for target in free)
         person = model.ruling.frozen or model.ruling.paused
         unclear = model.ballot.blind or model.plausibility_refusal is not None or person is not None
         if outlook is None or unclear or not free:
@@ -68,21 +76,22 @@ def sharing_of(
             others.append(model)
             continue
         stays = _fixed(model, free)
-        looking.append(_Looking(model, outlook, free, sum(target.staying_replicas for target in stays)))
+        looking.append(_Looking(model, outlook, free, apart, sum(target.staying_replicas for target in stays)))
         kept_gpus.update({target.pool: target.staying_replicas * target.gpus for target in stays})
     uses = in_use([scene.pools[pool] for pool in pools], [one.model for one in looking], kept_gpus.total())
-    caps = Caps(scene)
-    sharers = [_sharer(scene, one, use, caps, quotas) for one, use in zip(looking, uses, strict=True)]
+    caps, sharers = Caps(scene), []
+    for one, use in zip(looking, uses, strict=True):
+        model, outlook, free, fixed = one.model, one.outlook, one.free, one.fixed
+        # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
+        used = min(use, sum(target.placed for target in model.targets))
+        capped = min(caps.most(free, model.most_replicas - fixed), one.apart)
+        most = quotas.most(free, capped) + fixed
+        least = min(most, max(outlook.least, used, model.own))
+        of = outlook.least, values_of(model, outlook, scene.memo)
+        places = tuple([target.pool for target in free]), free[0].pod_gpus
+        claim = scene.memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, *places)
+        sharers.append(Sharer(model, claim, fixed, used))
     return Sharing(tuple(sharers), tuple(others), kept_gpus)
-
-
-def _sharer(scene: Scene[ModelNeed], one: _Looking, use: int, caps: Caps, quotas: QuotaRoom) -> Sharer:
-    model, free, fixed = one.model, one.free, one.fixed
-    # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
-    used = min(use, sum(target.placed for target in model.targets))
-    most = quotas.most(free, min(caps.most(free, model.most_replicas - fixed), _most_apart(scene, free))) + fixed
-    claim = _claim_of(model, one.outlook, free, (max(used, model.own), fixed, most), scene.memo)
-    return Sharer(model, claim, fixed, used)
 
 
 def _fixed(model: ModelNeed, free: Sequence[TargetFacts]) -> Sequence[TargetFacts]:
@@ -99,27 +108,8 @@ def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
         if target.stuck is None
         and target.pool in scene.pools
         and target.pool not in model.ruling.excluded_pools
-        and not _too_small(target, scene.pools[target.pool])
+        and not fits_nowhere(target, scene.pools[target.pool])
     ]
-
-
-def _too_small(target: TargetFacts, state: PoolFacts) -> bool:
-    """Whether a replica fits into the GPU memory of no node of the pool: then no share there is of use to it."""
-    if target.placement.memory is None or not state.view.nodes or state.grows:
-        return False
-    return not any(may_land(target.placement, node) for node in state.view.nodes)
-
-
-def _most_apart(scene: Scene[ModelNeed], free: Sequence[TargetFacts]) -> int:
-    """Replicas that the nodes of these targets' pools can take as far apart as the templates ask."""
-    most = 0
-    for target in free:
-        state = scene.pools[target.pool]
-        if state.grows or not (target.view.placement.apart or target.view.placement.alone):
-            return UNBOUND
-        nodes = [node for node in state.view.nodes if may_land(target.placement, node)]
-        most += max(target.staying_replicas, most_apart(target.view.placement, nodes))
-    return most
 
 
 def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
@@ -137,20 +127,6 @@ def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
             counts[target.pool] -= goes
             surplus -= goes
     return {pool: count * model.gpus for pool, count in counts.items()}
-
-
-def _claim_of(
-    model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int, int], memo: Memo
-) -> Claim:
-    """The claim of a model on its free targets: from its own replicas up to what a person or the policy caps.
-
-    `counts`: replicas that come before any gain, how many are in other targets, and the most in all of them.
-    """
-    least, fixed, most = counts
-    least = min(most, max(outlook.least, least))
-    pools = tuple([target.pool for target in free])
-    of = outlook.least, values_of(model, outlook, memo)
-    return memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].pod_gpus)
 
 
 def _claim(

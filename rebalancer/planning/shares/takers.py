@@ -17,7 +17,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 def offer(scene: Scene[ModelShare]) -> Scene[ModelShare]:
     """The scene in which takers have what they hold as their share, and what has been idle for long enough."""
-    takers = [model for model in scene.models_by_priority() if model.entry.takes_idle]
+    takers = [model for model in scene.models_by_priority if model.entry.takes_idle]
     if not takers:
         return scene
     models, idle = dict(scene.models), Counter(dict(_idle(scene)))

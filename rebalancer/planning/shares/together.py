@@ -9,10 +9,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rebalancer.domain.couples import Couple
+from rebalancer.domain.couples import Couple, couples
+from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.shares.curves import Curve
 from rebalancer.planning.shares.places import Claim
+from rebalancer.planning.shares.sharers import Sharer
+
+
+def together(scene: Scene[ModelNeed], sharing: Sequence[Sharer], claims: Sequence[Claim], memo: Memo) -> "Together":
+    """The `claims` of those who share, in their order, those of a couple as one."""
+    pairs = scene.memo.of("", couples, scene.policy)
+    names, fixed = [each.model.entry.id for each in sharing], [each.fixed for each in sharing]
+    return Together.of(claims, names, fixed, pairs, memo)
 
 
 class Joint(NamedTuple):
@@ -44,14 +54,17 @@ class Together(NamedTuple):
         claims: Sequence[Claim],
         names: Sequence[str],
         fixed: Sequence[int],
-        couples: Mapping[str, Couple],
+        pairs: Mapping[str, Couple],
         memo: Memo,
     ) -> "Together":
-        """`names`: the models of the claims, in order; `fixed`: replicas that each has in targets outside its claim."""
+        """By the `names` of the claims' models, and the couples in `pairs`.
+
+        `fixed`: replicas that each has in targets outside its claim.
+        """
         places = {name: place for place, name in enumerate(names)}
         joined: list[tuple[Claim, Joint | None, tuple[int, ...]]] = []
         for place, name in enumerate(names):
-            couple = couples.get(name)
+            couple = pairs.get(name)
             both = (-1, -1) if couple is None else (places.get(couple.of, -1), places.get(couple.to, -1))
             joint = None
             if couple is not None and min(both) >= 0:
