@@ -24,7 +24,7 @@ from rebalancer.planning.facts.scene import Holding, NodeGpus, NodeRoom, PoolFac
 from rebalancer.planning.memo import Memo
 
 
-class Going(NamedTuple):
+class Ends(NamedTuple):
     """Nodes that go, as of this cycle.
 
     doomed: names of those that count no more. noticed: of all under notice.
@@ -77,11 +77,11 @@ def pool_facts(  # noqa: PLR0913  # what a pool's facts are made from
     policy: Policy,
     memory: Memory,
     holdings: Mapping[str, Holding],
-    going: Going,
+    ends: Ends,
     memo: Memo,
 ) -> dict[str, PoolFacts]:
     """The pools that are seen, by name."""
-    doomed, noticed, synced_at = going.doomed, going.noticed, snapshot.sync.synced_at
+    doomed, noticed, synced_at = ends.doomed, ends.noticed, snapshot.sync.synced_at
     occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
     promised, rolling = _promised(holdings)
@@ -92,7 +92,7 @@ def pool_facts(  # noqa: PLR0913  # what a pool's facts are made from
         pool, surging = pools[view.name], rolling.get(view.name, ())
         taken = occupancy.nodes[pool.resource]
         overfull = [node for node in view.nodes if node.gpus < taken.get(node.name, NOTHING).gpus]
-        doubted = {node.name for node in overfull if (node.fell_at or 0.0) > going.certain_at}
+        doubted = {node.name for node in overfull if (node.fell_at or 0.0) > ends.certain_at}
         rooms = _rooms(view, taken, noticed | doubted | alike(view, snapshot.notices, noticed))
         certain = {node.name: taken[node.name].certain for node in view.nodes if node.name in taken}
         gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, certain, synced_at)
