@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.machine.verdicts import Verdict
 from tests.machine.worlds import WorldSpec, a_spec
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom, befall
-from tests.schedules.stage import Stage
+from tests.schedules.stage import ROUNDING_SECONDS, Stage
 from tests.schedules.virtual import VirtualLoop
 
 WARM_SECONDS: Final = 20.0
@@ -121,7 +121,7 @@ async def _rest(stage: Stage, length: Length, latest: float) -> None:
         restless = stage.restless(length.rest_seconds)
         if not restless:
             return
-        if stage.loop.time() >= latest:
+        if stage.loop.time() >= latest - ROUNDING_SECONDS:
             stage.fail("d", restless)
             return
         await stage.live(min(latest, stage.loop.time() + LOOK_SECONDS))

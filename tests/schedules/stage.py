@@ -28,6 +28,7 @@ from tests.schedules.virtual import START, Host, MachineClock, VirtualLoop
 from tests.schedules.watching import Told, Watching
 
 TICK_SECONDS: Final = 1.0
+ROUNDING_SECONDS: Final = 1e-6  # of sums of instants: nothing happens within it
 RESTART_SECONDS: Final = 3.0
 NAMES: Final = ("a", "b")
 
@@ -238,7 +239,7 @@ class Stage(Scene):
 
     async def live(self, until: float) -> None:
         """Tick by tick, until then or until the first verdict."""
-        while (left_seconds := until - self.loop.time()) > 1e-6 and not self.verdicts():  # a rounding
+        while (left_seconds := until - self.loop.time()) > ROUNDING_SECONDS and not self.verdicts():
             await asyncio.sleep(min(TICK_SECONDS, left_seconds))
             self.tick()
 
