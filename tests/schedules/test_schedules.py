@@ -21,6 +21,7 @@ from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
 from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
 from tests.schedules.play import BRIEF, Played, Schedule, a_schedule, play
+from tests.schedules.stage import Stage
 
 pytestmark = pytest.mark.slow  # 20 s
 
@@ -92,6 +93,17 @@ def test_a_cycle_that_plans_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     verdict = play(Schedule(a_schedule(SEED).spec, (), 40.0)).verdict
     assert verdict is not None
     assert verdict.rule == "f"
+
+
+def test_a_service_that_never_rests_is_noticed_whatever_a_sum_of_instants_rounds_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Stage, "restless", lambda *_: "it never does")
+    for at in (25.375, 30.203):
+        faults = (Fault(at, "traffic changes", "leader", 0.5, 0.1),)
+        verdict = play(Schedule(a_schedule(SEED).spec, faults, 40.0, BRIEF)).verdict
+        assert verdict is not None
+        assert (verdict.rule, verdict.text) == ("d", "it never does")
 
 
 def test_two_processes_that_intend_under_one_name_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
