@@ -166,39 +166,27 @@ class TestMarks:
         assert "actuation.deletionCost is off" in refusal_of(plan, "marks", "b").why
 
     @pytest.mark.parametrize("marks", [True, False])
-    def test_a_decrease_for_others_is_seen_before_another_one_is_asked_for_it(self, *, marks: bool) -> None:
-        # a has 3 on the node that goes and 4 on the other, b its only one on the first: a gives one, and its autoscaler
-        # has not followed yet. Without marks nobody knows whether that one is of the three; asked again, a gave two.
-        policy = a_policy(a_model("a", 1, entitlement=1), a_model("b", 1, entitlement=1), pools=(a_pool(gpus=8),))
-        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
-        story = Story(policy, a_snapshot(policy, None, load, {"a": 4.0, "b": 1.0}, marks_victims=marks))
-        story.pool("a100", nodes=tuple(a_node(f"a100-{n}", 4, labels={"pool": "a100"}) for n in (1, 2)))
-        pods = tuple(a_pod(f"a-{n}", "a100-1" if n < 3 else "a100-2") for n in range(7))
-        story.target("a", replicas=7, pods=pods)
-        story.target("b", replicas=1, pods=(a_pod("b-0", "a100-1"),))
+    @pytest.mark.parametrize(
+        ("gpus", "nodes_of_a", "of_b", "left"),
+        [((4, 4), (1, 1, 1, 2, 2, 2, 2), 1, 6), ((4, 2, 2), (1, 1, 2, 2, 3, 3), 2, 4)],
+        ids=["fewer than are doomed", "as many as are doomed"],
+    )
+    def test_a_decrease_for_others_is_seen_before_another_one_is_asked_for_it(
+        self, gpus: tuple[int, ...], nodes_of_a: tuple[int, ...], of_b: int, left: int, *, marks: bool
+    ) -> None:
+        # b has all that it needs on the first node, which goes: a gives as many, and its autoscaler has not followed
+        # yet. Without marks nobody knows whether they are of the doomed; asked again, a gave twice as many.
+        policy = a_policy(a_model("a", 1, entitlement=1), a_model("b", of_b, entitlement=of_b), pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 4.0 * of_b}}
+        story = Story(policy, a_snapshot(policy, None, load, {"a": 4.0, "b": float(of_b)}, marks_victims=marks))
+        nodes = [a_node(f"a100-{n}", each, labels={"pool": "a100"}) for n, each in enumerate(gpus, 1)]
+        story.pool("a100", nodes=tuple(nodes))
+        pods = tuple(a_pod(f"a-{n}", f"a100-{node}") for n, node in enumerate(nodes_of_a))
+        story.target("a", replicas=len(pods), pods=pods)
+        story.target("b", replicas=of_b, pods=tuple(a_pod(f"b-{n}", "a100-1") for n in range(of_b)))
         story.notice("a100-1", 300.0)
         plan = story.plan()
-        assert moves(plan) == {"a": (7, 6)}
-        story.write(plan)
-        if not marks:
-            story.target("a", pods=pods)
-        story.wait(10.0)
-        assert moves(story.plan()) == {}
-
-    @pytest.mark.parametrize("marks", [True, False])
-    def test_a_decrease_by_as_many_as_are_doomed_may_have_ended_others(self, *, marks: bool) -> None:
-        # a has two on each of three nodes, b its two on the first, which goes. Of six Kubernetes ends any two.
-        policy = a_policy(a_model("a", 1, entitlement=1), a_model("b", 2, entitlement=2), pools=(a_pool(gpus=8),))
-        load = {"a": {"concurrency": 16.0}, "b": {"concurrency": 8.0}}
-        story = Story(policy, a_snapshot(policy, None, load, {"a": 4.0, "b": 2.0}, marks_victims=marks))
-        gpus = {1: 4, 2: 2, 3: 2}
-        story.pool("a100", nodes=tuple(a_node(f"a100-{n}", gpus[n], labels={"pool": "a100"}) for n in gpus))
-        pods = tuple(a_pod(f"a-{n}", f"a100-{n // 2 + 1}") for n in range(6))
-        story.target("a", replicas=6, pods=pods)
-        story.target("b", replicas=2, pods=tuple(a_pod(f"b-{n}", "a100-1") for n in range(2)))
-        story.notice("a100-1", 300.0)
-        plan = story.plan()
-        assert moves(plan) == {"a": (6, 4)}
+        assert moves(plan) == {"a": (len(pods), left)}
         story.write(plan)
         if not marks:
             story.target("a", pods=pods)
