@@ -165,11 +165,17 @@ class TestMarks:
         assert plan.changes == ()
         assert "actuation.deletionCost is off" in refusal_of(plan, "marks", "b").why
 
-    @pytest.mark.parametrize("marks", [True, False])
     @pytest.mark.parametrize(
-        ("gpus", "nodes_of_a", "of_b", "left"),
-        [((4, 4), (1, 1, 1, 2, 2, 2, 2), 1, 6), ((4, 2, 2), (1, 1, 2, 2, 3, 3), 2, 4)],
-        ids=["fewer than are doomed", "as many as are doomed"],
+        ("gpus", "nodes_of_a", "of_b", "left", "marks"),
+        [
+            (gpus, nodes_of_a, of_b, left, marks)
+            for marks in (True, False)
+            # fewer than are doomed, and as many as are
+            for gpus, nodes_of_a, of_b, left in (
+                ((4, 4), (1, 1, 1, 2, 2, 2, 2), 1, 6),
+                ((4, 2, 2), (1, 1, 2, 2, 3, 3), 2, 4),
+            )
+        ],
     )
     def test_a_decrease_for_others_is_seen_before_another_one_is_asked_for_it(
         self, gpus: tuple[int, ...], nodes_of_a: tuple[int, ...], of_b: int, left: int, *, marks: bool
