@@ -5,16 +5,7 @@ import pytest
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy
 from tests.state.loads import load_of
-from tests.state.objects import (
-    a_cluster_node,
-    a_ready_pod,
-    a_sample,
-    a_state,
-    a_workload,
-    changed,
-    feed,
-    gone,
-)
+from tests.state.objects import a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, changed, feed, gone
 
 
 def half_dead(silent_seconds: int) -> ClusterState:
