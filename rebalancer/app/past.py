@@ -305,7 +305,7 @@ def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> t
             known = by_target.get(ref) or ForeignPast(ref, ())
             ours = known.ours if target.ours is None else target.ours
             desired = None if target.metric is UNSET else target.metric.desired
-            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.before)
+            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.other_kind)
             by_target[ref] = stepped(past, min(0.0, now - seen.at))
     return tuple(by_target.values())
 
@@ -322,7 +322,7 @@ def _asked_since(
             continue
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
-        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of(ours), ours=ours)
+        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of_kind(ours), ours=ours)
     return tuple(by_target.values())
 
 

@@ -31,7 +31,7 @@ class ForeignPast(Struct, frozen=True):
     ours: the numbers that we asked for last: replicas, or minimum and maximum; None: unknown.
     repaired_at: since when others have put them back, None where they have not.
     desired: replicas that we answer its ScaledObject, None where none were asked for that way.
-    before: the numbers of the other kind that we asked for last, as the bounds while KEDA is paused; None: unknown.
+    other_kind: what we asked for last of the other kind of numbers: bounds, while KEDA is paused; None: unknown.
     """
 
     target: WorkloadRef
@@ -39,14 +39,14 @@ class ForeignPast(Struct, frozen=True):
     ours: Numbers | None = None
     repaired_at: Instant | None = None
     desired: int | None = None
-    before: Numbers | None = None
+    other_kind: Numbers | None = None
 
-    def of(self, numbers: Numbers) -> "ForeignPast":
+    def of_kind(self, numbers: Numbers) -> "ForeignPast":
         """With `ours` of the kind of `numbers`, unknown where none of them was asked for."""
         if self.ours is None or len(self.ours) == len(numbers):
             return self
-        before = self.before if self.before is not None and len(self.before) == len(numbers) else None
-        return replace(self, ours=before, before=self.ours)
+        other = self.other_kind if self.other_kind is not None and len(self.other_kind) == len(numbers) else None
+        return replace(self, ours=other, other_kind=self.ours)
 
 
 class ForeignChanges:
@@ -63,7 +63,7 @@ class ForeignChanges:
         A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
         """
         past = self._past.get(ref) or ForeignPast(ref, ())
-        self._past[ref] = replace(past.of(numbers), ours=numbers)
+        self._past[ref] = replace(past.of_kind(numbers), ours=numbers)
 
     def answers(self, ref: WorkloadRef, desired: int | None) -> None:
         """From now on `desired` is what we answer the target's ScaledObject; None: the replicas that there are."""
@@ -145,7 +145,7 @@ class ForeignChanges:
         What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says.
         """
         numbers, writers = _numbers(new), _writers(new)
-        past = self._past[_target(new)].of(numbers)
+        past = self._past[_target(new)].of_kind(numbers)
         if past.ours is None:
             return
         each = zip(past.ours, numbers, writers, strict=True)
@@ -157,7 +157,7 @@ class ForeignChanges:
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
         ref, before, after = _target(new), _numbers(old), _numbers(new)
-        past = (self._past.get(ref) or ForeignPast(ref, ())).of(after)
+        past = (self._past.get(ref) or ForeignPast(ref, ())).of_kind(after)
         ours = before if past.ours is None else past.ours
         numbers = zip(ours, before, after, _writers(new), strict=True)
         moved = [(our, now, writer) for our, was, now, writer in numbers if now != was]
@@ -167,7 +167,7 @@ class ForeignChanges:
             self.counts[ref] += 1
             changes = () if _over(past, at) else past.changes
             changes = (*changes, ForeignChange(at, foreign))[-REMEMBERED:]
-            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired, before=past.before)
+            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired, other_kind=past.other_kind)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
         elif moved and not by_others and ref in self._past:

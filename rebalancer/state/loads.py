@@ -129,7 +129,8 @@ class Loads:
         for model, silent in Counter(pods).items():
             track = self.tracks[model]
             if silent >= AGREES * (track.ready_pods or silent):
-                track.offered.unlearn()
+                track.offered.unlearn(track.newest_at)
+                self._count_anew(track)
                 self._dirty.add(track)
 
     def model_of(self, pod: str) -> str | None:

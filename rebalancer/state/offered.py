@@ -59,6 +59,7 @@ MEASURED = 0.02  # more than which what a replica carries must have changed to c
 BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: they are of a window
 SILENT_SECONDS = 60.0  # a kubelet says nothing for 40 to 50 s before its node is NotReady, and a sample is of seconds
 KEPT_SECONDS = 15.0  # between two states of what was learnt that are kept for that
+DOUBTED_SECONDS = SILENT_SECONDS + KEPT_SECONDS
 
 
 class OfferedKept(NamedTuple):
@@ -119,7 +120,7 @@ class Offered:
         self._counted_at = self._finished_at = self._resolved_at = -inf
         self._measure: float | None = None  # requests on a replica, by which work is told
         self._owed = 0.0  # replica-seconds, 0 or less: a request that ends takes back what its beginning promised
-        self._before: deque[tuple[float, CapacityKept]] = deque()  # what was known then, the oldest a minute ago
+        self._before: deque[tuple[float, CapacityKept]] = deque()  # what was known then, in the last `DOUBTED_SECONDS`
 
     def configure(
         self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
@@ -169,18 +170,22 @@ class Offered:
 
     def about_to_learn(self, at: float) -> None:
         """What is known at that instant is kept, in case that it was silent pods that taught what comes: `unlearn`."""
-        before = self._before
-        if self.capacity is not None and (not before or at - before[-1][0] >= KEPT_SECONDS):
-            before.append((at, self.capacity.kept))
-            while len(before) > 1 and before[1][0] <= at - SILENT_SECONDS:
-                before.popleft()
+        self._forget_old(at)
+        if self.capacity is not None and (not self._before or at - self._before[-1][0] >= KEPT_SECONDS):
+            self._before.append((at, self.capacity.kept))
 
-    def unlearn(self) -> None:
-        """Forgets the last minute's lessons: some of the pods that counted as serving were gone.
+    def _forget_old(self, at: float) -> None:
+        """States of long ago, or of a clock that has been set back since."""
+        while self._before and abs(at - self._before[0][0]) > DOUBTED_SECONDS:
+            self._before.popleft()
+
+    def unlearn(self, at: float) -> None:
+        """Forgets the lessons of the minute up to `at`: some of the pods that counted as serving were gone.
 
         In samples of a model as a whole what ran on the others was divided by all, and a replica seemed full with half
-        of what it carries.
+        of what it carries. Where no such sample came for so long, nothing is forgotten.
         """
+        self._forget_old(at)
         if self.capacity is not None and self._before:
             self.capacity = Capacity(self.capacity.prior, self._before[0][1])
             self._before.clear()

@@ -33,7 +33,20 @@ def test_what_was_learnt_while_a_node_was_silent_and_its_pods_counted_is_forgott
     carries = load_of(state, now=now).carries
     assert carries is not None
     assert carries.learnt == pytest.approx(4.0, rel=0.01)
-    assert carries.readings >= 55
+    assert carries.readings >= 50  # of 70: those of the last 75 s are forgotten
+
+
+def test_what_pods_taught_since_the_model_as_a_whole_did_is_not_forgotten() -> None:
+    state, now = half_dead(0), NOW + 1500.0
+    for n in range(60):
+        at = now + 5.0 * n
+        pods = [a_sample(pod=pod, at=at, running=6.0, gauges={"waiting": 30.0}) for pod in ("b-1", "b-2")]
+        feed(state, *pods, now=at)
+    before = load_of(state, now=now + 300.0).carries
+    assert before is not None
+    assert before.learnt > 5.0
+    feed(state, changed(a_cluster_node("n2", ready=False, resource_version="2"), now + 300.0), now=now + 300.0)
+    assert load_of(state, now=now + 300.0).carries == before
 
 
 def test_nothing_is_forgotten_for_the_silence_of_one_pod_in_twenty() -> None:

@@ -111,6 +111,7 @@ def holding(  # noqa: PLR0913  # what it is made from
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
+        floor=floor,
         staying_replicas=sum(target.staying_replicas for target in targets),
         committed_replicas=sum(target.staying_replicas + target.unreplaced for target in targets),
         serving_replicas=sum(pod.phase == "ready" for view in views for pod in view.pods),

@@ -21,19 +21,17 @@ def models_of(
 ) -> Iterator[ModelFacts]:
     """The facts of each model of the policy, in its order."""
     loads = {load.model: load for load in snapshot.loads}
-    reachables = {model.id: _reachable(model, holdings[model.id].targets) for model in policy.models}
-    floors = {model.id: rulings.get(model.id, NO_RULING).floor_of(model) for model in policy.models}
     ranks = highest(snapshot.ranks)
     for model in policy.models:
-        name, reachable = model.id, reachables[model.id]
+        name = model.id
         ruling = rulings.get(name, NO_RULING)
+        reachable = _reachable(model, holdings[name].targets)
         yield ModelFacts(
             **asdict(holdings[name]),
             entry=reachable,
             load=loads.get(name) or ModelLoad(model=name),
             memory=memory.models.get(name) or ModelMemory(),
             ruling=ruling,
-            floor=floors[name],
             most_replicas=ruling.wanted(reachable, reachable.max_replicas),
             precedence=precedence(model, ranks),
         )

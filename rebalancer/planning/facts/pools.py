@@ -24,8 +24,8 @@ from rebalancer.planning.facts.scene import Holding, NodeGpus, NodeRoom, PoolFac
 from rebalancer.planning.memo import Memo
 
 
-class Ends(NamedTuple):
-    """Nodes that go, as of this cycle.
+class LeavingNodes(NamedTuple):
+    """Nodes that leave, and figures of nodes that fall, as of this cycle.
 
     doomed: names of those that count no more. noticed: of all under notice.
     certain_at: a node that has offered fewer devices since before that instant does so for certain.
@@ -77,11 +77,11 @@ def pool_facts(  # noqa: PLR0913  # what a pool's facts are made from
     policy: Policy,
     memory: Memory,
     holdings: Mapping[str, Holding],
-    ends: Ends,
+    leaving: LeavingNodes,
     memo: Memo,
 ) -> dict[str, PoolFacts]:
     """The pools that are seen, by name."""
-    doomed, noticed, synced_at = ends.doomed, ends.noticed, snapshot.sync.synced_at
+    doomed, noticed, synced_at = leaving.doomed, leaving.noticed, snapshot.sync.synced_at
     occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
     promised, rolling = _promised(holdings)
@@ -92,7 +92,7 @@ def pool_facts(  # noqa: PLR0913  # what a pool's facts are made from
         pool, surging = pools[view.name], rolling.get(view.name, ())
         taken = occupancy.nodes[pool.resource]
         overfull = [node for node in view.nodes if node.gpus < taken.get(node.name, NOTHING).gpus]
-        doubted = {node.name for node in overfull if (node.fell_at or 0.0) > ends.certain_at}
+        doubted = {node.name for node in overfull if (node.fell_at or 0.0) > leaving.certain_at}
         rooms = _rooms(view, taken, noticed | doubted | alike(view, snapshot.notices, noticed))
         certain = {node.name: taken[node.name].certain for node in view.nodes if node.name in taken}
         gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, certain, synced_at)

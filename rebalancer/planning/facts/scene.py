@@ -188,6 +188,7 @@ class Holding(Struct, frozen=True):
     """The pods, GPUs and replicas of one model over all its targets.
 
     targets: what it has by target, in the policy's order of preference.
+    floor: replicas below which it is never taken.
     staying_replicas: replicas asked for, doomed ones not counted.
     committed_replicas: `staying_replicas`, and doomed ones that nobody replaces yet.
     serving_replicas: Ready pods, doomed ones included.
@@ -201,6 +202,7 @@ class Holding(Struct, frozen=True):
     """
 
     targets: tuple[TargetFacts, ...]
+    floor: int
     staying_replicas: int
     committed_replicas: int
     serving_replicas: int
@@ -220,7 +222,6 @@ class ModelFacts(Holding, frozen=True):
     load: its readings.
     memory: what the plan before remembered of it.
     ruling: what people and schedules say about it.
-    floor: replicas below which it is never taken.
     most_replicas: the most that policy, schedules and people let it have.
     precedence: the policy's priority, and the highest of its pods' PriorityClasses, which decides among equals.
     """
@@ -229,7 +230,6 @@ class ModelFacts(Holding, frozen=True):
     load: ModelLoad
     memory: ModelMemory
     ruling: Ruling
-    floor: int
     most_replicas: int
     precedence: tuple[int, int]
 

@@ -27,11 +27,11 @@ def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     portions = _portions(scene)
     shared = []
     for name, need in scene.models.items():
-        model, share, cost, used = portions.get(name) or _Portion(need, None, 0.0)
-        needed = needed_of(model, model.demand.replicas, share, cost, scene.memo)
-        unruled = needed_of(model, model.unruled, share, cost, scene.memo)
+        model, replicas, cost, used = portions.get(name) or _Portion(need, None, 0.0)
+        needed = needed_of(model, model.demand.replicas, replicas, cost, scene.memo)
+        unruled = needed_of(model, model.unruled, replicas, cost, scene.memo)
         lacks = max(0, max(needed, unruled) - model.ready_staying - model.loading_staying)
-        shared.append(ModelShare(**asdict(model), share=share, needed=needed, lacks=lacks, cost=cost, used=used))
+        shared.append(ModelShare(**asdict(model), share=replicas, needed=needed, lacks=lacks, cost=cost, used=used))
     return scene.with_models(shared)
 
 

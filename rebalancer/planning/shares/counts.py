@@ -7,14 +7,14 @@ from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.curves import Table, table_of
 from rebalancer.planning.shares.places import Space, share_places
 from rebalancer.planning.shares.sharers import Sharer
-from rebalancer.planning.shares.together import together
+from rebalancer.planning.shares.together import Together
 
 
 def counts_of(
     scene: Scene[ModelNeed], name: str, sharing: Sequence[Sharer], spaces: Mapping[str, Space]
 ) -> tuple[int, ...]:
     """The replicas that each is to have in its free targets, in order; `name`: of the first of their pools."""
-    joined = together(scene, sharing, [each.claim for each in sharing], scene.memo)
+    joined = Together.of(scene, sharing, [each.claim for each in sharing], scene.memo)
     if not joined.claims:
         return ()
     tables = scene.memo.sums(_Tables)

@@ -9,7 +9,7 @@ from rebalancer.planning.shares.places import Claim, Space, share_places, smalle
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.sharers import Sharer
 from rebalancer.planning.shares.spaces import grown
-from rebalancer.planning.shares.together import together
+from rebalancer.planning.shares.together import Together
 
 
 def costs_of(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[Sharer]) -> list[float]:
@@ -50,7 +50,7 @@ def affordable(
         return spaces
     claims = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
     most = {name: grown(space, elastic[name]) if name in elastic else space for name, space in spaces.items()}
-    by_cost = together(scene, sharing, claims, Memo()).claims
+    by_cost = Together.of(scene, sharing, claims, Memo()).claims
     dearest = sorted(elastic, key=lambda name: (-elastic[name].pool.price_per_gpu_hour, name))
     return smallest(by_cost, share_places(by_cost, most), most, dearest)
 

@@ -6,7 +6,7 @@ each is valued by itself, and `roles.bind` cuts what is beyond the ratio.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.couples import Couple, couples
@@ -16,13 +16,6 @@ from rebalancer.planning.memo import Memo
 from rebalancer.planning.shares.curves import Curve
 from rebalancer.planning.shares.places import Claim
 from rebalancer.planning.shares.sharers import Sharer
-
-
-def together(scene: Scene[ModelNeed], sharing: Sequence[Sharer], claims: Sequence[Claim], memo: Memo) -> "Together":
-    """The `claims` of those who share, in their order, those of a couple as one."""
-    pairs = scene.memo.of("", couples, scene.policy)
-    names, fixed = [each.model.entry.id for each in sharing], [each.fixed for each in sharing]
-    return Together.of(claims, names, fixed, pairs, memo)
 
 
 class Joint(NamedTuple):
@@ -49,18 +42,10 @@ class Together(NamedTuple):
     behind: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(
-        cls,
-        claims: Sequence[Claim],
-        names: Sequence[str],
-        fixed: Sequence[int],
-        pairs: Mapping[str, Couple],
-        memo: Memo,
-    ) -> "Together":
-        """By the `names` of the claims' models, and the couples in `pairs`.
-
-        `fixed`: replicas that each has in targets outside its claim.
-        """
+    def of(cls, scene: Scene[ModelNeed], sharing: Sequence[Sharer], claims: Sequence[Claim], memo: Memo) -> "Together":
+        """The `claims` of those who share, in their order."""
+        pairs = scene.memo.of("", couples, scene.policy)
+        names, fixed = [each.model.entry.id for each in sharing], [each.fixed for each in sharing]
         places = {name: place for place, name in enumerate(names)}
         joined: list[tuple[Claim, Joint | None, tuple[int, ...]]] = []
         for place, name in enumerate(names):
