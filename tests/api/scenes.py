@@ -8,7 +8,9 @@ from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.overview import overview
 from rebalancer.api.pages.pool_page import pool_page
-from rebalancer.api.pages.values import ModelPage, Overview, PoolPage
+from rebalancer.api.pages.values.model import ModelPage
+from rebalancer.api.pages.values.overview import Overview
+from rebalancer.api.pages.values.pool import PoolPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import Point, TimelineEvent
 from rebalancer.domain.memory import Loan

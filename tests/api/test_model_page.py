@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from rebalancer.api.pages.gpu_tiles import seat
 from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.pool_page import PAGE, pool_page
-from rebalancer.api.pages.values import LoanRow, ModelPage, SignalRow
+from rebalancer.api.pages.values.model import ModelPage, SignalRow
+from rebalancer.api.pages.values.pool import LoanRow
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.explain import render_explain
 from rebalancer.domain.readings import NoReading, Signal

@@ -7,7 +7,7 @@ from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.pages.gpu_tiles import GpuTiles, counted_states, on_loan, seat
 from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
 from rebalancer.api.pages.overview import newest, overview
-from rebalancer.api.pages.values import Overview, WayOut
+from rebalancer.api.pages.values.overview import Overview, WayOut
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import ShiftStep, TimelineEvent
 from rebalancer.api.text.words import clock

@@ -14,15 +14,11 @@ from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.handlers.event_stream import page_parts
 from rebalancer.api.http.json_codec import from_wire
 from rebalancer.api.pages.more_gpus import MoreGpus
-from rebalancer.api.pages.values import (
-    DecisionPage,
-    Decisions,
-    Explanation,
-    ModelPage,
-    NodeExplanation,
-    Overview,
-    PoolPage,
-)
+from rebalancer.api.pages.values.decisions import DecisionPage, Decisions
+from rebalancer.api.pages.values.explanation import Explanation, NodeExplanation
+from rebalancer.api.pages.values.model import ModelPage
+from rebalancer.api.pages.values.overview import Overview
+from rebalancer.api.pages.values.pool import PoolPage
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.api.serving.server import Servers

@@ -20,7 +20,7 @@ from rebalancer.api.pages.gpu_tiles import seat
 from rebalancer.api.pages.models_table import PAGE, ModelsQuery
 from rebalancer.api.pages.overview import overview
 from rebalancer.api.pages.renderer import Frame
-from rebalancer.api.pages.values import Overview
+from rebalancer.api.pages.values.overview import Overview
 from rebalancer.api.ports.page_data import PageData, RecordedCycle
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import TimelineEvent

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.pages.model_page import model_page
-from rebalancer.api.pages.values import ModelPage
+from rebalancer.api.pages.values.model import ModelPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outlook import Outlook

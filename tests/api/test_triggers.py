@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.api.pages.decisions import decision_page
-from rebalancer.api.pages.values import ModelBeside
+from rebalancer.api.pages.values.decisions import ModelBeside
 from rebalancer.api.ports.page_data import RecordedCycle
 from rebalancer.api.text.triggers import MOST, triggers
 from rebalancer.domain.people import Override, WriteStop

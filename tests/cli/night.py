@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 
 from rebalancer.api.http.json_codec import from_wire, to_wire
 from rebalancer.api.http.responses import ErrorBody
-from rebalancer.api.pages.values import Explanation
+from rebalancer.api.pages.values.explanation import Explanation
 from rebalancer.api.ports.operator import Overrides, Writes
 from rebalancer.api.ports.requests import OverrideRequest, Preview
 from rebalancer.api.ports.status import Status

@@ -4,22 +4,12 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.api.pages.badges import badges
-from rebalancer.api.pages.values import (
-    AttentionItem,
-    Checks,
-    DecisionPage,
-    ModelBeside,
-    ModelPage,
-    ModelRow,
-    NodeTiles,
-    Overview,
-    PolicyPage,
-    PoolRow,
-    ReplicaRow,
-    Seated,
-    SignalRow,
-    WayOut,
-)
+from rebalancer.api.pages.values.checks import Checks
+from rebalancer.api.pages.values.decisions import DecisionPage, ModelBeside
+from rebalancer.api.pages.values.model import ModelPage, ReplicaRow, SignalRow
+from rebalancer.api.pages.values.overview import AttentionItem, ModelRow, Overview, PoolRow, WayOut
+from rebalancer.api.pages.values.policy import PolicyPage
+from rebalancer.api.pages.values.tiles import NodeTiles, Seated
 from rebalancer.api.ports.requests import Preview
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import Point, ShiftStep, TimelineEvent

@@ -15,7 +15,10 @@ from rebalancer.api.http.json_codec import from_text, to_wire
 from rebalancer.api.http.route import Handler
 from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
-from rebalancer.api.pages.values import Beat, Decisions, LoanRow, ModelPage, Overview, PoolPage
+from rebalancer.api.pages.values.decisions import Decisions
+from rebalancer.api.pages.values.model import ModelPage
+from rebalancer.api.pages.values.overview import Beat, Overview
+from rebalancer.api.pages.values.pool import LoanRow, PoolPage
 from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
 from rebalancer.api.serving.middleware import add_headers

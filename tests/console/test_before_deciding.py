@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from rebalancer.api.handlers.session import May
-from rebalancer.api.pages.values import AttentionItem, WayOut
+from rebalancer.api.pages.values.overview import AttentionItem, WayOut
 from rebalancer.planning.overrides.rulings import PRECEDENCE
 from tests.console.conftest import Opened
 from tests.console.scene import CYCLE, PREVIEW

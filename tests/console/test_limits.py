@@ -9,7 +9,8 @@ from playwright.async_api import Page, expect
 
 from rebalancer.api.pages.badges import Badge
 from rebalancer.api.pages.history import ModelGpus, PoolHistory
-from rebalancer.api.pages.values import AttentionItem, ModelRow, NodeTiles, PoolRow
+from rebalancer.api.pages.values.overview import AttentionItem, ModelRow, PoolRow
+from rebalancer.api.pages.values.tiles import NodeTiles
 from rebalancer.api.ports.timeline import TimelineEvent
 from tests.console.conftest import Opened
 from tests.console.scene import CAP, LLAMA, MODELS, NOW, OVERVIEW

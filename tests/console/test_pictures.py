@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
-from rebalancer.api.pages.values import NodeTiles, PoolRow, Seated
+from rebalancer.api.pages.values.overview import PoolRow
+from rebalancer.api.pages.values.tiles import NodeTiles, Seated
 from tests.console.conftest import NARROW, Opened
 from tests.console.scene import POOLS, SHIFT
 from tests.console.scene_hours import GAP, HISTORY, STEPS

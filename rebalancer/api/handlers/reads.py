@@ -23,17 +23,13 @@ from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.more_gpus import MoreGpus, more_gpus
 from rebalancer.api.pages.policy_page import policy_page
 from rebalancer.api.pages.pool_page import PoolQuery, pool_page
-from rebalancer.api.pages.values import (
-    Checks,
-    DecisionPage,
-    Decisions,
-    Explanation,
-    ModelPage,
-    NodeExplanation,
-    Overview,
-    PolicyPage,
-    PoolPage,
-)
+from rebalancer.api.pages.values.checks import Checks
+from rebalancer.api.pages.values.decisions import DecisionPage, Decisions
+from rebalancer.api.pages.values.explanation import Explanation, NodeExplanation
+from rebalancer.api.pages.values.model import ModelPage
+from rebalancer.api.pages.values.overview import Overview
+from rebalancer.api.pages.values.policy import PolicyPage
+from rebalancer.api.pages.values.pool import PoolPage
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.ports.status import Status

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.api.pages.blockers import Blockers
 from rebalancer.api.pages.gpu_tiles import pods_of
-from rebalancer.api.pages.values import AttentionItem, WayOut
+from rebalancer.api.pages.values.overview import AttentionItem, WayOut
 from rebalancer.api.pages.ways_out import DOCTOR, explained, hand_back, held_by, of_model, of_node, of_short
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.pinned import said_pinned

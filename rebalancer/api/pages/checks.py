@@ -1,6 +1,6 @@
 """The Health page's findings: what `rebalancer doctor` asks the service, and the traps in objects it may read."""
 
-from rebalancer.api.pages.values import Checks
+from rebalancer.api.pages.values.checks import Checks
 from rebalancer.api.ports.page_data import PageData, TrapLook
 from rebalancer.api.text.checks import of_snapshot, of_status
 from rebalancer.api.text.printed import printed

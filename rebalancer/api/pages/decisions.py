@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from rebalancer.api.pages.values import DecisionPage, Decisions, ModelBeside
+from rebalancer.api.pages.values.decisions import DecisionPage, Decisions, ModelBeside
 from rebalancer.api.ports.page_data import RecordedCycle
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.api.text.triggers import triggers

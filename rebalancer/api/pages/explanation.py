@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rebalancer.api.pages.values import Explanation, NodeExplanation
+from rebalancer.api.pages.values.explanation import Explanation, NodeExplanation
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.past_refusals import PastRefusal
 from rebalancer.api.text.explain import render_explain

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from rebalancer.api.pages.values import CLOSED, DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
+from rebalancer.api.pages.values.tiles import CLOSED, DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN, Seated
 from rebalancer.domain.arithmetic import node_receives
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.pool_view import NodeView, PoolView

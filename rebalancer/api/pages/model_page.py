@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rebalancer.api.pages.gpu_tiles import due, lenders, pod_state
 from rebalancer.api.pages.overview import newest, running_overrides
-from rebalancer.api.pages.values import ModelPage, ReplicaRow, SignalRow
+from rebalancer.api.pages.values.model import ModelPage, ReplicaRow, SignalRow
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import Point
 from rebalancer.api.text.explain import concerning, render_explain

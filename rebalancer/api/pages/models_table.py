@@ -8,7 +8,8 @@ from msgspec import Meta, Struct
 
 from rebalancer.api.pages.blockers import Blockers
 from rebalancer.api.pages.gpu_tiles import BeyondOwn
-from rebalancer.api.pages.values import ModelRow, PageNumber
+from rebalancer.api.pages.values.overview import ModelRow
+from rebalancer.api.pages.values.paging import PageNumber
 from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model, Policy

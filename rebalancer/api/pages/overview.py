@@ -13,7 +13,8 @@ from rebalancer.api.pages.badges import Badge, badges_of
 from rebalancer.api.pages.blockers import Blockers
 from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus, on_loan
 from rebalancer.api.pages.models_table import ModelsQuery, models_table
-from rebalancer.api.pages.values import NodeTiles, Overview, PoolRow, Seated
+from rebalancer.api.pages.values.overview import Overview, PoolRow
+from rebalancer.api.pages.values.tiles import NodeTiles, Seated
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import TimelineEvent

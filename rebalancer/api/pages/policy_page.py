@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalancer.api.pages.values import PolicyPage
+from rebalancer.api.pages.values.policy import PolicyPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.printed import printed
 

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus, pod_state, pods_of
 from rebalancer.api.pages.overview import badges_seated, newest
-from rebalancer.api.pages.values import LoanRow, NodeRow, PageNumber, PodRow, PoolPage
+from rebalancer.api.pages.values.paging import PageNumber
+from rebalancer.api.pages.values.pool import LoanRow, NodeRow, PodRow, PoolPage
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.printed import printed
 from rebalancer.domain.policy import Pool

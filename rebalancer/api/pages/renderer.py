@@ -13,7 +13,7 @@ from rebalancer.api.http.packing import packed_part
 from rebalancer.api.pages.gpu_tiles import Seats, seat
 from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.overview import overview
-from rebalancer.api.pages.values import Beat, Overview
+from rebalancer.api.pages.values.overview import Beat, Overview
 from rebalancer.api.ports.page_data import PageData, PageDataSource
 from rebalancer.domain.snapshot import Snapshot
 

@@ -3,7 +3,7 @@
 from shlex import quote
 from typing import Final
 
-from rebalancer.api.pages.values import WayOut
+from rebalancer.api.pages.values.overview import WayOut
 from rebalancer.api.text.explain import YIELDING
 from rebalancer.api.text.words import printable
 from rebalancer.domain.plan import Refusal, Unmet

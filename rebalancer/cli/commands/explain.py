@@ -19,7 +19,7 @@ from rebalancer.cli.terminal.complete import models
 from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption, show
 
 if TYPE_CHECKING:
-    from rebalancer.api.pages.values import Explanation
+    from rebalancer.api.pages.values.explanation import Explanation
 
 
 def command(
@@ -59,7 +59,7 @@ def command(
 
     import msgspec
 
-    from rebalancer.api.pages.values import Explanation, NodeExplanation
+    from rebalancer.api.pages.values.explanation import Explanation, NodeExplanation
     from rebalancer.cli.terminal.spans import spelled
 
     if (model is None) is (node is None):
