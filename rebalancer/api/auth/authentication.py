@@ -51,7 +51,7 @@ class Authentication:
         self._peers.take(f"address {request.remote}")
 
     async def admit(self, request: web.Request) -> Principal:
-        """Who calls. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell."""
+        """The caller. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell."""
         if self.authority.trusting:
             _check_origin(request, required=False)
         principal = await self.bearer(request, self._token(request))

@@ -13,7 +13,13 @@ GROUP: Final = "rebalancer.io"
 
 
 class Principal(Struct, frozen=True):
-    """An authenticated user, as the API server knows it. `extra` in sorted pairs."""
+    """An authenticated user, as the API server knows it.
+
+    user: its name; `local` where no login is needed.
+    groups: names of the groups it is in.
+    uid: its UID, "" where the API server gives none.
+    extra: what else an access review is to know of it, as pairs of a key and its values, sorted by key.
+    """
 
     user: str
     groups: tuple[str, ...] = ()

@@ -27,7 +27,13 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file as it goes over the wire: plain and gzip, with the hash of its content."""
+    """One file as it goes over the wire: plain and gzip, with the hash of its content.
+
+    content_type: value of the header Content-Type.
+    plain: the content as it is.
+    gzipped: the content packed with gzip.
+    etag: the first 32 hex digits of the content's SHA-256.
+    """
 
     content_type: str
     plain: bytes

@@ -16,7 +16,13 @@ from rebalancer.domain.snapshot import Snapshot, TargetView
 
 
 class Desired(Struct, frozen=True):
-    """The replicas that a model's target in one pool is to have, as known `at`."""
+    """The replicas that a model's target in one pool is to have.
+
+    model: id of the model.
+    pool: name of the pool.
+    replicas: replicas that the target is to have.
+    at: instant as of which that is known.
+    """
 
     model: str
     pool: str

@@ -32,9 +32,15 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class May(Struct, frozen=True):
-    """What the caller may do. `override`, `end`: the namespaces where overrides may be made and taken back.
+    """What the caller may do.
 
-    `asked`: the namespaces that were asked about, of the policy's models and our own; of others nothing is known.
+    read: whether they may read what the service knows and decided.
+    override: namespaces where they may make overrides.
+    stop: whether they may stop the writes.
+    resume: whether they may resume the writes.
+    end: namespaces where they may take overrides back.
+    asked: namespaces that were asked about for `override` and `end`: those of the models' targets and the service's
+        own, the first 64 by name; of others nothing is known.
     """
 
     read: bool
@@ -46,7 +52,12 @@ class May(Struct, frozen=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """Who the caller is. `expires_at`: when a console's session ends (None: a bearer token, or none is needed)."""
+    """The caller, and what they may do.
+
+    user: name of the caller, as Kubernetes knows it.
+    may: what the caller may do.
+    expires_at: when the console's session ends; None where the caller has a bearer token, or no token is needed.
+    """
 
     user: str
     may: May
@@ -74,7 +85,7 @@ async def login(request: web.Request) -> web.Response:
 
 
 async def whoami(request: web.Request) -> web.Response:
-    """Who calls, and what they may do."""
+    """The caller, and what they may do."""
     principal = request[PRINCIPAL]
     session = request.app[AUTHENTICATION].sessions.of(request)
     expires_at = session.expires_at if session else None

@@ -31,13 +31,22 @@ class NoQuery(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path. `answers` and `accepts` are the types of the bodies (None: no JSON body).
+    """One method on one path.
 
-    `query` is the type of the query: its fields are the parameters there may be.
-    `permission` is asked before the handler runs; one that depends on a namespace is asked by the handler (then None
-    here). `also`: other good statuses, with the same body. `open`: answers whoever asks, token or not. `streams`:
-    server-sent events, which may last; `answers` is then what one event carries. `errors`: statuses besides 400, 401,
-    403, 429 and 503, which every route may answer.
+    method: the HTTP method.
+    path: the path, with `{name}` for each part that varies.
+    handler: what answers the request.
+    summary: one sentence for the OpenAPI document and the reference page.
+    answers: type of the answer's body, None where it has no JSON body; with `streams` type of what one event carries.
+    accepts: type of the request's body, None where it has no JSON body.
+    permission: what the caller must be allowed, asked before the handler runs; None where nothing is needed but a
+        token, or where it depends on a namespace, so that the handler asks it.
+    query: type of the query; its fields are the parameters there may be.
+    status: HTTP status of a good answer.
+    errors: statuses besides 400, 401, 403, 429 and 503, which every route may answer.
+    also: other good statuses, with the same body.
+    open: whether it answers everybody, token or not.
+    streams: whether it answers with server-sent events, which may last.
     """
 
     method: str

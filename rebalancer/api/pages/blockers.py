@@ -13,7 +13,12 @@ from rebalancer.domain.snapshot import ModelView, Snapshot
 class Blockers:
     """The refusals and unmet needs of one plan, looked up once for all models.
 
-    `refused`: refusals by subject; `releases`: refused releases by the pool they would free; the others by model.
+    refused: refusals by subject.
+    releases: refused releases by the name of the pool in which they would free GPUs.
+    unmet: what models are short of, by model id.
+    views: what models' targets have, by model id.
+    decisions: what the plan decides about models, by model id.
+    outlooks: outlooks by model id; without the models of which nothing was observed.
     """
 
     refused: dict[str, list[Refusal]]
@@ -59,7 +64,7 @@ class Blockers:
         return gate.until if gate is not None else self.ready_at(model)
 
     def donor(self, row: Unmet) -> tuple[str, int] | None:
-        """Who shares a pool with a model that is short and loses least by giving, and how many replicas it keeps.
+        """The model that loses least by giving to one that is short, and how many replicas it keeps; they share a pool.
 
         None where nobody has a replica above its floor, or all who have are short themselves.
         """

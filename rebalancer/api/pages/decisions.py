@@ -20,7 +20,14 @@ LIMIT, MOST = 50, 200
 
 
 class DecisionsQuery(Struct, frozen=True):
-    """Which cycles, and which of their events."""
+    """Which cycles, and which of their events; a parameter that is left out leaves nothing out.
+
+    model: only what happened to this model
+    kind: only happenings of this kind
+    before: only cycles before this one
+    limit: cycles on one page
+    around: the page that has this cycle in its middle
+    """
 
     model: Annotated[str, Meta(max_length=63, description="only what happened to this model")] = ""
     kind: Annotated[str, Meta(description="only happenings of this kind", extra_json_schema={"enum": ["", *KINDS]})] = (

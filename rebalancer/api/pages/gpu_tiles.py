@@ -37,7 +37,7 @@ def pods_of(models: Iterable[ModelView]) -> Iterator[tuple[ModelView, TargetView
 
 
 def seat(before: Seats, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    """Who sits where now, given who sat where before."""
+    """The pods on the devices of each node, given where they sat before."""
     homes = Counter(node.name for pool in snapshot.pools for node in pool.nodes)
     guests: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
     for _, target, pod in pods_of(snapshot.models):
@@ -101,7 +101,7 @@ class BeyondOwn(NamedTuple):
 
 
 def on_loan(snapshot: Snapshot, loans: Iterable[Loan]) -> BeyondOwn:
-    """Those whose tiles are drawn so."""
+    """Count the Ready replicas whose tiles are drawn as lent."""
     doomed = due(snapshot)
     lent = lenders(snapshot.models, loans, doomed)
     beyond = [
@@ -124,7 +124,16 @@ def pod_state(pod: PodView, doomed: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GpuTiles:
-    """What it takes to draw any node of one snapshot."""
+    """What it takes to draw any node of one snapshot.
+
+    seats: UID of the pod on each device of a node.
+    notices: the notices by name of their node.
+    doomed: names of nodes whose notice has come to its time.
+    lenders: by pod UID, whose GPUs the pod has beyond its model's own: a model's id, or the pool's name where nobody
+        owns them.
+    loading: UIDs of pods that have no node yet, or are not Ready yet.
+    models: model id by pod UID.
+    """
 
     seats: Seats
     notices: dict[str, NoticeView]
@@ -155,7 +164,7 @@ class GpuTiles:
         return "".join(idle if each == FREE else each for each in self._drawn(node, pool, doomed=doomed))
 
     def seated(self, node: NodeView, pool: str) -> tuple[Seated, ...]:
-        """Who has the node's GPUs, by device; a node that is not Ready keeps its pods' names."""
+        """The holders of the node's GPUs, by device; a node that is not Ready keeps its pods' names."""
         runs = groupby(self._seats(node, pool), key=lambda uid: (self.models.get(uid, ""), self.lenders.get(uid, "")))
         return tuple(Seated(len(list(run)), *who) for who, run in runs)
 

@@ -40,7 +40,13 @@ class ModelGpus(Struct, frozen=True):
 
 
 class PoolHistory(Struct, frozen=True):
-    """GPUs of a pool by step, and who held them, the most first."""
+    """GPUs of a pool by step, and who held them.
+
+    pool: name of the pool.
+    kind: primary or elastic, "" where the policy has no such pool any more.
+    gpus: GPUs of its nodes by step, None where that is unknown.
+    models: who held them, the most first; models beyond the number asked for are summed in a last entry.
+    """
 
     pool: str
     kind: str
@@ -49,13 +55,21 @@ class PoolHistory(Struct, frozen=True):
 
 
 class ModelHistory(Struct, frozen=True):
-    """One model by step. `work`, `demand`, `allocation`, `ready`: in replicas; `latency_seconds`: p95.
+    """One model by step, None in each step of which nothing is known.
 
     Of a minute `work` and `late_per_minute` are the mean of all its cycles, `latency_seconds` is the highest, and the
     others are those of its last cycle. Of four minutes in a step the largest work, latency and lateness count, and the
-    last of the others. `late_per_minute`: requests that came while the p95 was over the SLO, a minute; where nobody
-    tells the latency, those that the look-ahead expects while the model is short. `slo_seconds`: of the policy in
-    force, None without one.
+    last of the others.
+
+    model: id of the model.
+    slo_seconds: latency that the policy in force promises, in seconds; None where it promises none.
+    work: offered work, in replicas.
+    demand: replicas that it needed.
+    allocation: replicas that it was to have before guards.
+    ready: Ready replicas.
+    latency_seconds: p95 latency of its requests, in seconds.
+    late_per_minute: requests a minute that came while the p95 was over the SLO; where nobody tells the latency, those
+        that the outlook expects to be late while the model is short.
     """
 
     model: str
@@ -69,10 +83,19 @@ class ModelHistory(Struct, frozen=True):
 
 
 class HistoryPage(Struct, frozen=True):
-    """The steps from `first_at` on, `step_seconds` each; unknown is null, as while the service was down.
+    """The last hours in steps of equal length; what is unknown is None, as while the service was down.
 
-    `late_per_minute`: of all models together; `late`: those of them that had any, the most first. `models`: the one
-    asked for. `timeline`: shifts, notices and decisions of people, oldest first, at most 200. `badges`: by model.
+    at: the service's clock when the page was made.
+    first_at: when the first step begins.
+    step_seconds: seconds of each step.
+    steps: number of steps.
+    pools: pools in the policy's order, then those that left the policy; where a model is asked for, only pools in which
+        it held GPUs.
+    late_per_minute: late requests a minute of all models together, by step.
+    late: ids of the models that had late requests, the most first; at most 200.
+    models: the model asked for; empty where none is, or nothing is known of it.
+    timeline: shifts, notices and decisions of people, oldest first; the newest 200.
+    badges: the badges of the models on this page, by model id.
     """
 
     at: Instant

@@ -61,7 +61,13 @@ SORTS = ("trouble", "model", *_NUMBERS)
 
 
 class ModelsQuery(Struct, frozen=True):
-    """Which rows of the models table, in which order, and which page of them."""
+    """Which rows of the models table, in which order, and which page of them; an empty text leaves nothing out.
+
+    q: part of a model's id, namespace or team
+    state: only models in this state
+    sort: order of the models
+    page: which page, from 1
+    """
 
     q: Annotated[str, Meta(max_length=63, description="part of a model's id, namespace or team")] = ""
     state: Annotated[str, Meta(description="only models in this state", extra_json_schema={"enum": ["", *STATES]})] = ""

@@ -37,12 +37,13 @@ LATE = FIGURES.index("late_per_minute")
 
 
 class WithMore(Struct, frozen=True):
-    """What so many GPUs more would have spared. None: nobody knows.
+    """What is late with so many GPUs more.
 
     gpus: GPUs more; 0: as it is.
     replicas: replicas that they carry, as far as the policy's maxReplicas lets it have them.
-    late_soon: requests that will be late until the horizon, of those that come until then.
-    late_last_hour: requests that are late when the last hour, or what is known of it, is played again.
+    late_soon: requests that will be late until the horizon, of those that come until then; None where nobody knows.
+    late_last_hour: requests that are late when the last hour, or what is known of it, is played again; None where
+        nobody knows.
     """
 
     gpus: int
@@ -52,7 +53,13 @@ class WithMore(Struct, frozen=True):
 
 
 class PoolFit(Struct, frozen=True):
-    """A pool as a place for more replicas. `why`: a sentence; `usd_per_gpu_hour`: None where no price is known."""
+    """A pool as a place for more replicas of a model.
+
+    pool: name of the pool.
+    fits: whether the model's pods may land on its nodes as they are; where it has none, on one that is added.
+    why: clause that says why not, or how many GPUs it has and how more would come.
+    usd_per_gpu_hour: USD for a GPU-hour there, None where no price is known.
+    """
 
     pool: str
     fits: bool
@@ -61,10 +68,18 @@ class PoolFit(Struct, frozen=True):
 
 
 class MoreGpus(Struct, frozen=True):
-    """The answer for one model. `helps`: None where nobody can tell; `lines`: as `rebalancer more-gpus` prints it.
+    """The answer to whether more GPUs would help one model.
 
-    `why`: one sentence; `horizon_seconds`: how far `late_soon` looks, None without an outlook. `late_last_hour`:
-    requests that were late in the last hour, as the console draws them; None where nobody knows.
+    at: the service's clock when it was answered.
+    model: id of the model.
+    helps: whether they would, None where nobody can tell.
+    why: clause that says why.
+    horizon_seconds: seconds that the count of late requests ahead looks ahead; None where there is no outlook, or the
+        work stands back, so that nothing of it is counted.
+    with_more: what would be late with no GPUs more, and with those of 1, 2 and 4 replicas more.
+    pools: each pool of the policy as a place for more replicas.
+    lines: the lines that `rebalancer more-gpus` prints.
+    late_last_hour: requests that were late in the last hour, as the console draws them; None where nobody knows.
     """
 
     at: Instant

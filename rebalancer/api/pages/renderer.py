@@ -25,7 +25,13 @@ MOST_QUERIES: Final = 64  # overviews of different questions that are kept for t
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One overview as it is sent. `event`: as the stream sends it; `packed`: that, deflated and flushed by itself."""
+    """One overview as it is sent.
+
+    page: the overview.
+    body: it as JSON.
+    event: it as the stream sends it, as a server-sent event.
+    packed: that event, deflated and flushed by itself.
+    """
 
     page: Overview
     body: bytes

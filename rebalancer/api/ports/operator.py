@@ -10,11 +10,14 @@ from rebalancer.domain.people import Override, WriteStop
 
 
 class Overrides(Struct, frozen=True):
-    """All overrides there are, by namespace and name, whatever their phase. `instance` answered, `leader` acts.
+    """All overrides there are, whatever their phase.
 
-    `gone`: those whose object is no more, the last 200 that the service remembers, in the order in which they went:
-    `Deleted` by a person before their end, or `Expired` and tidied up after it.
-    `at`: the service's clock, by which they end; None from an older version.
+    instance: name of the replica of the service that answers, "" where the command line read them by itself.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known.
+    overrides: the overrides, by namespace and name; by name first from a service that only observes.
+    gone: overrides whose object is no more, the last 200 that the service remembers, in the order in which they went:
+        `Deleted` by a person before their end, or `Expired` and tidied up after it.
+    at: the service's clock, by which they end; None from an older version.
     """
 
     instance: str
@@ -25,7 +28,13 @@ class Overrides(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """The Override object as it is stored. `created` False: a request with this Idempotency-Key made it before."""
+    """The answer to a request for an override.
+
+    instance: name of the replica of the service that answers.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known yet.
+    created: whether this request made the Override; false where an earlier one with its Idempotency-Key did.
+    override: the Override object as it is stored.
+    """
 
     instance: str
     leader: str
@@ -34,9 +43,14 @@ class Accepted(Struct, frozen=True):
 
 
 class Writes(Struct, frozen=True):
-    """Whether the service may write. `stops`: every WriteStop, oldest first, with who and since when; empty: it may.
+    """Whether writes are stopped.
 
-    `write_mode` shadow writes nothing either.
+    instance: name of the replica of the service that answers.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known yet.
+    write_mode: `shadow` (nothing is written, stopped or not) or `act`.
+    stopped: whether there is a write stop.
+    stops: the write stops, oldest first, with who pressed each and since when; empty where writes are not stopped. A
+        service that only observes shows the oldest alone.
     """
 
     instance: str
@@ -47,7 +61,11 @@ class Writes(Struct, frozen=True):
 
 
 class RequestOrigin(Struct, frozen=True):
-    """Who asks, as authentication says. `key`: the request's Idempotency-Key, the same for each of its repeats."""
+    """The caller of a request, and what tells its repeats.
+
+    actor: name of the caller, as authentication says.
+    key: the request's Idempotency-Key, the same for each of its repeats.
+    """
 
     actor: str
     key: str

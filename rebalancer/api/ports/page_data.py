@@ -18,9 +18,12 @@ from rebalancer.survey.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """When the policy in force came into force, and what was other before. `before`: digest, "" at a start.
+    """How the policy in force came into force.
 
-    `at` None: nothing is known of it; `file`: where the policy is read.
+    at: when it came into force in this run of the service (UTC epoch seconds), None where nothing is known of it.
+    before: digest of the policy before it, "" where the service started with this one.
+    differences: what was other in the policy before it, an entry each; empty where the service started with this one.
+    file: path of the file from which the policy is read.
     """
 
     at: float | None = None
@@ -31,7 +34,12 @@ class PolicyChange:
 
 @dataclass(frozen=True, slots=True)
 class TrapLook:
-    """The last look for traps in the cluster's objects. `at` None: none has ended yet; `unread`: kinds left out."""
+    """The last look for traps in the cluster's objects.
+
+    at: when it ended (UTC epoch seconds), None where none has ended yet.
+    findings: what it found.
+    unread: kinds of objects that it left out.
+    """
 
     at: float | None = None
     findings: tuple[Finding, ...] = ()
@@ -42,10 +50,15 @@ class TrapLook:
 class PageData:
     """All of one instant, frozen: pages are made of it in threads.
 
-    `epoch` names this run of the service. `status` is of now, `snapshot` what its plan was made from (what is seen
-    now before the first), `loans` and `accounts` of notices
-    as that plan left them, `timeline` the last 30 minutes, oldest first, `policy_change` how `policy` came, `refusals`
-    those of the last ten minutes, over or not.
+    epoch: name of this run of the service; a restart gives another one.
+    status: the service's account of itself, as of now.
+    snapshot: what the last plan was made from; before the first plan what is seen now.
+    policy: the policy in force.
+    loans: loans as the last plan left them.
+    timeline: what happened in the last 30 minutes, oldest first; the newest 2,000.
+    accounts: accounts of notices as the last plan left them: those that stand, and those of the last hour.
+    policy_change: how `policy` came into force.
+    refusals: refusals of the last ten minutes, over or not.
     """
 
     epoch: str
@@ -61,9 +74,16 @@ class PageData:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycle:
-    """One cycle as the journal has it. `before`: the cycle before it, None where it has to be read by itself.
+    """One cycle as the journal has it.
 
-    `refusals`: those of the minutes before it, as far back as its keyframe, which is written every five minutes.
+    plan: what it decided.
+    snapshot: what it saw.
+    policy_digest: digest of the policy by which it decided.
+    code_digest: digest of the source by which it decided, "" where the journal does not say.
+    outcomes: what became of its writes.
+    before: the cycle before it, None where that has to be read by itself.
+    refusals: refusals of the minutes before it and its own, as far back as its keyframe, which is written every five
+        minutes.
     """
 
     plan: Plan

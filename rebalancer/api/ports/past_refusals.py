@@ -67,7 +67,7 @@ class PastRefusals:
         self._over.extendleft(reversed(before))
 
     def recent(self, now: Instant) -> tuple[PastRefusal, ...]:
-        """Those that stood in the last minutes before `now`, the one that stood last at the end."""
+        """Refusals that stood in the last minutes before `now`, the one that stood last at the end."""
         every = (*self._over, *self._standing.values())
         recent = (each for each in every if 0.0 <= now - each.until <= LAST_SECONDS)
         return tuple(sorted(recent, key=lambda each: (each.until, each.refusal.guard, each.refusal.subject)))

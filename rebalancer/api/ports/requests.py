@@ -19,10 +19,20 @@ class Subject(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OverrideRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """An override to be. `for_seconds` None: the policy's default (30 min). `namespace` None: the model's own.
+    """An override to be, which ends `for_seconds` after it is made.
 
-    `preview` is the hash of the preview the person looked at: when the plan has changed since, the answer is 409 and
-    a new preview must be looked at. `confirm`: the name to type for drain, below floor and pool.
+    kind: pause, freeze, pin, cap, floor, drain, exclude or standUp.
+    target: what it is about.
+    reason: why, in the person's words.
+    value: replicas of a pin, a cap or a floor; None for the other kinds.
+    for_seconds: seconds that it lasts. None: the policy's default (`overrides.defaultSeconds`, 30 minutes unless the
+        policy says otherwise), of a standUp the window of the guard `foreign`.
+    namespace: namespace where the Override is to stand. None: that of the model, without a model the service's own.
+    allow_below_floor: whether a pin or a cap may take the model below its floor.
+    preview: hash of the preview that the person looked at: where the plan has changed since, the answer is 409 and a
+        new preview must be looked at. None: the plan is not compared with any preview.
+    confirm: the name that the person typed, as a drain, a pool and going below the floor want it; None where no name is
+        wanted.
     """
 
     kind: str
@@ -37,7 +47,15 @@ class OverrideRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Effect(Struct, frozen=True):
-    """One change that would come. `when`: now or then (what follows); `at`: when it is Ready (None: unknown)."""
+    """One number of replicas that would come out differently.
+
+    when: `now` (with the next cycle) or `then` (with the one after it).
+    text: what would happen, in words.
+    model: id of the model.
+    replicas_from: replicas that its target asks for before.
+    replicas_to: replicas that it would ask for.
+    at: when the last replica that it gets is Ready; None where it gets none, or that is unknown.
+    """
 
     when: str
     text: str = field(name="said")
@@ -48,12 +66,23 @@ class Effect(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
-    """What an override would do now. `preview`: hash to send with the request. `confirm`: the name to type, None: none.
+    """What a decision would do now: an override, the end of one, or the end of the write stops.
 
-    `conflicts`: overrides it would supersede or that outrank it; `refused`: why it would be refused (None: no).
-    `unmet_before`, `unmet_after`: replicas that all models together are short of. `lines`: what the CLI prints.
-    `costs`: who has fewer replicas by it, and how late that makes them, a sentence each; `gains`: who has more, and
-    what that spares; `lines` have them too. `at`: the service's clock; None from an older version.
+    preview: hash of what was shown, to send with the request.
+    name: name of the override; "" where writes are resumed.
+    namespace: namespace of the override; "" where writes are resumed.
+    actor: who would decide.
+    expires_at: when the override ends; where writes are resumed the same instant as `at`.
+    effects: the numbers of replicas that would come out differently; empty where the override would be refused.
+    conflicts: other overrides in force on the same subject, each with which of the two counts, strongest first.
+    refused: why the override would be refused, None where it would not.
+    confirm: the name that a person must type; `resume` where writes are resumed; None where nothing is to be typed.
+    unmet_before: replicas that all models together are short of two cycles from now without the decision.
+    unmet_after: replicas that they are short of then with it; as without it where it would be refused.
+    lines: what the command line prints, `costs` and `gains` included.
+    costs: models that have fewer replicas by it, and how late that makes them, a sentence each.
+    gains: models that have more replicas by it, and what that spares, a sentence each.
+    at: the service's clock, None from an older version.
     """
 
     preview: str

@@ -20,14 +20,33 @@ class Unready(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about.
+    """One look at the service.
 
-    `pinned`: what carries values of ours, or of `installation`s like us, and nobody moves as it should: everything in
-    shadow; what the policy does not name; what another installation holds. `policy_refused`: entries of the policy file
-    that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
-    `unknown_signs`: taints and conditions on nodes that look like notices and that no table knows, as `taint KEY` or
-    `condition TYPE`, with the number of nodes that carry each. `off`: parts that this service does not have, each with
-    the reason as a sentence; none where there is a Kafka. `elastic`: the policy's pools that nobody owns.
+    cluster: name of the cluster for people, "" where the settings name none.
+    instance: name of the replica of the service that answers.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known yet.
+    write_mode: `shadow` (nothing is written) or `act`.
+    writes_stopped: the write stop in force, None where writes are not stopped.
+    at: the service's clock when it looked.
+    cycle: number of the last cycle that began, 0 before the first.
+    policy_digest: short hash of the values of the policy in force, "" before there is one.
+    policy_problems: what is wrong with the policy file as it is, a sentence each; empty where it is good.
+    sync: whether all sources are listed and fresh.
+    plan: the last plan, None where nothing has been decided yet.
+    notices: nodes under notice, by name.
+    overrides: all overrides, by name, whatever their phase.
+    unready: what /readyz complains about, and what leaves the service ready though somebody should know of it: a second
+        source without readings, a topic that is read late.
+    installation: name of this installation, as `NAMESPACE/ACCOUNT` of the service, under which it writes; "" from an
+        older version.
+    pinned: objects that carry values of ours, or of another installation, and nobody moves as it should: everything in
+        shadow; what the policy does not name; what another installation holds.
+    policy_refused: entries of the policy file that are not in force as the file has them, each with what is instead;
+        empty although there are `policy_problems`: nothing of the file is in force.
+    unknown_signs: taints and conditions on nodes that look like notices and that no table knows, as `taint KEY` or
+        `condition TYPE`, with the number of nodes that carry each.
+    off: parts that this service does not have, each with the reason as a sentence; none where there is a Kafka.
+    elastic: names of the policy's pools that nobody owns.
     """
 
     cluster: str

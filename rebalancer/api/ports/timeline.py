@@ -14,12 +14,21 @@ class ShiftStep(Struct, frozen=True):
 
 
 class TimelineEvent(Struct, frozen=True):
-    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node.
+    """One mark of the timeline.
 
-    `shift`: the change that released for somebody; of a grant that ends shifts all of theirs, separated by blanks: its
-    sentence tells release and grant, so a list that holds it leaves those releases out.
-    `id`: names it in links, over restarts too. `steps`: of a grant that ends shifts its releases and itself. `waiting`:
-    of a refusal the models that are short because of it.
+    at: when it happened.
+    kind: release, grant, notice, refusal, override, stop (of the writes, or their resuming) or node (a write to a
+        NodePool, a node or a replica on it).
+    text: what happened, in words; without the model's name where `model` has it.
+    cycle: number of the cycle that it belongs to.
+    model: id of the model that it is about, None where it is about no single model.
+    pool: name of the pool that it is about, None where it names none.
+    shift: of a release for somebody the id of its change; of a grant that ends shifts the ids of all those releases,
+        separated by blanks: its sentence tells release and grant, so a list that holds it leaves those releases out.
+        None for all others.
+    id: names it in links, over restarts too; "" before it is in the history.
+    steps: of a grant that ends shifts its releases and itself; empty for all others.
+    waiting: of a refusal the ids of models that are short because of it; empty for all others.
     """
 
     at: Instant
@@ -35,7 +44,13 @@ class TimelineEvent(Struct, frozen=True):
 
 
 class DecisionRow(Struct, frozen=True):
-    """One cycle that did or refused something new; `more`: events beyond the 50 that are kept of one cycle."""
+    """One cycle that did or refused something new.
+
+    cycle: number of the cycle.
+    at: when the first of its events happened.
+    timeline: its events, the first 50.
+    more: number of its events beyond those, which are not kept.
+    """
 
     cycle: int
     at: Instant
@@ -44,7 +59,13 @@ class DecisionRow(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """One step of the chart; None = unknown then."""
+    """One minute of a model's chart.
+
+    at: when the minute began.
+    demand: replicas that the model needed, None where that was unknown.
+    allocation: replicas that it was to have before guards, None where that was unknown.
+    ready: Ready replicas, None where that was unknown.
+    """
 
     at: Instant
     demand: int | None

@@ -9,9 +9,13 @@ from rebalancer.api.ports.status import ProbePort, Unready
 
 
 class Readiness(Struct, frozen=True):
-    """Whether the service is ready, and what is not. `policy_refused` leaves it ready, but a person should know.
+    """Whether the service is ready, and what is not.
 
-    `leader`: name of the replica that acts; "": none does. One that stands by is as ready.
+    ready: whether nothing is `unready`; a replica that stands by is as ready as the one that acts.
+    unready: what is not as it should be, and since when; empty where the service is ready.
+    policy_refused: entries of the policy file that are not in force as the file has them, each with what is instead;
+        they leave the service ready, but a person should know.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known yet.
     """
 
     ready: bool

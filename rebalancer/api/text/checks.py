@@ -76,7 +76,10 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def not_passed_on(target: TargetView) -> str | None:
-    """That the HPA which acts has another maximum than its ScaledObject: KEDA makes them equal within seconds."""
+    """What is wrong where the HPA that acts has another maximum than its ScaledObject; None where it has the same.
+
+    KEDA makes them equal within seconds.
+    """
     scaler = target.autoscaler
     if scaler is None or scaler.paused or scaler.effective_maximum == scaler.maximum:
         return None
