@@ -43,7 +43,7 @@ class BatchArrivals:
         return int(self._first_number[second])
 
     def within(self, begin: int, end: int) -> ComingRequests:
-        """Those of seconds [begin, end), all of one block of `BLOCK_SECONDS`."""
+        """Requests that come in seconds [begin, end), which lie within one block of `BLOCK_SECONDS`."""
         block = begin // BLOCK_SECONDS
         if block != self._block:
             self._block, self._drawn = block, self._draw(block * BLOCK_SECONDS)

@@ -16,9 +16,18 @@ class BatchingEngine:
     `seconds_at` over `batches` at B, in straight lines; `seconds_per_kv_token` x (tokens that those B attend to);
     P / `prefill_per_second`; and `seconds_per_pair` x (each prompt token x those before it).
 
-    At most `most_running` requests run, and one starts when the budget has tokens for its prompt. It reserves its
-    prompt in the `kv_tokens` of the cache when it starts and grows by a token per iteration; the youngest goes back to
-    the queue, to be computed again, when the cache is full.
+    A request starts when the budget has tokens for its prompt. It reserves its prompt in the cache when it starts and
+    grows by a token per iteration; the youngest goes back to the queue, to be computed again, when the cache is full.
+
+    prefill_per_second: prompt tokens that are computed per second.
+    batches: numbers of decoding requests, rising, for which `seconds_at` has a time.
+    seconds_at: seconds that an iteration takes with each of `batches`; before them the first value holds, beyond them
+        the last line is drawn on.
+    kv_tokens: tokens of prompts and answers that the cache holds.
+    seconds_per_kv_token: seconds that an iteration takes for each token in the cache that is attended to.
+    most_running: requests that run at a time at most; the others wait.
+    tokens_per_iteration: token budget of an iteration, more than `most_running`.
+    seconds_per_pair: seconds for each pair of a prompt token and one before it in the same prompt.
     """
 
     prefill_per_second: float

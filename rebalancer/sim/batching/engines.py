@@ -9,11 +9,15 @@ from rebalancer.sim.batching.engine import BatchingEngine
 class Served:
     """How one model is served: its engine, its objective for a time per token, and what its trace stands for.
 
-    `scale`: requests that each recorded one stands for (a thinned trace); `spread`: of token lengths within a second,
-    the standard deviation of their logarithm. Measured: prompts 1.0 and answers 1.6-1.8 over ServeGen's clients by rate
-    (0.4 and 0.65 within one client; half of the requests come from clients whose lengths are published); within a
-    second 1.3 and 0.8 in Azure's code trace, 1.0 and 0.8 in its conversations. It hardly matters: S2's worst two hours
-    with nobody scaling have 38.5 % late with 0.4, 38.0 with 1.0, 37.4 with 1.5.
+    Measured values of `spread`: prompts 1.0 and answers 1.6-1.8 over ServeGen's clients by rate (0.4 and 0.65 within
+    one client; half of the requests come from clients whose lengths are published); within a second 1.3 and 0.8 in
+    Azure's code trace, 1.0 and 0.8 in its conversations. It hardly matters: S2's worst two hours with nobody scaling
+    have 38.5 % late with 0.4, 38.0 with 1.0, 37.4 with 1.5.
+
+    engine: what each of its replicas can do.
+    scale: requests that each recorded one stands for, more than 1 for a thinned trace.
+    slo_token_seconds: objective for a request's mean seconds per token, counted from its first token on.
+    spread: standard deviation of the logarithm of token lengths within a second; 0: all of a second are alike.
     """
 
     engine: BatchingEngine

@@ -11,7 +11,15 @@ from rebalancer.sim.traces.folder import trace_file
 
 
 class Cell(NamedTuple):
-    """AIBrix's profile at one rate: 100 requests, all alike. Means: seconds to the last token, requests per second."""
+    """AIBrix's profile at one rate: means over 100 requests, all alike.
+
+    gpu: kind of GPU, `a100` or `a40`.
+    prompt: prompt tokens of each request.
+    tokens: tokens that each request generates.
+    rate: requests that arrive per second.
+    end_to_end_seconds: mean seconds from a request's arrival to its last token.
+    throughput: requests that were finished per second.
+    """
 
     gpu: str
     prompt: int
@@ -22,7 +30,16 @@ class Cell(NamedTuple):
 
 
 class Median(NamedTuple):
-    """Splitwise's measurement of one batch: seconds to compute its prompts, seconds per token."""
+    """Splitwise's measurement of one batch: medians of its runs.
+
+    model: name of the model, as `llama2-70b`.
+    hardware: kind of GPU, as `h100-80gb`.
+    tensor_parallel: GPUs over which the model is split.
+    batch: requests of the batch.
+    prompt: prompt tokens of each request.
+    prompt_seconds: seconds to compute the prompts of the whole batch.
+    token_seconds: seconds from one token of a request to its next.
+    """
 
     model: str
     hardware: str

@@ -91,9 +91,19 @@ SECOND = np.dtype(
 class BatchingState(NamedTuple):
     """Everything about one model.
 
-    `speed`: (1,) and `decode`: seconds by batch. `heaps`: (replicas, most_running, 2) heaps of (the step of the last
-    token, the request's slot). `log`: (requests, 2) seconds to each one's first and last token, as far as it has rows;
-    `recent`: (2, size) rings of the same.
+    speed: one row of `SPEED`, shape (1,): the numbers of its engine, its objectives, and what a token costs as work.
+    decode: seconds of an iteration by the number of decoding requests, shape (most_running + 1,).
+    replicas: a row of `REPLICA` for each place of a replica, shape (replicas,); `mode` GONE where the place is free.
+    heaps: for each replica a heap of its decoding requests as (the step of the last token, the request's slot), shape
+        (replicas, most_running, 2).
+    requests: a row of `REQUEST` for each slot of a request, shape (slots,); free slots are on the stack `free`.
+    counts: one count at each of the places `FREE` to `FINISHED`, shape (9,); at `GATEWAY_FIRST` and `GATEWAY_LAST` the
+        slot of a request, NOBODY where none is there.
+    seconds: a row of `SECOND` for each second of the run, shape (seconds,).
+    log: seconds from arrival to the first and to the last token of each finished request, at the request's number,
+        shape (rows, 2); numbers beyond its rows are left out.
+    recent: the same of the last requests, as two rings: seconds to the first token, seconds to the last, shape
+        (2, size); NaN where nothing was written yet.
     """
 
     speed: Table

@@ -34,11 +34,14 @@ class SeenBatches(Seen):
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """`record`: late is a first token more than the SLO after the request's own prefill, or none at all.
+    """What came of one run; all but `preempted` and `simulated` count recorded requests.
 
-    `slow`: (models, seconds) requests whose time per token missed its objective. `lost_in_flight`: requests lost with
-    their replica; `preempted`: computed again for want of cache; `simulated`: requests played, `scale` for each
-    recorded one. All but `preempted` and `simulated` count recorded requests.
+    record: the run second by second; late is a first token more than the SLO after the request's own prefill, or none
+        at all.
+    slow: requests whose time per token missed its objective, by the second in which they came; shape (models, seconds).
+    lost_in_flight: requests that were lost with their replica.
+    preempted: how often a request was computed again because the cache was full.
+    simulated: requests that were played, `Served.scale` for each recorded one.
     """
 
     record: Record
@@ -109,7 +112,7 @@ class BatchingWorld:
         return self.seen.now
 
     def ask(self, model: int, replicas: int) -> None:
-        """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
+        """Want that many replicas from now on; a number under the floor is counted as a breach and carried out."""
         self._floor_breaches += self.fleet.want(model, replicas)
 
     def advance(self, until: int) -> None:

@@ -19,11 +19,16 @@ from rebalancer.sim.suite.names import Entry, Ours
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who plays what, under which policy: one that names the scenario's models, in its order.
+    """One contender of a contest: who decides, on which scenario, under which policy.
 
-    `called` None: by who plays, a tuned peer by what was found. `slots`: requests that a full replica has in hand, by
-    model, as the service's metrics show them; the suite's number for models that are not named. `paid` None: GPUs cost
-    what the scenario says while they are held.
+    who: the service itself, or a peer with its setting.
+    scenario: the traffic and the GPUs that are played.
+    policy: the policy of the run, which names the scenario's models in its order; of a peer's run it only says what
+        each model owns.
+    called: name of the run; None: the name of who plays, for a tuned peer with the setting that was found best.
+    slots: requests that a full replica has in hand, by model name, as the service's metrics show them; a model that is
+        not named has the `recorded_slots` of its scenario. Peers do not use them.
+    paid: what owned and rented GPUs cost; None: GPUs cost what the scenario says while they are held.
     """
 
     who: Ours | Entry
@@ -35,7 +40,14 @@ class Side:
 
 
 class Result(Struct, frozen=True):
-    """What `rebalancer simulate` gives a script."""
+    """What `rebalancer simulate` gives a script.
+
+    trace: name of the traffic that was played.
+    seconds: how long the traffic was played, in seconds.
+    seed: seed of what the service's run and the interval of `difference` draw at random.
+    runs: what each side comes to, in the order in which the sides were named.
+    difference: how much more the second run violates than the first, None where there is one run only.
+    """
 
     trace: str
     seconds: int

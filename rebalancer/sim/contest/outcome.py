@@ -15,7 +15,16 @@ QUANTILE = 0.95  # of a policy's `slo.latencySeconds`
 
 
 class ModelOutcome(Struct, frozen=True):
-    """One model's part. GPU-hours are those of Ready replicas; lent ones are Ready beyond the entitlement."""
+    """One model's part of a run.
+
+    model: name of the model.
+    requests: requests that arrived.
+    violation: share of the requests, 0-1, that waited longer than the SLO; None without requests.
+    late_minutes: share of the minutes with requests, 0-1, whose p95 waited longer than the SLO; None without requests.
+    lost: requests that nobody served.
+    gpu_hours: GPU-hours of its Ready replicas.
+    lent_gpu_hours: GPU-hours of its Ready replicas beyond its entitlement.
+    """
 
     model: str
     requests: float
@@ -27,7 +36,24 @@ class ModelOutcome(Struct, frozen=True):
 
 
 class RunOutcome(Struct, frozen=True):
-    """A whole run. GPU-hours here count every GPU held, those of starting and ending replicas included."""
+    """What a whole run comes to, over all models.
+
+    name: name of the run, for a tuned peer with its setting.
+    requests: requests that arrived.
+    violation: share of the requests, 0-1, that waited longer than their model's SLO; None without requests.
+    late_minutes: share of all models' minutes with requests, 0-1, whose p95 waited longer than the SLO; None without
+        requests.
+    worst_model: name of the model with the largest violation, None without requests.
+    worst_model_violation: the violation of that model, 0-1; None without requests.
+    gpu_hours: GPU-hours of all GPUs held, those of starting and ending replicas included.
+    cost_usd: USD for the GPUs that were held, as the scenario prices them; None where it has no prices.
+    starts_and_stops: replicas that were started, plus replicas that were stopped.
+    lent_gpu_hours: GPU-hours of Ready replicas beyond the entitlement of their model.
+    floor_breaches: how often less than a model's floor was asked for.
+    models: the part of each model, in the scenario's order.
+    owned_usd: USD for the GPUs of primary pools, used or not; None where the side that played names no such prices.
+    rented_usd: USD for the GPUs held beyond those, while they were held; None as for `owned_usd`.
+    """
 
     name: str
     requests: float
@@ -77,9 +103,12 @@ class SimulatedMove(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ContestRun:
-    """One run with its numbers; `owned`: replicas that each model owns, in the scenario's order.
+    """One run with its numbers.
 
-    `moves`: what the service wrote, in order; a peer explains nothing and has none.
+    record: what happened in the run, second by second.
+    outcome: the numbers that the run comes to.
+    owned: replicas that each model owns, which is its entitlement, in the scenario's order.
+    moves: changes of the service's plans, in order; empty for a peer, which explains nothing.
     """
 
     record: Record

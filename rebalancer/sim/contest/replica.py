@@ -11,11 +11,14 @@ FULL_SHARE = 0.8  # of a full replica's requests: what it carries within its SLO
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpeeds:
-    """What one replica of a model does. `batch`: requests that it decodes at once when it is full.
+    """What one replica of a model does.
 
-    `batch` None: 1.25 x the policy's `concurrency.perReplica`, which is what a replica carries within its SLO; without
-    one 64. `release_seconds`: from being asked to go until its GPUs are free; clients leave after `patience_seconds`,
-    but never from a model with a deadline.
+    prefill_tokens_per_second: prompt tokens that it computes per second.
+    seconds_per_token: seconds from one token of a request to its next while the batch is full.
+    batch: requests that it decodes at once when it is full; None: 1.25 x the policy's `concurrency.perReplica`, which
+        is what a replica carries within its SLO, and 64 where the policy has none.
+    release_seconds: seconds from being asked to go until its GPUs are free.
+    patience_seconds: seconds of waiting after which a client leaves; no client leaves a model with a deadline.
     """
 
     prefill_tokens_per_second: float = 8000.0

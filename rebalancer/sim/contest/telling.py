@@ -13,7 +13,12 @@ PART = "  "  # begins the name of a row that belongs to the row above
 class OutcomeDifference(Struct, frozen=True):
     """What the second run violates more than the first, as a share of all requests, with its 95 % interval.
 
-    `counts`: the interval holds no 0. None where the trace is too short to draw from.
+    first: name of the first run.
+    second: name of the second run.
+    violation: the second run's share of late requests less the first run's; below 0 where the second run is better.
+    low: lower end of the interval of `violation`, None where the trace is too short to draw from.
+    high: upper end of that interval, None where the trace is too short to draw from.
+    counts: whether the interval holds no 0, None where the trace is too short to draw from.
     """
 
     first: str

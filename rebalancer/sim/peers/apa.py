@@ -18,10 +18,17 @@ SYNC_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class ApaSettings:
-    """AIBrix's defaults. `target`: of the metric, per replica; its mean over `window_seconds` is compared.
+    """Settings of a PodAutoscaler, with AIBrix's defaults.
 
-    `cooldown`: what a decrease becomes of the recommendations of the last `down_window_seconds`: their least, which
-    is what the code does and speeds decreases up, or their most, which is what a cooldown is for.
+    target: what the metric shall be per replica, in the metric's unit.
+    up_tolerance: share of the target by which the metric may exceed it before replicas are added.
+    down_tolerance: share of the target by which the metric may be below it before replicas go.
+    max_up: factor by which one decision may multiply the replicas at most.
+    max_down: factor by which one decision may divide the replicas at most.
+    window_seconds: seconds over which the metric is averaged before it is compared with the target.
+    down_window_seconds: seconds whose recommendations a decrease is chosen among.
+    cooldown: which of these recommendations a decrease becomes: the `least`, which is what the code does and speeds
+        decreases up, or the `most`, which is what a cooldown is for.
     """
 
     target: float

@@ -81,7 +81,16 @@ def _within(changes: Past, now: float, rate: Rate) -> int:
 
 @dataclass(slots=True)
 class Behaviour:
-    """One workload's rules with what they remember: recommendations and changes."""
+    """One workload's rules with what they remember: recommendations and changes.
+
+    up: rules for increases.
+    down: rules for decreases.
+    _recommended: recommendations of the last `_window_seconds`, oldest first: (second, replicas).
+    _added: increases of the last `_period_seconds`, oldest first: (second, replicas added).
+    _removed: decreases of the last `_period_seconds`, oldest first: (second, replicas removed, a positive number).
+    _window_seconds: the longer one of the two stabilisation windows, in seconds.
+    _period_seconds: the longest period of any rate, in seconds; 0 without rates.
+    """
 
     up: Rules = UP
     down: Rules = DOWN

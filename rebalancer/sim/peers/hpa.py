@@ -20,10 +20,14 @@ SYNC_SECONDS = 15
 class PodReading:
     """One metric over a workload's pods.
 
-    `measured` pods count and have a metric: together they use `used` of the `able` that they offer (their requests;
-    1 each for an average value). `missing` ones run without a metric, `unready` ones are pending or not to be counted
-    yet; each of these offers `each`. `full`: what a missing pod is taken to use when that would scale down (its whole
-    request; the target itself, None, for an average value).
+    used: what the measured pods use together, in the metric's unit.
+    able: what the measured pods offer together: their requests in that unit, or 1 each for an average value.
+    measured: how many pods count and have a metric.
+    missing: how many pods run without a metric.
+    unready: how many pods are pending, or not to be counted yet.
+    each: what each missing or unready pod offers, counted as in `able`.
+    full: what a missing pod is taken to use when the others would scale down: its whole request; None: the target
+        itself, as for an average value.
     """
 
     used: float

@@ -17,7 +17,17 @@ TICK_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`target` is in the metric's unit per pod; rates and threshold are factors of the Ready pods."""
+    """Settings of one revision. Factors are of the Ready pods, which count as one where there are none.
+
+    target: what the metric shall be per pod, in the metric's unit.
+    stable_seconds: seconds without a reason to panic after which a panic ends.
+    panic_threshold: how many times the Ready pods the panic window must want for a panic to begin.
+    up_rate: factor by which the pods may be multiplied at most.
+    down_rate: factor by which the pods may be divided at most.
+    down_delay_seconds: seconds of which the most that was wanted is taken, so that decreases come later; 0: no delay.
+    activation_scale: the least number of pods while any are wanted.
+    reachable: whether a route leads to the revision; where none does, decreases have neither rate nor delay.
+    """
 
     target: float
     stable_seconds: float = 60.0

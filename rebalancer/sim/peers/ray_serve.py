@@ -15,9 +15,16 @@ from rebalancer.sim.scenario import ScenarioModel
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`autoscaling_config` of a deployment; `to_zero_delay_seconds` None: as `down_delay_seconds`.
+    """`autoscaling_config` of a deployment.
 
-    Handles report every `metrics_seconds` the mean of the last `look_back_seconds`.
+    target_ongoing: ongoing requests that each replica shall have, those in the queue included.
+    up_delay_seconds: seconds for which every tick must want more before replicas are added.
+    down_delay_seconds: seconds for which every tick must want less before replicas go.
+    to_zero_delay_seconds: the same for the last replica; None: as `down_delay_seconds`.
+    up_factor: factor by which the missing replicas are multiplied; where there are none yet, how many to begin with.
+    down_factor: factor by which the superfluous replicas are multiplied.
+    look_back_seconds: seconds over which handles average the ongoing requests that they report.
+    metrics_seconds: seconds from one report of the handles to the next.
     """
 
     target_ongoing: float = 2.0
@@ -60,7 +67,13 @@ class Delay:
 
 @dataclass(slots=True)
 class ServeDeployment:
-    """One deployment between its bounds: `replicas` is called at each tick of the control loop."""
+    """One deployment between its bounds: `replicas` is called at each tick of the control loop.
+
+    config: its settings.
+    least: the least number of replicas that it asks for, once it has any.
+    most: the largest number of replicas that it asks for, once it has any.
+    delay: since when its ticks want more, or less.
+    """
 
     config: Config
     least: int

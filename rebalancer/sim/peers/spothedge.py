@@ -15,9 +15,14 @@ RATE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class HedgeSettings:
-    """SkyServe's defaults. `target`: work per replica, 0-1; `extra` spot replicas beyond what is needed.
+    """Settings of SpotHedge, with SkyServe's defaults.
 
-    A new number of replicas holds after it was wanted that long without a break.
+    target: share of a replica's time that the work which arrives shall fill; 1 is all of it.
+    extra: spot replicas beyond what is needed.
+    always_on_demand: replicas that are on demand whether spot ones are Ready or not; as many fewer are on spot.
+    every_seconds: seconds from one decision to the next.
+    up_seconds: seconds for which more must be wanted without a break before it is asked for.
+    down_seconds: seconds for which less must be wanted without a break before it is asked for.
     """
 
     target: float

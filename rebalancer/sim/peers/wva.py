@@ -15,7 +15,14 @@ PEAK_SECONDS = 60  # both metrics are read as their maximum over the last minute
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The project's defaults: a replica is saturated from `kv` or `queue` on; less spare than the other two grows."""
+    """When a replica is saturated, and how much spare the others shall have, with the project's defaults.
+
+    kv: KV use, 0-1, from which on a replica is saturated.
+    queue: waiting requests from which on a replica is saturated.
+    spare_kv: KV use, 0-1, that must be left below `kv`, as a mean over the replicas that are not saturated; with less
+        the model grows.
+    spare_queue: waiting requests that must be left below `queue` in the same way.
+    """
 
     kv: float = 0.80
     queue: float = 5.0
@@ -25,7 +32,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLoad:
-    """What one replica reports: KV use 0-1 and requests that wait; `cost` of its variant."""
+    """What one replica reports.
+
+    variant: name of its variant.
+    kv: its KV use, 0-1.
+    queue: requests that wait there.
+    cost: cost of one replica of its variant, in any unit: costs are only compared.
+    """
 
     variant: str
     kv: float
@@ -35,7 +48,13 @@ class ReplicaLoad:
 
 @dataclass(frozen=True, slots=True)
 class VariantLoad:
-    """A variant's replicas that report, and how many of them are saturated."""
+    """A variant's replicas that report.
+
+    name: name of the variant.
+    replicas: replicas that report.
+    saturated: how many of these are saturated.
+    cost: cost of one of its replicas, in any unit: costs are only compared.
+    """
 
     name: str
     replicas: int
@@ -45,7 +64,16 @@ class VariantLoad:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A model over all its variants; spares are means over the replicas that are not saturated, 0 without one."""
+    """A model over all its variants. Spares are means over the replicas that are not saturated.
+
+    variants: the variants whose replicas report, by name.
+    replicas: replicas that report.
+    unsaturated: how many of these are not saturated.
+    spare_kv: KV use, 0-1, that is left to the threshold; 0 where all replicas are saturated.
+    spare_queue: waiting requests that are left to the threshold; 0 where all replicas are saturated.
+    grow: whether the model needs a replica more.
+    may_shrink: whether both spares would still be large enough with a replica less.
+    """
 
     variants: tuple[VariantLoad, ...] = ()
     replicas: int = 0
@@ -67,7 +95,19 @@ class VariantState:
 
 @dataclass(slots=True)
 class Wish:
-    """What a variant was decided to get, and what the limiter made of it."""
+    """What a variant was decided to get, and what the limiter made of it.
+
+    name: name of the variant.
+    current: replicas that it has.
+    target: replicas that it was decided to get; after `limit` those that it does get.
+    spare: spare KV use of its model, 0-1; the least spare is served first.
+    cost: cost of one of its replicas, in any unit; of equal spares the cheaper one is served first.
+    gpus: GPUs of one replica; 0 counts as 1.
+    least: the least number of replicas that an increase leads to, GPUs or not; None where there is no bound.
+    most: the largest number of replicas that GPUs are handed out for, None where there is no bound.
+    gpus_granted: GPUs that were handed out to its increase.
+    limited: whether there were too few GPUs for its whole increase.
+    """
 
     name: str
     current: int

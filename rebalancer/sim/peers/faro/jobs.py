@@ -6,10 +6,20 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class FaroJob:
-    """`latency_seconds`: mean of what ended in the last 30 s, 0 when nothing did (the paper's `avg_latency`).
+    """One job as Faro's controller sees it at a tick.
 
-    `replicas` asked for, `ready` of them serve; `changing`: an earlier change is not carried out yet. `units`: of the
-    quota, for one replica.
+    In the fluid world no single request ends: its `latency_seconds` is the mean backlog that the arrivals of the last
+    30 s met, and one piece of work more; inf where nobody serves it.
+
+    latency_seconds: mean latency of what ended in the last 30 s, in seconds (the paper's `avg_latency`); 0 when nothing
+        did.
+    slo_seconds: latency that was promised, in seconds.
+    replicas: replicas that are asked for.
+    ready: how many of these serve.
+    changing: whether an earlier change is not carried out yet.
+    floor: the least number of replicas that it may have.
+    most: the largest number of replicas that it may have.
+    units: units of the quota that one replica takes.
     """
 
     latency_seconds: float
@@ -24,7 +34,13 @@ class FaroJob:
 
 @dataclass(frozen=True, slots=True)
 class FaroWish:
-    """A job by its index wants `target` replicas or, with `target` None, `more`; dropped after `tries` ticks."""
+    """What one job wants: a number of replicas, or so many more.
+
+    job: index of the job.
+    target: replicas that it wants to have, None where it wants `more`.
+    more: replicas that it wants beyond those asked for; only looked at where `target` is None.
+    tries: ticks at which it may be tried; after the last one it is dropped.
+    """
 
     job: int
     target: int | None

@@ -29,12 +29,19 @@ class Objective(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FaroSettings:
-    """Defaults are the paper's. `late_bins`: of the forecast, that new replicas miss when the quota is used up.
+    """Settings of the solver, with the paper's defaults.
 
-    `last_step` is COBYLA's tolerance; it is started again from what it found as long as that gains, at most `rounds`
-    times. SciPy's compiled COBYLA gives up early where jobs compete: with the sum of utilities, compatible arrivals of
-    day 11 and 32 replicas the loss is 0.936 after one round at any tolerance, 0.900 after five at 1e-2, 0.833 at 1e-3
-    (published simulator: 0.86).
+    COBYLA is started again from what it found as long as that gains: SciPy's compiled COBYLA gives up early where jobs
+    compete. With the sum of utilities, compatible arrivals of day 11 and 32 replicas the loss is 0.936 after one round
+    at any tolerance, 0.900 after five at 1e-2, 0.833 at 1e-3 (published simulator: 0.86).
+
+    objective: what is maximised.
+    percentile: percentile of a job's latency, 0-100, that is compared with its SLO.
+    max_load: load of a job's replicas, 0-1, above which its latency is taken to grow in proportion to its rate.
+    late_bins: bins of the forecast that new replicas miss when the quota is used up; half as many while units are free.
+    first_step: COBYLA's first step, in replicas.
+    last_step: COBYLA's tolerance, in replicas.
+    rounds: how many times COBYLA is started at most.
     """
 
     objective: Objective = Objective.FAIR_SUM
@@ -48,9 +55,15 @@ class FaroSettings:
 
 @dataclass(frozen=True, slots=True)
 class FaroProblem:
-    """Jobs that share a quota. Arrays of shape (jobs,), `rates` (jobs, bins) in requests per second.
+    """Jobs that share a quota. Arrays other than `rates` have the shape (jobs,).
 
-    `units`: of the quota, per replica; `current` replicas that run.
+    rates: requests per second that are forecast, shape (jobs, bins).
+    service_seconds: seconds that one request keeps a replica.
+    slo_seconds: latency that was promised, in seconds.
+    current: replicas that serve, 1 where none does.
+    floor: the least number of replicas, at least 1.
+    units: units of the quota that one replica takes.
+    quota: units that all jobs may take together.
     """
 
     rates: F64

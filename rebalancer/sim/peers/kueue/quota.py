@@ -14,12 +14,16 @@ Preemption = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any
 
 @dataclass(frozen=True, slots=True)
 class QueueQuota:
-    """A ClusterQueue's spec. `nominal`: its quota; limits None: it may borrow, and lends, all that there is.
+    """A ClusterQueue's spec.
 
-    `within_queue` and `reclaim`: whom a workload may preempt in its own queue, and in others that use more than their
-    nominal quota (`withinClusterQueue`, `reclaimWithinCohort`). `while_borrowing`: `borrowWithinCohort` is
-    LowerPriority, so that lower priorities, up to `threshold` where there is one, are preempted also by who borrows
-    himself. `weight`: of fair sharing.
+    nominal: its nominal quota, in GPUs.
+    borrowing_limit: GPUs that it may use beyond its nominal quota at most; None: it may borrow all that there is.
+    lending_limit: GPUs of its nominal quota that it lends at most; None: it lends all that there is.
+    within_queue: whom a workload may preempt in its own queue (`withinClusterQueue`).
+    reclaim: whom a workload may preempt in queues that use more than their nominal quota (`reclaimWithinCohort`).
+    while_borrowing: whether lower priorities are preempted also by who borrows (`borrowWithinCohort` is LowerPriority).
+    threshold: priority up to which that holds, None where it holds for all lower priorities.
+    weight: its weight in fair sharing; with 0 its share is above every other while it borrows.
     """
 
     nominal: float
@@ -39,9 +43,15 @@ class QueueQuota:
 
 @dataclass(slots=True, eq=False)
 class QueuedWorkload:
-    """One pod as Kueue sees it. `queue`: the place of its ClusterQueue; `size`: GPUs.
+    """One pod as Kueue sees it.
 
-    `created` and `admitted` are seconds; `number` tells apart what is alike.
+    queue: the place of its ClusterQueue among those of the cohort.
+    size: GPUs that it requests.
+    priority: its priority; a higher number is more important.
+    created: second at which it was created.
+    admitted: second at which it was admitted, 0 until then.
+    number: its place in the order of creation, from 1 on, which tells apart workloads that are alike otherwise; 0: it
+        was not counted.
     """
 
     queue: int
@@ -62,12 +72,12 @@ class CohortQuota:
         self.capacity = shared + sum(queue.nominal - queue.kept for queue in queues)
 
     def admit(self, workload: QueuedWorkload) -> None:
-        """It is admitted, the last of its queue, and uses quota."""
+        """Admit the workload as the last of its queue; it uses quota from now on."""
         self.admitted[workload.queue].append(workload)
         self.used[workload.queue] += workload.size
 
     def drop(self, workload: QueuedWorkload) -> None:
-        """It is gone."""
+        """Take away an admitted workload; it uses quota no more."""
         self.admitted[workload.queue].remove(workload)
         self.used[workload.queue] -= workload.size
 

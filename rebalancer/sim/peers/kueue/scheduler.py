@@ -16,7 +16,13 @@ MOST_CYCLES = 1500  # between two syncs 15 s apart: a cycle that moves nothing b
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """The head of a queue in one cycle. It fits as things are, or when `gone` have gone, or not at all."""
+    """The head of a queue in one cycle.
+
+    workload: the pod that waits.
+    fits: whether it fits as things are.
+    gone: workloads that must go so that it fits; empty where it fits as things are, or not at all.
+    borrows: whether its queue would use more than its nominal quota with it, and without those of `gone` in that queue.
+    """
 
     workload: QueuedWorkload
     fits: bool

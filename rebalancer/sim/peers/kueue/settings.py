@@ -18,13 +18,19 @@ Window = Literal["300", "60"]
 
 @dataclass(frozen=True, slots=True)
 class KueueSettings:
-    """The guide's choices as defaults. `signal`: what KEDA looks at; `window`: seconds of looking back on its way down.
+    """What the operator chooses, with the guide's choices as defaults.
 
-    `nominal`: how the GPUs are dealt to the queues: `equal` parts; as each model begins (`owned`); by the mean `demand`
-    of the day that is played, which nobody knows beforehand: in its favour; `half` of what equal parts give beyond the
-    floors; or the `floors` alone. What is left is the cohort's. `sharing`: fair sharing with equal weights, or with
-    the models' priorities as weights. `borrowing`: `borrowWithinCohort`, with the models' priorities as their classes.
-    `limits`: half of the nominal quota may be lent; half of it, or as much again, borrowed.
+    signal: what KEDA looks at: the `work` that arrives, `gpu-util`, or KV use and waiting requests (`kv-queue`).
+    nominal: how the GPUs are dealt to the queues: `equal` parts; as each model begins (`owned`); by the mean `demand`
+        of the day that is played, which nobody knows beforehand: in its favour; `half` of what equal parts give beyond
+        the floors; or the `floors` alone. What is left is the cohort's.
+    sharing: no fair sharing (`first-come`), or fair sharing with equal weights (`fair`) or with the models' priorities
+        as weights (`weighted`).
+    borrowing: `borrowWithinCohort`, with the models' priorities as their classes: lower priorities are preempted by who
+        borrows (`lower`), or not (`never`).
+    limits: half of the nominal quota may be lent (`lend-half`); half of it (`borrow-half`), or as much again
+        (`borrow-once`), may be borrowed; or there are no limits (`none`).
+    window: seconds that KEDA looks back on its way down, as text.
     """
 
     signal: Signal = "work"
