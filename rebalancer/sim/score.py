@@ -17,7 +17,7 @@ class Score:
     """The numbers of one run. Shares are from 0 to 1.
 
     violation: share of all requests that were late.
-    worst_model_violation: the same share of one model's requests, of the model of which it is largest.
+    worst_model_violation: the same share for the model where it is largest.
     late_work_share: share of all work that came to a model in a second of which requests were late (what `bound`
         bounds).
     gpu_hours: GPU-hours held, those of starting and ending replicas included.
