@@ -14,10 +14,24 @@ from rebalancer.sim.scenario import Scenario
 class Seen:
     """What metrics and the API show at second `now`.
 
-    Arrays of shape (models, seconds), known up to (not including) `now` - `delay_seconds`: `work` and `requests` that
-    arrived, `busy` replica-seconds done, `served_by` Ready replicas, `left` backlog in replica-seconds, `wait` of the
-    arrivals in seconds. Lists by model are the API's, without delay; `ready_elastic`: those of `ready` on the elastic
-    pool, empty where there is none.
+    Arrays have the shape (models, seconds) and are known up to (not including) second `now` - `delay_seconds`. Of
+    `work` and `requests` the rest of the run is in them too, which foresight alone reads. Lists have a number for each
+    model; they come from the API, without delay.
+
+    scenario: what is played; in the fluid world its `nodes` follow the machines that go and come.
+    now: the second that begins.
+    delay_seconds: seconds by which metrics come late, 0 where they are seen at once.
+    work: replica-seconds of work that arrived in each second.
+    requests: requests that arrived in each second.
+    busy: replica-seconds of work that were done in each second.
+    served_by: Ready replicas in each second.
+    left: backlog at the end of each second, in replica-seconds.
+    wait: seconds that the arrivals of each second waited.
+    desired: replicas that are asked for.
+    ready: Ready replicas.
+    loading: replicas that have a node and are not Ready yet.
+    waiting: replicas that wait for a node.
+    ready_elastic: those of `ready` on the elastic pool; empty where models have no Deployments of their own for it.
     """
 
     scenario: Scenario

@@ -10,7 +10,13 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One model's arrivals. Arrays of shape (seconds,): requests, and the sums of their tokens."""
+    """One model's arrivals. Arrays have the shape (seconds,).
+
+    model: name of the model.
+    requests: requests that arrive in each second.
+    prompt_tokens: sum of the prompt tokens of each second's requests.
+    generated_tokens: sum of the tokens that are generated for each second's requests.
+    """
 
     model: str
     requests: F64

@@ -11,15 +11,29 @@ BY_MINUTE = frozenset({"S1a", "S1b"})  # users were promised a p99 by the minute
 class ScenarioModel:
     """One model as a scenario serves it.
 
-    `work`: (seconds,) replica-seconds of work that arrive in each second; `requests`: (seconds,) how many carry it.
-    A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s: late above `slo_wait_seconds`, gone above
-    `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
-    requests. Of a `deferred` model late is what is finished later than `slo_wait_seconds` after it came. A replica
-    serves `start_seconds` after it was placed; its GPUs are free `release_seconds` after it was asked to go.
+    A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s. They are turned away where the backlog
+    holds more than `queue_base` + `queue_per_replica` x ready requests.
 
-    For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
-    request stands for `scale` of them, where a trace was thinned or its work multiplied. `recorded_slots`: the same
-    batch in recorded requests, which are what a score counts.
+    name: name of the model.
+    work: replica-seconds of work that arrive in each second; the shape is (seconds,).
+    requests: requests that carry the work of each second; the shape is (seconds,).
+    first: replicas that it begins with.
+    floor: its floor, in replicas; who asks for fewer gets them, and breaches it.
+    most: replicas that controllers ask for at most.
+    gpus: GPUs of one replica.
+    priority: weight of one of its late requests, for controllers that weigh models; in a score all count alike.
+    start_seconds: seconds from the placement of a replica on a node until it serves.
+    release_seconds: seconds from when a replica is asked to go until its GPUs are free.
+    slo_wait_seconds: seconds of waiting above which a request is late; of a `deferred` model seconds from its arrival
+        until it is finished.
+    headroom_seconds: seconds of backlog per Ready replica for which nobody waits: what replicas have in hand.
+    patience_seconds: seconds of waiting above which clients leave; their requests are lost.
+    queue_base: requests that the backlog may hold, whatever serves; inf: nobody is turned away.
+    queue_per_replica: requests that it may hold besides for each Ready replica.
+    slots: requests that a full replica has in hand, as metrics count them: the batch of the measured profiles.
+    scale: requests of `slots` that one recorded request stands for; above 1 where a trace was thinned or its work
+        multiplied.
+    deferred: whether its requests have a deadline instead of a longest wait.
     """
 
     name: str
@@ -43,7 +57,7 @@ class ScenarioModel:
 
     @property
     def recorded_slots(self) -> float:
-        """Recorded requests that a full replica has in hand."""
+        """Recorded requests that a full replica has in hand: a score counts recorded ones."""
         return self.slots / self.scale
 
     def in_hand(self, busy_share: float) -> float:
@@ -53,9 +67,13 @@ class ScenarioModel:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """From that second on a node (its place among `nodes`) offers so many GPUs, and nobody runs on it.
+    """A machine that goes or comes: from then on its node has other GPUs, and nobody runs on it.
 
-    A machine that goes may be announced `notice_seconds` before: Karpenter hears of it too and drains it at once.
+    second: second in which it happens.
+    node: place of the node among the scenario's `nodes`.
+    gpus: GPUs that the node offers from then on, 0 where the machine is gone.
+    notice_seconds: seconds before `second` at which a machine that goes is announced, and Karpenter hears of it and
+        drains it at once; 0: nobody announces it.
     """
 
     second: int
@@ -66,11 +84,14 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Nodes that Karpenter brings for pods that wait, at most `most` of `gpus` each, and takes when they stay empty.
+    """Nodes that Karpenter brings for pods that wait, and takes when they stay empty.
 
-    `took`: from one order after the other, the seconds until the node takes pods, None where the cloud had no
-    capacity; after the last the first again. Without capacity nothing is ordered for `rest_seconds`. A node on which
-    nothing has run for `empty_seconds` goes.
+    gpus: GPUs of each node.
+    most: nodes that there are at most at a time.
+    took: what one order after the other comes to: seconds from the order until the node takes pods, None where the
+        cloud has no capacity; after the last the first again.
+    rest_seconds: seconds after such a refusal for which nothing is ordered.
+    empty_seconds: seconds after which a node goes on which nothing runs.
     """
 
     gpus: int
@@ -85,12 +106,22 @@ PRIMARY, ELASTIC = 0, 1  # the pools of a scenario: GPUs that models own, and GP
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Models on one set of nodes. `nodes`: GPUs of each; a fixed budget is their sum. `seconds` to play.
+    """Models on one set of nodes.
 
-    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them. The last
-    `elastic` of `nodes` are of the elastic pool, and so are those that `launches` brings. `changes`: machines that go
-    and come. Prices: GPUs that pods hold, in the primary and in the elastic pool; of launched nodes all GPUs, used or
-    not, from the order on.
+    name: name of the scenario or family, such as S2; of recorded traffic the name of the trace.
+    day: the day that is played, as `suite.cases` names days; "" where it has none.
+    models: the models that are served.
+    nodes: GPUs of each node before any of `changes`; a fixed budget is their sum.
+    seconds: seconds to play.
+    usd_per_gpu_hour: USD for an hour of a GPU that pods hold in the primary pool; 0: it costs nothing, or no price is
+        known.
+    by_model: whether pods that wait for a node are placed in the order of models, instead of first come, first served.
+    surges: seconds in which sudden surges begin, from which recovery is measured; empty where demand has none.
+    changes: machines that go and come.
+    elastic: how many of the last `nodes` are of the elastic pool, as are those that `launches` brings.
+    elastic_usd_per_gpu_hour: USD for an hour of a GPU that pods hold in the elastic pool; of launched nodes of each
+        GPU, used or not, from the order on; 0: it costs nothing, or no price is known.
+    launches: nodes that Karpenter brings, None where it brings none.
     """
 
     name: str

@@ -14,10 +14,18 @@ CALM_SECONDS = 60  # without a violation: the surge is over for its users
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`violation`: late requests over all; `late_work_share`: the same weighted by work (what `bound` bounds).
+    """The numbers of one run. Shares are from 0 to 1.
 
-    `recover_p95_seconds`: over the scenario's surges, from the first late second until 60 s without one; None without
-    surges.
+    violation: share of all requests that were late.
+    worst_model_violation: the same share for the model where it is largest.
+    late_work_share: share of all work that came to a model in a second of which requests were late (what `bound`
+        bounds).
+    gpu_hours: GPU-hours held, those of starting and ending replicas included.
+    cost_usd: USD that GPUs cost over the run, 0 without prices.
+    starts_and_stops: replicas that were started and replicas that were ended, together.
+    floor_breaches: how often a model was asked to have fewer replicas than its floor.
+    recover_p95_seconds: 95th percentile, over the scenario's surges, of the seconds from the first late second to the
+        last one before 60 s without any; 0 for a surge in which nothing was late, None without surges.
     """
 
     violation: float

@@ -68,7 +68,7 @@ class FastWorld:
         return self.seen.now
 
     def ask(self, model: int, replicas: int, pool: int | None = None) -> None:
-        """That many replicas are wanted, of the Deployment for that pool; less than the floor in all is counted."""
+        """Ask for that many replicas of its Deployment for that pool; less than the floor in all counts as a breach."""
         fleet = self.fleet
         before = fleet.desired[model] if pool is None else fleet.asked_in(pool)[model]
         self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor

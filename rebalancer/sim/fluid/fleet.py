@@ -17,9 +17,13 @@ NEVER = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class FluidPod:
-    """One replica. `node` None: it waits. `ready_at`, `gone_at`: seconds, NEVER until they are known.
+    """One replica.
 
-    `pool`: the one that its Deployment is for, None for any.
+    model: place of its model among the fleet's models.
+    pool: the pool that its Deployment is for, None for any.
+    node: place of its node among the fleet's nodes, None while it waits for one.
+    ready_at: second from which it serves, NEVER until it has a node.
+    gone_at: second in which its GPUs are free, NEVER until it is asked to go.
     """
 
     model: int
@@ -31,10 +35,31 @@ class FluidPod:
 
 @dataclass(slots=True)
 class Fleet:
-    """`desired`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
+    """The pods of several models on their nodes. Lists by model are in the order of `models`, by node of `free`.
 
-    `pool_of`: the pool of each node, all primary when it is empty; `used_in`: GPUs held by pool. `split`: what models
-    begin with is on the primary pool's Deployments. `queued`: how many pods have had to wait so far.
+    models: the models, in the scenario's order.
+    free: GPUs that no pod holds, by node; 0 for a node that is gone.
+    by_model: whether pods that wait are placed in the order of models, instead of first come, first served.
+    pool_of: the pool of each node, PRIMARY or ELASTIC; all are primary where it is given empty.
+    split: whether each model has a Deployment for each pool, and begins with that for the primary one; otherwise it
+        has one, for any node.
+    now: the second up to which everything has happened.
+    desired: replicas that are asked for, by model.
+    ready: Ready replicas, by model.
+    loading: replicas that have a node and are not Ready yet, by model.
+    waiting: replicas that wait for a node, by model.
+    used: GPUs that pods hold, those of ending ones included.
+    used_in: the same by pool: of the primary one, then of the elastic one.
+    starts: replicas that got a node; those that models begin with do not count.
+    stops: replicas with a node that were asked to go, or that died with their machine.
+    queued: pods that have come into the queue so far, those included that got a node at once.
+    _removed: nodes that are gone for good, whose places new ones take.
+    _on: pods that hold GPUs, by node; ending ones included.
+    _open: nodes that take pods, in ascending order, by the pool that a Deployment is for; None: any.
+    _pods: pods that nobody asked to go, by model; the oldest first.
+    _queue: pods that wait for a node, first come first.
+    _ending: pods that were asked to go and still hold their GPUs.
+    _next: the next second at which something changes by itself, NEVER when nothing will.
     """
 
     models: Sequence[ScenarioModel]
@@ -78,7 +103,7 @@ class Fleet:
         self.advance(0)
 
     def ask(self, index: int, replicas: int, pool: int | None = None) -> None:
-        """That many replicas of a model are wanted from now on, from its Deployment for `pool`."""
+        """Ask for that many replicas of a model from now on, from its Deployment for `pool`; None: it has one only."""
         mine = [pod for pod in self._pods[index] if pool is None or pod.pool == pool]
         for _ in range(replicas - len(mine)):
             self._create(index, pool)

@@ -53,9 +53,12 @@ Columns = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`late_work_share`: no controller's is lower; `late_work` and `work` in replica-seconds.
+    """The least late work that there can be.
 
-    `unsolved`: windows that the solver gave up on; they count as nothing late, which is below any truth.
+    late_work_share: share of `work` that is late at least, 0 to 1; no controller's is lower.
+    late_work: the same in replica-seconds.
+    work: all work that arrives, in replica-seconds.
+    unsolved: windows that the solver gave up on; they count as nothing late, which is below any truth.
     """
 
     late_work_share: float

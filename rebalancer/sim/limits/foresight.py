@@ -45,7 +45,17 @@ class Utility:
 
 @dataclass(slots=True)
 class PerfectForesight:
-    """One run's controller; a new one for each run. `utility`: minimise lost utility instead of late work."""
+    """One run's controller; a new one for each run. Lists by model are empty before the first decision.
+
+    utility: the objective whose lost utility it minimises; None: it minimises late work.
+    every_seconds: seconds from one decision to the next.
+    _due: seconds in which starting replicas will serve, by model; ascending.
+    _last: second of its latest decision, 0 before the first.
+    _none_waited: second of the last decision at which no replica waited for a node, by model.
+    _barred_until: second until which a model grows no further because a replica fits nowhere, by model; 0: it may.
+    _work: running sums of the work that arrives, from 0; the shape is (models, seconds + 1).
+    _requests: the same of requests.
+    """
 
     utility: Utility | None = None
     every_seconds: int = 10

@@ -20,7 +20,13 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One run's half of the picture. `caption`: the same in words."""
+    """One run's half of the picture.
+
+    name: what the ids in its drawing begin with.
+    run: name of the run.
+    caption: what it shows, in words.
+    panels: the GPUs by model, then the late requests below them.
+    """
 
     name: str
     run: str

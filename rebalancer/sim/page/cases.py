@@ -24,7 +24,15 @@ Means = dict[str, Row]  # by column: the mean over seeds
 
 
 class Name(NamedTuple):
-    """What tells a case from others, in the order in which they are shown. `start_seconds` 0 where models differ."""
+    """What tells a case from others, in the order in which they are shown.
+
+    scenario: name of the scenario or family.
+    world: the world in which it is played: `fluid`, `requests` or `batching`.
+    day: the day that is played, as `suite.cases` names days.
+    gpus: GPUs of the case.
+    start_seconds: seconds that a replica takes to start, 0 where models differ.
+    given: name of the figures and metrics with which was decided (`given.GIVEN`).
+    """
 
     scenario: str
     world: str
@@ -45,10 +53,16 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """Ours less the best tuned peer in the headline; below 0 ours is better.
+    """Ours compared with the best tuned peer by the headline.
 
-    `low`, `high`: its 95 % interval, of a paired bootstrap over blocks of 10 minutes, in a family over its worlds, each
-    of which counts alike; None where it is not known.
+    The interval is that of a paired bootstrap over blocks of 10 minutes, in a family over its worlds, each of which
+    counts alike.
+
+    peer: means over seeds of the best tuned peer.
+    ours: means over seeds of the service.
+    difference: headline of ours less that of the peer; below 0 ours is better.
+    low: low end of the difference's 95 % interval, None where the interval is not known.
+    high: high end of the interval, None where the interval is not known.
     """
 
     peer: Row
@@ -70,9 +84,12 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class CasePage:
-    """One case with all that played it. `against` None: ours or every peer is missing.
+    """One case with all that played it.
 
-    `beyond_static`: of each draw ours less static in the headline; empty where either is missing.
+    name: what tells it from others.
+    means: means over seeds by who played, as `suite.names.kind` calls them.
+    against: ours compared with the best tuned peer, None where ours or every peer is missing.
+    beyond_static: headline of ours less that of static, for each seed that both played; empty where either is missing.
     """
 
     name: Name

@@ -17,7 +17,16 @@ COLOURS = ("first", "second")
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """One figure. `numbers`: a table, heads first. `keys`: (colour, label, dashed) of the legend."""
+    """One figure of the page.
+
+    name: id of its section, with which the ids in its drawing begin.
+    title: its heading.
+    about: what it shows, as a sentence.
+    caption: what came of each run, in words.
+    panels: what is drawn, from the top down.
+    numbers: the numbers behind it as the rows of a table, heads first.
+    keys: (colour, label, dashed) of each entry of the legend.
+    """
 
     name: str
     title: str

@@ -27,7 +27,13 @@ GRACE_SECONDS = 30
 
 
 class RecordedService(ServedModel, Protocol):
-    """A service model that keeps what a `Record` needs: arrays of shape (seconds,)."""
+    """A service model that keeps what a `Record` needs. Arrays have the shape (seconds,).
+
+    wait: seconds that each second's arrivals waited.
+    late: requests of each second's arrivals that broke the SLO.
+    lost: requests of each second's arrivals that were turned away, or that did not wait.
+    left: backlog at the end of each second, in replica-seconds.
+    """
 
     wait: F64
     late: F64

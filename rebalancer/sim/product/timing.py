@@ -42,6 +42,7 @@ class TimedPorts:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
+        """Put another policy in force."""
         self._ports.policy = policy
 
     @property
@@ -51,6 +52,7 @@ class TimedPorts:
 
     @memory.setter
     def memory(self, memory: Memory) -> None:
+        """Keep what the next plan remembers."""
         self._ports.memory = memory
 
     @property
@@ -60,6 +62,7 @@ class TimedPorts:
 
     @memo.setter
     def memo(self, memo: Memo) -> None:
+        """Keep what the next plan may take over."""
         self._ports.memo = memo
 
     def look(self, now: float) -> Snapshot:

@@ -70,7 +70,7 @@ class Head:
         self.measured = self.measured._replace(mean_wait=wait, left=left, busy=busy)
 
     def resize(self, replicas: int) -> None:
-        """That many take requests from now on; the youngest are let go. Raises IndexError far above `most`."""
+        """Let that many take requests from now on; the youngest are let go. Raises IndexError far above `most`."""
         if replicas != self.replicas:
             resize(replicas, self._state)
 

@@ -14,10 +14,13 @@ QUANTILE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Minutes:
-    """Arrays of shape (jobs, minutes), NaN (`requests`: 0) where a job had no request.
+    """The minutes of a run. Arrays have the shape (jobs, minutes); streams that overrun the last minute make one more.
 
-    `p99_seconds`: inf where it was turned away; `late`: share of requests over the SLO; `utility`: SLO / p99, at
-    most 1. Streams that overrun the last minute make one more.
+    requests: requests that came in each minute, 0 where a job had none.
+    p99_seconds: 99th percentile of their latencies, in seconds; inf where it falls on a request that was turned away,
+        NaN where a job had no request.
+    late: share of them that were over the SLO, 0 to 1; NaN where a job had no request.
+    utility: SLO / p99, at most 1; NaN where a job had no request.
     """
 
     requests: F64

@@ -14,7 +14,13 @@ COME, LANE_HEAD, LANE_TAIL, WAITING, QUEUE_HEAD, ACTIVE, ENDING, TURN, PLACES = 
 
 
 class Draws(NamedTuple):
-    """(requests,) instants and seconds, (requests, 2) seconds in the router, and the mean service time."""
+    """What was drawn of each request of a job before the run, in the order in which they come.
+
+    at: instants at which they come, in seconds since the run began; the shape is (requests,).
+    service: seconds for which each keeps its replica; the shape is (requests,).
+    route: seconds for which each keeps the router, on its way in and on its way out; the shape is (requests, 2).
+    mean_service: mean of `service`, in seconds; 0 without requests.
+    """
 
     at: F64
     service: F64
@@ -23,10 +29,20 @@ class Draws(NamedTuple):
 
 
 class PassageState(NamedTuple):
-    """`lane`: what the router was given, in order; a request on its way out is -1 - its number.
+    """Where the requests of a job are. A request is named by its number; instants are seconds since the run began.
 
-    `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`,
-    the first of them at `next_at` (inf: it holds none).
+    Arrays by replica have those that take requests first, then those that end; each replica has a ring of what it
+    holds.
+
+    cursor: the counts that the constants above name, such as `cursor[COME]`.
+    routed_at: instant at which the router is through with its message, inf while it has none; the shape is (1,).
+    lane: what the router was given, in order: the number of a request on its way in, -1 - number on its way out.
+    queue: requests that wait for a replica, as a ring.
+    done_at: instants at which a replica is done with what it holds, by replica and place in its ring.
+    held: requests that it holds, by replica and place in its ring.
+    first: place in its ring of the request that it is done with first, by replica.
+    ongoing: how many requests it holds, by replica.
+    next_at: instant at which it is done with the first of them, by replica; inf: it holds none.
     """
 
     cursor: NDArray[np.int64]
@@ -41,10 +57,15 @@ class PassageState(NamedTuple):
 
 
 class PassageRows(NamedTuple):
-    """By request: seconds of `latency` and of `wait` for a replica; NaN until known, inf when turned away.
+    """What is measured of a job: first by request, (requests,), then by second of the run, (seconds,).
 
-    By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), the sum
-    of their `latencies`, and their mean wait, in which one that was turned away counts as 0.
+    latency: seconds from a request's arrival to its answer; NaN until known, inf when turned away.
+    wait: seconds from its arrival until a replica begins with it; NaN until known, inf when turned away.
+    busy: replica-seconds done in each second.
+    left: work that is left at the end of each second, in replica-seconds.
+    answered: requests that were answered in each second, those that were turned away included.
+    latencies: sum of the seconds that these took from arrival to answer or refusal.
+    mean_wait: mean of the seconds that these waited, in which one that was turned away counts as 0.
     """
 
     latency: F64

@@ -16,7 +16,16 @@ from rebalancer.sim.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class RequestScenario:
-    """`scenario` says what a controller sees and moves, `jobs` which requests its models get."""
+    """A scenario with every request of its models.
+
+    scenario: what a controller sees and moves.
+    jobs: the requests that each model gets, in the scenario's order.
+    seed: seed from which the requests were drawn.
+    slo_seconds: seconds from its arrival to its answer above which a request is late.
+    ongoing_limit: requests that one replica holds at most, the one that it serves included.
+    queue_limit: limit of a head's queue, in requests: it holds one more, another is in the dispatcher's hand, and the
+        next is turned away.
+    """
 
     scenario: Scenario
     jobs: tuple[Arrivals, ...]
@@ -96,7 +105,7 @@ class RequestWorld:
         return self.seen.now
 
     def ask(self, model: int, replicas: int) -> None:
-        """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
+        """Ask for that many replicas; a number under the floor is counted as a breach and carried out."""
         self._floor_breaches += self.fleet.want(model, replicas)
 
     def advance(self, until: int) -> None:

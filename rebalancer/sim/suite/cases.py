@@ -25,7 +25,13 @@ TUNED_WORLDS, TUNED_FROM = 8, 1000  # seeds of those
 
 
 class Budget(NamedTuple):
-    """What peers are tuned for, each for itself. Without `figures`: on signals that need no figure of anybody's."""
+    """What peers are tuned for, each for itself.
+
+    scenario: name of the scenario or family.
+    gpus: GPUs of the case.
+    start_seconds: seconds that a replica takes to start, 0 where models differ.
+    figures: whether a figure says what a replica carries; where none does, peers are tuned on signals that need none.
+    """
 
     scenario: str
     gpus: int
@@ -38,9 +44,15 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuiteCase:
-    """`start_seconds` 0 where the models of one scenario differ. `seeds`: those that chance makes worth playing.
+    """A scenario or a family on one day, with one budget.
 
-    `given`: what whoever decides is told; peers are tuned on exact figures, as far as they need any.
+    scenario: name of the scenario or family.
+    day: the day of a trace as its number, in S6 with a zone (`1-bamboo`); in S7 `generated` or `azure-code`; of a
+        family `judged`, or `tuned-N` for one of the worlds that peers are tuned on.
+    gpus: GPUs of the case; of S5 the reserved ones alone.
+    start_seconds: seconds that a replica takes to start, 0 where models differ.
+    seeds: seeds that chance makes worth playing.
+    given: what whoever decides is told; peers are tuned on exact figures, as far as they need any.
     """
 
     scenario: str

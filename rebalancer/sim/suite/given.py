@@ -18,11 +18,15 @@ def by_figure(signal: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """`carries`: what a replica is said to carry (`perReplica`) over what it does; None where nobody says.
+    """The figures and metrics with which whoever plays decides.
 
-    A scrape every `scrape_seconds` is there to be read `lag_seconds` later; None as in the rest of the suite, where the
-    product sees a scrape of every 5 s after 1 s, and peers see everything at once. `gaps`: nothing is scraped in the
-    last 2 of 20 minutes.
+    In the rest of the suite the product sees a scrape of every 5 s after 1 s, and peers see everything at once.
+
+    name: what tables and commands call it, such as `exact` or `lag60`.
+    carries: what a replica is said to carry (`perReplica`) over what it does carry, None where nobody says.
+    lag_seconds: seconds from a scrape until it can be read, None for those of the rest of the suite.
+    scrape_seconds: seconds from one scrape to the next, None for those of the rest of the suite.
+    gaps: whether nothing is scraped in the last 2 of 20 minutes.
     """
 
     name: str

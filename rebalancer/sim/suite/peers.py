@@ -134,13 +134,22 @@ def _foresight(seen: Seen) -> Controller:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`signals`: how a controller is made for a target, by the signal it looks at; `modules` hold its code.
+    """A controller that the suite plays, with the settings over which it is tuned.
 
-    `targets`: those that tuning begins with, in equal steps; empty for what has none (`signals` then has one entry,
-    its target is ignored). Where the best lies at an end, tuning goes on as far as the signal's `reach`. `default`: a
-    target for who does not tune; `most`: the most that may be asked for, for a share what two replicas do. `scenarios`:
-    those that it is made for, none for all. `knobs`: where there are too many signals to try them all, tuning begins
-    with `few` of them, and turns one knob after the other from the best.
+    A target is a share of a full replica, Faro's a percentile of latency.
+
+    name: its name in tables and commands.
+    signals: what makes its controller for a target, by the signal that the controller looks at.
+    modules: the modules that hold its code.
+    targets: targets that tuning begins with, in equal steps; empty where there is nothing to tune: then `signals` has
+        one entry, which ignores its target.
+    reach: the least and the most target that tuning goes on to where the best one lies at an end of `targets`, by
+        signal; SHARE for a signal that is not in it.
+    default: target for who does not tune.
+    most: the most target that may be asked for; of a share it is what two replicas do.
+    scenarios: the scenarios that it is made for; empty: all of them.
+    few: signals that tuning begins with where there are too many to try them all; empty: it tries all.
+    knobs: knobs that tuning then turns one after the other, from the best signal so far; empty: it has none.
     """
 
     name: str

@@ -31,7 +31,7 @@ class Round(NamedTuple):
 
 
 def rounds(case: SuiteCase) -> tuple[Round, ...]:
-    """Those of a case; the fluid world first. By bounds the product acts on the reported day with the first seed.
+    """The rounds of a case; the fluid world first. By bounds the product acts on the reported day with the first seed.
 
     What is given, and families of shapes, are played in the fluid world only: there a difference is theirs alone.
     """

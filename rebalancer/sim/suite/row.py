@@ -20,11 +20,36 @@ BOUND = "bound"
 
 
 class Row(Struct, frozen=True):
-    """None where it does not apply. `start_seconds` is None where models differ; `tuning`: "signal@target".
+    """What one controller came to on one case with one seed. Shares are from 0 to 1, not per cent.
 
-    `world`: "fluid", "requests" or "batching"; rows of one world are compared with each other. `given`: with which
-    figures and metrics was decided (`given.GIVEN`); `tuning` is what was found with exact ones.
-    `violation`, `worst_model_violation`, `late_work_share` and `gap_closure` are shares, not per cent.
+    Of the bound only `late_work_share` is known: it is the least that there can be. Before the run is played no number
+    is known: each is None.
+
+    scenario: name of the scenario or family.
+    day: the day that is played, as `suite.cases` names days.
+    gpus: GPUs of the case.
+    start_seconds: seconds that a replica takes to start, None where models differ.
+    controller: who played: `ours`, the name of a peer, or `bound`.
+    actuation: how the service acted, `scale` or `bounds`; None for all others.
+    tuning: setting of a peer as "signal@target", as it is with exact figures (`Given.tuning` says what other figures
+        make of it); None for who is not tuned.
+    seed: seed of what chance decides.
+    world: `fluid`, `requests` or `batching`; rows of one world are compared with each other.
+    violation: share of all requests that were late, None where only a bound is known.
+    worst_model_violation: the same share for the model where it is largest, None as above.
+    lost_utility: jobs less the sum of their mean utilities over minutes, None in scenarios that are not Faro's.
+    gpu_hours: GPU-hours held, those of starting and ending replicas included; None where only a bound is known.
+    cost_usd: USD that GPUs cost over the run, None where the scenario has no prices.
+    starts_and_stops: replicas that were started and replicas that were ended, together; None where only a bound is
+        known.
+    floor_breaches: how often a model was asked to have fewer replicas than its floor; None where only a bound is known.
+    recover_p95_seconds: 95th percentile of the seconds for which requests were late after a surge, None without surges.
+    lost_in_flight: requests in service that were lost when their replica ended, None where nobody counts them.
+    late_work_share: share of all work that came to a model in a second of which requests were late.
+    plan_p99_ms: the least milliseconds that 99 % of the service's plans stayed within, None for all others.
+    gap_closure: how much of the way from the best tuned peer to foresight the service goes; None where that is not
+        known (`gap_closure`).
+    given: name of the figures and metrics with which was decided (`given.GIVEN`).
     """
 
     scenario: str

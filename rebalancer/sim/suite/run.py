@@ -43,7 +43,15 @@ _LEAVES = frozenset({"rebalancer.sim.suite.peers", "rebalancer.sim.suite.worlds"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run. `tuning` of a peer that has targets; `actuation` of the product."""
+    """One run.
+
+    case: what is played.
+    controller: who plays: `ours`, the name of a peer, or `bound`.
+    seed: seed of what chance decides.
+    tuning: the setting of a peer that has targets, as "signal@target"; None for all others.
+    actuation: how the product acts, None for all others.
+    world: the world in which the case is played.
+    """
 
     case: SuiteCase
     controller: str
@@ -69,7 +77,7 @@ class Task:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Those whose code decides the outcome, with all that they import."""
+        """Names of the modules whose code decides the outcome, with all that they import."""
         if self.controller == BOUND:
             return "rebalancer.sim.limits.bound", "rebalancer.sim.suite.row"
         if self.controller == OURS:
@@ -84,7 +92,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Who plays every case. `settings`: "signal@target" by peer, for those that are not played as they were tuned."""
+    """The controllers that play every case, and in which worlds.
+
+    peers: the peers that play.
+    actuations: the ways of acting in which the product plays, empty where it does not play.
+    with_bound: whether the lower bound is worked out too.
+    worlds: the worlds in which cases are played.
+    settings: "signal@target" by peer, for peers that are not played as they were tuned.
+    """
 
     peers: tuple[Peer, ...]
     actuations: tuple[Actuation, ...] = ()
@@ -122,7 +137,7 @@ def plan_tasks(
 
 
 def players(case: SuiteCase, peers: Iterable[Peer]) -> Iterator[Peer]:
-    """Those of the peers that play it. Who knows the future is told nothing wrong or late."""
+    """The peers of `peers` that play the case. Who knows the future is told nothing wrong or late."""
     for peer in entrants(case.budget, peers):
         if case.given == EXACT or peer.name not in LIMITS | TOLD_THE_FUTURE:
             yield peer

@@ -32,9 +32,14 @@ Judge = Callable[[str, float], SearchOutcome | None]
 
 @dataclass(slots=True)
 class Search:
-    """`judge` decides; `sketch`, where there is one, is a cheaper judge of the same kind for the coarse steps.
+    """The search for one peer's best setting.
 
-    `tried`: every setting that was judged, with None for those that were given up.
+    peer: the peer that is tuned.
+    judge: what a setting comes to; it decides.
+    sketch: a cheaper judge of the same kind for the coarse steps, None where `judge` judges these too.
+    tried: outcome of every setting that was judged, None for one that was given up.
+    sketched: the same of the settings that were sketched; empty without `sketch`.
+    _idle: signals that a knob made and that came to the same as the one that it was turned from.
     """
 
     peer: Peer

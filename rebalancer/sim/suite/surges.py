@@ -16,9 +16,15 @@ FIRST_SECONDS = 1800
 
 @dataclass(frozen=True, slots=True)
 class Surges:
-    """`busy`: replicas that each model keeps busy without a surge; `work_of_one`: replica-seconds of a mean request.
+    """The surges of a run. Requests come as a Poisson process, each with exponential work.
 
-    Requests come as a Poisson process, each with exponential work.
+    models: how many models there are.
+    busy: replicas that each model keeps busy without a surge.
+    times: demand in a surge over demand without one.
+    ramp_seconds: seconds that demand takes to rise, and to fall again.
+    hold_seconds: seconds from the beginning of the rise to the beginning of the fall.
+    count: how many surges there are, one an hour.
+    work_of_one: replica-seconds of a mean request.
     """
 
     models: int = 2

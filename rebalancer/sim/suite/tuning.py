@@ -27,7 +27,15 @@ TUNED_FILE = Path(__file__).with_name("tuned.json")
 
 
 class Tuned(Struct, frozen=True):
-    """A peer's best setting ("signal@target") for one budget, and its mean violation over the development days."""
+    """A peer's best setting for one budget, and what it came to in the mean over the development days.
+
+    tuning: the setting, as "signal@target".
+    violation: share of all requests that were late, 0 to 1.
+    gpu_hours: GPU-hours held, those of starting and ending replicas included.
+    code: digest of what the peer was when it was tuned (`Peer.digest`); with another one the entry is stale.
+    data: digest of the data of the last of the days (`data_digest`); with another one the entry is stale.
+    lost_utility: jobs less the sum of their mean utilities over minutes, None in scenarios that are not Faro's.
+    """
 
     tuning: str
     violation: float

@@ -7,9 +7,12 @@ from rebalancer.sim.demand import F64, Stream
 
 @dataclass(frozen=True, slots=True)
 class TokenRates:
-    """What one replica does: prompt tokens per second, and `seconds_per_token` for `batch` requests at once.
+    """How fast one replica serves.
 
-    `scale` multiplies the work, not the requests: a trace that was thinned stands for the whole of its traffic.
+    prefill_per_second: prompt tokens that it processes per second.
+    seconds_per_token: seconds from one generated token of a request to the next, with a full batch.
+    batch: requests that a full batch generates tokens for at once.
+    scale: factor on the work, not on the requests: a trace that was thinned stands for the whole of its traffic.
     """
 
     prefill_per_second: float
