@@ -25,7 +25,15 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, eq=False)
 class Revision:
-    """One revision: an object as it became (or as it was when it went), `raw` being its JSON."""
+    """One change of one object.
+
+    kind: ADDED, MODIFIED or DELETED.
+    resource: the resource that the object is of.
+    obj: the object as it became, or as it was when it went.
+    previous: the object before the change, None where there was none.
+    revision: number of the change, counted over all resources; it is the object's resource version.
+    raw: `obj` as JSON.
+    """
 
     kind: Kind
     resource: ServedResource

@@ -35,9 +35,15 @@ Snapshot = tuple[int, Sequence[Revision]]  # a list as it was at a revision
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch.
+    """One request, decoded.
 
-    `agent`: the program that sends it; fields it changes are noted as its own unless it names a field manager.
+    method: its HTTP method.
+    target: what its path points at.
+    query: parameters of its query, by name.
+    body: its decoded JSON, a list for a JSON patch; {} where it has no body.
+    content_type: media type of the body, by which the kinds of patches differ.
+    agent: its User-Agent, which names the program that sends it; fields that it changes are noted as that program's
+        own, unless the query names a field manager.
     """
 
     method: str
