@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 def refuse(target: Target, old: Obj | None, new: Obj) -> None:
-    """No surge while the story is played, which has its own. Raises ApiError."""
+    """No surge while the story is played, which has its own. Raises StatusError."""
     if target.resource == DEPLOYMENTS and old is not None and _asked(new) != _asked(old):
         raise StatusError(
             422, "the demo still plays its story, or runs without --keep: surges are for the time after it"

@@ -71,13 +71,13 @@ class Log:
         return self._forgotten + len(self._changes)
 
     def position_after(self, revision: int) -> int:
-        """Where to go on after `revision`. Raises ApiError 410 when that history is gone."""
+        """Where to go on after `revision`. Raises StatusError 410 when that history is gone."""
         if revision < self._floor:
             raise _too_old(revision, self._floor)
         return self._forgotten + bisect_right(self._changes, revision, key=lambda change: change.revision)
 
     def since(self, position: int) -> list[Revision]:
-        """The changes from `position` on. Raises ApiError 410 when some were forgotten unread."""
+        """The changes from `position` on. Raises StatusError 410 when some were forgotten unread."""
         if position < self._forgotten:
             raise _too_old(position, self._floor)
         return self._changes[position - self._forgotten :]
