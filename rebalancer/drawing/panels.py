@@ -33,7 +33,7 @@ class Line:
     values: (bins,) the value in each bin.
     colour: one of `NAMES`, for which the page's style has a colour.
     label: name of the line in the page's legend; the panel does not show it.
-    dashed: whether it is drawn in dashes, which tells two lines apart without colour; no matter where it is an area.
+    dashed: whether it is drawn in dashes, which tells two lines apart without colour; an area shows no dashes.
     filled: whether it is drawn as an area down to 0; in a stacked panel each line is an area anyway.
     """
 

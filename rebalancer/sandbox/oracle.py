@@ -17,7 +17,7 @@ class Marks:
     """What the story did, and when. Instants are in UTC epoch seconds of the demo's clock.
 
     surge_at: when the surge on chat began, 0 until then.
-    caught_up_at: from when on nobody who came to chat had to wait beyond its SLO any more, 0 while that has not been.
+    caught_up_at: since when nobody who came to chat had to wait beyond its SLO any more, 0 while that has not been.
     back_at: when code's users came back, 0 until then.
     notice_at: when the cloud gave notice of a spot node, 0 until then.
     deadline: when that node goes, 0 until the notice.

@@ -72,8 +72,8 @@ class ScaleWrite:
     place: the target that the Deployment is.
     before: replicas that it asked for before.
     after: replicas that it asks for from then on.
-    left: replicas that the model then asks for in all its targets, less its pods on nodes that are being disrupted; of
-        these, pods that were already asked to end are not taken off.
+    left: replicas that the model then asks for in all its targets, less its pods on nodes that are being disrupted;
+        pods that somebody had asked to end already are not subtracted.
     fits: whether a raise found its GPUs free, node by node, after all that had been asked for earlier; True for a
         decrease.
     pool_asks: GPUs for which all targets of the pool then ask together.

@@ -25,7 +25,7 @@ class Dial:
     """A rate that somebody turns: it moves to the new rate in a straight line.
 
     request: one request with its tokens.
-    rate_per_second: requests per second to which it was turned last.
+    rate_per_second: requests per second to which it was turned last, or with which it began.
     seed: seed of the noise in what arrives, which is that of a Poisson process; None where arrivals have no noise.
     _from: UTC epoch seconds at which it was turned last, and the requests per second that it had then; both 0 where
         nobody has turned it.
