@@ -28,7 +28,14 @@ COLOUR = {name: f"#0a0b{index:02x}" for index, name in enumerate(NAMES)}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Values (bins,) drawn as steps; `dashed` tells two lines apart without colour."""
+    """Values over time, drawn as steps.
+
+    values: (bins,) the value in each bin.
+    colour: one of `NAMES`, for which the page's style has a colour.
+    label: name of the line in the page's legend; the panel does not show it.
+    dashed: whether it is drawn in dashes, which tells two lines apart without colour; an area shows no dashes.
+    filled: whether it is drawn as an area down to 0; in a stacked panel each line is an area anyway.
+    """
 
     values: F64
     colour: str
@@ -48,7 +55,17 @@ class LevelLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One row of a figure. `stacked`: the lines are areas, each on top of those before."""
+    """One row of a figure.
+
+    title: heading at its upper left.
+    lines: what it draws, each over those before.
+    levels: dotted lines across it.
+    stacked: whether the lines are areas, each on top of those before.
+    unit: unit of the values, at its upper right; "" where none is to be shown.
+    least: value to which the axis reaches at least.
+    whole: whether the axis shows whole numbers alone.
+    tall: its height as a multiple of `PANEL_INCHES`.
+    """
 
     title: str
     lines: Sequence[Line]

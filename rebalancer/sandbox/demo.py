@@ -82,7 +82,14 @@ Serve = Callable[[ServiceSettings, ScaledClock, Path], Serves]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command was asked for. `trace`: rows per model that take the story's place."""
+    """What the command was asked for.
+
+    speed: how many times as fast as real time the demo's clock runs.
+    keep: whether everything runs on after the story or the trace, until Ctrl-C.
+    write_mode: the service's write mode; in `shadow` no story is played.
+    trace: rows by model that take the story's place, None where the story is played.
+    folder: where journal, logs and kubeconfigs go; one demo at a time has it.
+    """
 
     speed: float
     keep: bool = False
@@ -104,7 +111,7 @@ class Options:
 def run_demo(options: Options, serve: Serve) -> bool:
     """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder.
 
-    Raises Broke when the service ends before the story does, Taken when another demo has the folder.
+    Raises Broke when the service ends before the story does, AddressTaken when another demo has the folder.
     """
     options.folder.mkdir(parents=True, exist_ok=True)
     with _alone_in(options.folder):
@@ -119,7 +126,7 @@ def run_demo(options: Options, serve: Serve) -> bool:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder, journal and logs of one demo; the lock goes with the process. Raises Taken."""
+    """Hold the folder, journal and logs of one demo; the lock goes with the process. Raises AddressTaken."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +183,15 @@ async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service
 
 @dataclass(slots=True)
 class Show:
-    """A story being played: who shows it, what became of its requests, and what was found."""
+    """A story being played: who shows it, what became of its requests, and what was found.
+
+    clock: the demo's clock.
+    stage: what the acts work with.
+    evidence: what their checks judge by.
+    view: what shows the story, a live picture or plain lines.
+    tally: counts of the requests on all sides, taken at each picture.
+    findings: lines of the verdict so far, in order.
+    """
 
     clock: ScaledClock
     stage: DemoStage

@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 def refuse(target: Target, old: Obj | None, new: Obj) -> None:
-    """No surge while the story is played, which has its own. Raises ApiError."""
+    """No surge while the story is played, which has its own. Raises StatusError."""
     if target.resource == DEPLOYMENTS and old is not None and _asked(new) != _asked(old):
         raise StatusError(
             422, "the demo still plays its story, or runs without --keep: surges are for the time after it"
@@ -52,7 +52,14 @@ def _seconds(annotation: str | None) -> float:
 
 @dataclass(slots=True)
 class Loop:
-    """Rounds of traffic on all sides, until it is cancelled; `say` hears a line for each turn."""
+    """Rounds of traffic on all sides, until it is cancelled.
+
+    stage: the demo's cluster, its service and the clusters beside, whose traffic it turns.
+    tally: counts of the requests on all sides, of which it drops those of rounds that are over.
+    say: is called with a line of text for each turn of the traffic, each round and each surge.
+    _usual: requests per second that each model gets outside of surges that somebody asked for, by model.
+    _surging: models in a surge that somebody asked for.
+    """
 
     stage: DemoStage
     tally: SideTally

@@ -34,7 +34,13 @@ def peers(policy: Policy, started_at: float, seed: int = SEED) -> dict[str, Demo
 
 
 class Count(NamedTuple):
-    """One model's requests since the world began: that came, that were late, that gave up; and those that wait now."""
+    """One model's requests since the world began; fractions occur, as they are those of a fluid.
+
+    arrived: requests that came.
+    late: requests that were late; of a model without an SLO, those that gave up.
+    gave_up: requests whose client went away before an answer.
+    waiting: requests that wait now.
+    """
 
     arrived: float
     late: float

@@ -38,7 +38,16 @@ class Decides(Protocol):
 
 @dataclass(slots=True)
 class DemoStage:
-    """All that an act works with, and what it noted. `peers`: clusters that live through the same beside ours."""
+    """All that an act works with, and what it noted.
+
+    clock: the demo's clock.
+    sandbox: the Kafka and Kubernetes around our cluster.
+    cluster: our cluster, which the service acts on.
+    service: the service, for whose plans an act may wait.
+    marks: what the acts noted.
+    peers: clusters that live through the same beside ours, without the service, by the name of how KEDA is set up in
+        them; empty where there are none.
+    """
 
     clock: Clock
     sandbox: Sandbox
@@ -75,7 +84,13 @@ class DemoStage:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One step of the story: what is done, and what must be seen within a time."""
+    """One step of the story: what is done, and what must be seen within a time.
+
+    title: what it is about, as the audience reads it.
+    play: what does it, by means of the stage.
+    checks: what must be seen once it is done; with none, the next act begins at once.
+    within_seconds: seconds of the demo's clock in which all of that must be seen.
+    """
 
     title: str
     play: Callable[[DemoStage], Awaitable[None]]
@@ -84,7 +99,7 @@ class Act:
 
 
 class Audience(Protocol):
-    """Who hears how the story goes."""
+    """A listener to the story, told of each act and of each finding."""
 
     def act(self, number: int, total: int, title: str) -> None:
         """The next act begins."""

@@ -17,7 +17,14 @@ NODE_POOL_LABEL = "karpenter.sh/nodepool"
 
 
 class Manifest(NamedTuple):
-    """One thing as an object: where it lives, what it is, and what of it changes."""
+    """One thing as an object: where it lives, what it is, and what of it changes.
+
+    resource: the resource that the object is of.
+    namespace: its namespace, "" where the resource has none.
+    name: its name.
+    fixed: the part of the object that is written when it is new and left alone afterwards.
+    news: the part that is merged into the object whenever the thing has changed.
+    """
 
     resource: ServedResource
     namespace: str

@@ -14,9 +14,18 @@ MATCH_SECONDS = 5.0  # of the clock: the audit entry comes right behind the chan
 
 @dataclass(slots=True)
 class Marks:
-    """What the story did, when. `doomed`: the node that goes at `deadline`; `pinned`: replicas of the override.
+    """What the story did, and when. Instants are in UTC epoch seconds of the demo's clock.
 
-    `caught_up_at`: nobody who came to chat then had to wait beyond its SLO any more; 0 while that has not been.
+    surge_at: when the surge on chat began, 0 until then.
+    caught_up_at: since when nobody who came to chat had to wait beyond its SLO any more, 0 while that has not been.
+    back_at: when code's users came back, 0 until then.
+    notice_at: when the cloud gave notice of a spot node, 0 until then.
+    deadline: when that node goes, 0 until the notice.
+    doomed: name of that node, "" until the notice.
+    pin_at: when the operator created the override, 0 until then.
+    pin: name of the override, "" until then.
+    pinned: replicas that the override asks for, 0 until then.
+    pin_ends_at: when the override expires, 0 until it was created.
     """
 
     surge_at: float = 0.0
@@ -41,7 +50,14 @@ class CheckAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What there is to judge by. `account`: whose writes are judged."""
+    """What there is to judge by.
+
+    facts: what the witness saw happen in the API.
+    audit: audit trail of the API, in the order of the answers.
+    policy: the service's policy.
+    account: name of the user whose writes are judged.
+    marks: what the story did, and when.
+    """
 
     facts: Facts
     audit: Sequence[AuditEntry]

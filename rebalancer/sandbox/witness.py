@@ -16,7 +16,13 @@ DISRUPTED = "karpenter.sh/disrupted"
 
 @dataclass(frozen=True, slots=True)
 class TargetPlace:
-    """What a Deployment is: one model's target in one pool."""
+    """What a Deployment is: one model's target in one pool.
+
+    model: id of the model.
+    pool: name of the pool.
+    gpus: GPUs of one of its pods.
+    floor: replicas below which no write may take the model, counted over all its targets.
+    """
 
     model: str
     pool: str
@@ -26,7 +32,17 @@ class TargetPlace:
 
 @dataclass(slots=True)
 class PodLife:
-    """One pod's instants, None until they come. `deleted_at`: somebody asked it to end."""
+    """One pod's instants as the witness saw them, in UTC epoch seconds.
+
+    name: name of the pod.
+    place: the target that it belongs to.
+    born_at: when it was first seen.
+    node: name of its node, None until it got one.
+    bound_at: when it got its node, None until then.
+    ready_at: when it became Ready for the first time, None until then.
+    deleted_at: when somebody asked it to end, None until then; the same as `gone_at` where nobody had asked.
+    gone_at: when its object went, None until then.
+    """
 
     name: str
     place: TargetPlace
@@ -49,10 +65,18 @@ class PodLife:
 
 @dataclass(frozen=True, slots=True)
 class ScaleWrite:
-    """A Deployment was asked for `after` instead of `before` replicas.
+    """One change of a Deployment's replicas.
 
-    `left`: what the model then asks for in all its targets, less its pods on nodes that are being disrupted.
-    `fits`: the raise found its GPUs free, node by node, after all that had been asked for earlier.
+    at: UTC epoch seconds at which it was seen.
+    deployment: name of the Deployment.
+    place: the target that the Deployment is.
+    before: replicas that it asked for before.
+    after: replicas that it asks for from then on.
+    left: replicas that the model then asks for in all its targets, less its pods on nodes that are being disrupted;
+        pods that somebody had asked to end already are not subtracted.
+    fits: whether a raise found its GPUs free, node by node, after all that had been asked for earlier; True for a
+        decrease.
+    pool_asks: GPUs for which all targets of the pool then ask together.
     """
 
     at: float

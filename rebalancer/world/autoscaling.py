@@ -48,7 +48,7 @@ class Autoscaling:
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
 
     def remove(self, scaled: WorldScaledObject) -> None:
-        """It is deleted, with the HPA that KEDA made for it; its target stays as it is."""
+        """Delete the ScaledObject, with the HPA that KEDA made for it; its target stays as it is."""
         del self.scaled_objects[scaled.namespace, scaled.name]
         self._cluster.touch(scaled, gone=True)
         if scaled.hpa is not None:

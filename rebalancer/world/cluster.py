@@ -233,7 +233,7 @@ class Cluster:
             self._gone(pod)
 
     def fail(self, pod: WorldPod) -> None:
-        """It is over and stays as an object in phase Failed; its devices are free, its ReplicaSet makes another."""
+        """End a pod that stays as an object in phase Failed: its devices are free, its ReplicaSet makes another."""
         if pod.node is None or pod.deleted_at is not None or pod.failed:
             return
         pod.failed, pod.loaded, pod.ready_at = True, False, None

@@ -146,11 +146,11 @@ class Faults:
             self._cluster.load(pod)
 
     def fail(self, pod: WorldPod) -> None:
-        """It is over, in phase Failed, and its ReplicaSet makes another."""
+        """End the pod in phase Failed; its ReplicaSet makes another."""
         self._cluster.fail(pod)
 
     def stick(self, pod: WorldPod) -> None:
-        """It ends serving and never comes back by itself."""
+        """Take the pod out of service: it never becomes Ready again by itself."""
         pod.stuck, pod.loaded = True, False
         self._cluster.show(pod)
 

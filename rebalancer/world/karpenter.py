@@ -18,7 +18,13 @@ UNAVAILABLE_SECONDS = 180.0  # an offering that had no capacity is not asked for
 
 
 class More(TypedDict, total=False):
-    """Fields of a NodePool that few of them need."""
+    """Fields of a `WorldNodePool` that few of them need.
+
+    capacity_type: how the cloud sells its machines, as `spot`.
+    rest_seconds: seconds for which the cloud is not asked again after it had no capacity.
+    orders: what one order after the other comes to: seconds to a Ready node, None where the cloud has no capacity.
+    empty_seconds: seconds after which a node goes on which nothing runs.
+    """
 
     capacity_type: str
     rest_seconds: float
@@ -28,13 +34,31 @@ class More(TypedDict, total=False):
 
 @dataclass(slots=True, eq=False)
 class WorldNodePool:
-    """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs.
+    """Nodes of one shape that may be launched.
 
-    `orders`: instead, what one order after the other comes to: those seconds, None where the cloud has no capacity.
-    `offered`: the most nodes that the cloud gives at a time, None = any; `unavailable_until`: it had none, so it is not
-    asked before (`rest_seconds`). A node on which nothing has run for `empty_seconds` goes, None = never; a disruption
-    budget of no nodes for that reason (`budgets`, as Karpenter spells them) keeps it. `paid_seconds`: of nodes that
-    have gone, from the order on.
+    name: name of the NodePool.
+    uid: its Kubernetes UID.
+    gpus_per_node: devices of each of its nodes.
+    labels: labels of its nodes, by key.
+    launch_seconds: seconds from the claim to a Ready node, where `orders` is None.
+    created_at: UTC epoch seconds at which it was created.
+    limit: the most GPUs that its nodes may have together, None where it has no limit.
+    resource: extended resource that the devices are, as `nvidia.com/gpu`.
+    taints: taints of its nodes.
+    zone: the cloud's zone in which its machines run.
+    capacity_type: how the cloud sells its machines, as the label `karpenter.sh/capacity-type` of its nodes says.
+    offered: the most nodes that the cloud gives it at a time, None where it gives any number.
+    unavailable_until: UTC epoch seconds before which the cloud is not asked again, as it had no capacity; 0 where it
+        never lacked any.
+    rest_seconds: seconds for which the cloud is not asked again after it had no capacity.
+    orders: what one order after the other comes to: seconds from the claim to a Ready node, or None where the cloud has
+        no capacity, as it has none once they are used up. None: `launch_seconds` holds for each.
+    empty_seconds: seconds after which a node goes on which nothing runs, None where it never goes for that.
+    paid_seconds: node-seconds of nodes that have gone, each from its order to its end.
+    budgets: its disruption budgets as Karpenter spells them, None where it has none; one of no nodes for the reason
+        Empty, or for any reason, keeps empty nodes.
+    annotations: its annotations, by key.
+    claims: its NodeClaims by name, from the order of a node to its end.
     """
 
     name: str
@@ -77,7 +101,18 @@ class WorldNodePool:
 
 @dataclass(slots=True, eq=False)
 class WorldNodeClaim:
-    """One node of a NodePool, from the order to the end. `failed`: why it cannot be had."""
+    """One node of a NodePool, from the order to the end. Its instants are in UTC epoch seconds.
+
+    name: name of the claim, and of its node.
+    uid: its Kubernetes UID.
+    node_pool: the NodePool that it belongs to.
+    created_at: when the node was ordered.
+    provider_id: the cloud's name of the machine.
+    node: its node, None until that is there.
+    failed: why the node cannot be had, as a sentence; None where nothing says so.
+    deleted_at: when the deletion of the claim was requested, which drains its node; None until then.
+    empty_since: since when nothing has run on its node; None while something does, and before it has a node.
+    """
 
     name: str
     uid: str

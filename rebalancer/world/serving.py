@@ -22,13 +22,19 @@ class Requests:
         )
 
     def times(self, share: float) -> "Requests":
-        """That share of them."""
+        """The requests and their tokens, multiplied by `share`."""
         return Requests(self.count * share, self.prompt_tokens * share, self.generated_tokens * share)
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What one replica can do: `concurrency` requests at a time, tokens at these speeds; clients wait `patience`."""
+    """What one replica can do, and how long clients wait for it.
+
+    concurrency: requests that it serves at a time.
+    prompt_tokens_per_second: tokens of a request's prompt that it reads per second, whatever else it serves.
+    seconds_per_token: seconds that it takes for each token that it generates for a request.
+    patience_seconds: seconds that clients wait for a replica to take them; whoever would wait longer gives up.
+    """
 
     concurrency: float = 8.0
     prompt_tokens_per_second: float = 8000.0

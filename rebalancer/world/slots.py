@@ -32,7 +32,15 @@ class Sleeping:
 
 @dataclass(slots=True, eq=False)
 class WorldLauncher:
-    """The launcher of one GPU. `engines`: models whose engines it holds, the one that was awake last at the end."""
+    """The launcher of one GPU.
+
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    created_at: UTC epoch seconds at which it was created, which is when its node was.
+    requester: the pod for which its engine serves, None while it serves for none.
+    engines: ids of the models whose engines it holds, the one that was awake last at the end.
+    """
 
     namespace: str
     name: str

@@ -12,11 +12,25 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(slots=True, eq=False)
 class Deployment:
-    """One scale target. Its pods need `load_seconds` to become Ready and `stop_seconds` (at most the grace) to end.
+    """One scale target.
 
-    `generation` counts its templates; pods of an older one are replaced by a rollout. Of a template that is `broken` no
-    pod becomes Ready. `proven`: the last of which all pods were Ready together. `writer`: the field manager that set
-    its replicas, "" = the service.
+    ref: its namespace, kind and name.
+    uid: its Kubernetes UID.
+    model: id of the model that it serves.
+    replicas: replicas that it asks for.
+    gpus: devices that one pod of its template requests.
+    created_at: UTC epoch seconds at which it was created.
+    resource: extended resource that these devices are, as `nvidia.com/gpu`.
+    node_selector: labels that a node must have for its pods, by key.
+    tolerations: the taints that its pods bear.
+    load_seconds: seconds that a pod needs from getting a node to Ready, on average; not used where engines sleep.
+    stop_seconds: seconds that a pod needs to end; the grace cuts it short.
+    grace_seconds: seconds that a pod is given to end.
+    pods: its pods by UID, until they are gone.
+    generation: number of its template, from 0 on; a rollout replaces pods of an older one.
+    broken: whether no pod of its template becomes Ready.
+    proven: number of the last template of which all pods were Ready together.
+    writer: the field manager that set its replicas last, "" where that was the service, an HPA, KEDA or nobody.
     """
 
     ref: WorkloadRef
@@ -56,11 +70,27 @@ class Deployment:
 
 @dataclass(slots=True, eq=False)
 class WorldNode:
-    """A machine with `gpus` devices of one resource. `used`: held by pods until they are gone.
+    """A machine with devices of one resource, and its Node object.
 
-    `shown`: the devices that its device plugin reports, None = all of them. `alive`: whether the machine runs, which
-    the API shows as `ready` only some time later; `listed`: whether it still is an object of the API; `taken`: by which
-    silence it does not answer. `cordoned_by`: the annotation of who cordoned it.
+    name: name of the Node.
+    uid: its Kubernetes UID; another one where the Node was removed and has come back.
+    gpus: devices that the machine has.
+    labels: labels of the Node, by key.
+    created_at: UTC epoch seconds at which it was created.
+    provider_id: the cloud's name of the machine, "" where it has none.
+    resource: extended resource that the devices are, as `nvidia.com/gpu`.
+    taints: taints of the Node.
+    node_pool: name of the NodePool that launched it, None where nobody launches it.
+    used: devices that pods hold, which they do until they are gone or have failed.
+    pods: pods on it by UID, until they are gone.
+    shown: devices that its device plugin reports, None where it reports all of them.
+    alive: whether the machine runs and answers.
+    ready: whether the API shows the Node as Ready: it does so for 40 s after the machine has fallen silent.
+    ready_changed_at: UTC epoch seconds at which `ready` changed last, None where it has not changed since creation.
+    listed: whether the Node is still an object of the API.
+    taken: the silence in which the machine does not answer, as the UID and the UTC epoch seconds at its beginning; None
+        before there is one, and after `Faults.heal` has ended it.
+    cordoned_by: the annotation that names who cordoned it, "" where nobody did or left a name.
     """
 
     name: str
@@ -95,11 +125,26 @@ class WorldNode:
 
 @dataclass(slots=True, eq=False)
 class WorldPod:
-    """One pod. Instants are None until they come; `ends_at` is what Kubernetes writes as deletionTimestamp.
+    """One pod. Its instants are in UTC epoch seconds.
 
-    `loaded`: its containers are up, though the API may not show it as Ready. `stuck`: it will never be; `clings`: once
-    deleted it stays Terminating; `failed`: it is over, and holds no device any more.
-    `launcher`: name of the pod that serves for it.
+    name: its name; its namespace is that of its owner.
+    uid: its Kubernetes UID.
+    owner: the Deployment that it belongs to.
+    created_at: when it was created.
+    node: the node that it runs on, None until it has got one.
+    placed_at: when it got its node, None until then.
+    ready_at: since when the API shows it as Ready, None while it does not.
+    deleted_at: when its deletion was requested, None until then.
+    ends_at: when its grace is over, which Kubernetes writes as deletionTimestamp; None until its deletion is requested,
+        and always where it had no node by then.
+    deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
+    gpus: devices that it requests.
+    generation: number of its owner's template that it was made from.
+    loaded: whether its containers are up, though the API may not show it as Ready.
+    stuck: whether it does not become Ready until `Faults.free`.
+    clings: whether it stays Terminating once it was deleted, until `Faults.free`.
+    failed: whether it is over and holds no device any more, though its object is still there.
+    launcher: name of the launcher whose engine serves for it; None where no engines sleep, and before it has a node.
     """
 
     name: str
@@ -140,8 +185,16 @@ class WorldPod:
 class WorldHpa:
     """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that.
 
-    `owner`: the ScaledObject for which KEDA made it. `writers`: the field managers that set minimum and maximum, "" =
-    the service. `controller`: who stands above it by its owner references, KEDA not told here.
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    target: the Deployment that it scales.
+    minimum: fewest replicas that it allows.
+    maximum: most replicas that it allows.
+    annotations: its annotations, by key.
+    owner: name of the ScaledObject for which KEDA made it, None where KEDA did not make it.
+    writers: the field managers that set minimum and maximum last, each "" where that was the service, KEDA or nobody.
+    controller: the controller above it by its owner references, None where there is none or only KEDA.
     """
 
     namespace: str
@@ -158,7 +211,20 @@ class WorldHpa:
 
 @dataclass(slots=True, eq=False)
 class WorldScaledObject:
-    """KEDA's ScaledObject; None bounds are KEDA's defaults. `hpa`: the one that KEDA made for it, none while paused."""
+    """KEDA's ScaledObject.
+
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    target: the Deployment that it scales.
+    minimum: its minReplicaCount in replicas, None for KEDA's default of 0.
+    maximum: its maxReplicaCount in replicas, None for KEDA's default of 100.
+    idle: its idleReplicaCount, the replicas to which KEDA takes the target while nobody asks; None where it has none.
+    paused: whether an annotation pauses it.
+    annotations: its other annotations, by key.
+    writers: the field managers that set minimum and maximum last, each "" where that was the service or nobody.
+    hpa: the HPA that KEDA made for it; None before it did, and while the object is paused.
+    """
 
     namespace: str
     name: str

@@ -22,9 +22,15 @@ class Traffic(Protocol):
 
 @dataclass(slots=True)
 class Dial:
-    """A rate that somebody turns: it moves to the new rate in a straight line. With a seed, arrivals are noisy.
+    """A rate that somebody turns: it moves to the new rate in a straight line.
 
-    `request`: one request with its tokens. The noise is that of a Poisson process.
+    request: one request with its tokens.
+    rate_per_second: requests per second to which it was turned last, or with which it began.
+    seed: seed of the noise in what arrives, which is that of a Poisson process; None where arrivals have no noise.
+    _from: UTC epoch seconds at which it was turned last, and the requests per second that it had then; both 0 where
+        nobody has turned it.
+    _until: UTC epoch seconds from which on it is at `rate_per_second`, 0 where nobody has turned it.
+    _random: the random numbers of the noise.
     """
 
     request: Requests

@@ -9,7 +9,16 @@ Deed = Literal["fail", "hang", "lose reply"]
 
 @dataclass
 class Fault:
-    """What happens to the next `left` matching requests. `hang` waits for `release`; a lost reply is applied."""
+    """What happens to the next requests that match.
+
+    deed: `fail`: nothing is done, and the answer is an error; `hang`: the request waits for `ApiFaults.release`, and is
+        served then; `lose reply`: what it asks is done, and the connection is cut instead of an answer.
+    left: requests that it is still to happen to.
+    method: HTTP method of the requests, "" for any.
+    path_part: text that their path and query contain, "" for any.
+    code: HTTP status of the answer where the deed is `fail`.
+    retry_after_seconds: seconds after which such an answer asks its client to try again, None where it does not.
+    """
 
     deed: Deed
     left: int

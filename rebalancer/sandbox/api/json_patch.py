@@ -10,7 +10,7 @@ END = "-"  # the place behind a list's last item
 
 
 def json_patched(obj: Obj, steps: list[Obj]) -> Obj:
-    """All steps applied to a copy, in order. Raises ApiError 422 when one cannot be, a failed test included."""
+    """All steps applied to a copy, in order. Raises StatusError 422 when one cannot be, a failed test included."""
     root = {"": deepcopy(obj)}
     for number, step in enumerate(steps):
         try:

@@ -25,7 +25,7 @@ def stamp(at: float) -> str:
 def merged(obj: Obj, patch: Obj, *, strategic: bool = False) -> Obj:
     """A merge patch (RFC 7386) applied: null removes, dicts merge, all else replaces; `strategic` merges keyed lists.
 
-    Raises ApiError 415 for the `$` directives of strategic merge patches.
+    Raises StatusError 415 for the `$` directives of strategic merge patches.
     """
     result = dict(obj)
     for key, wanted in patch.items():
@@ -150,7 +150,7 @@ def released(obj: Obj) -> bool:
 
 
 def check(resource: ServedResource, obj: Obj) -> None:
-    """The schema rules that our writes could break. Raises ApiError 422."""
+    """The schema rules that our writes could break. Raises StatusError 422."""
     spec, name = obj.get("spec", {}), obj["metadata"]["name"]
     if resource.scale and _number(spec.get("replicas"), 1) < 0:
         raise invalid(resource, name, Cause("spec.replicas", "must be greater than or equal to 0"))

@@ -14,7 +14,18 @@ SUBRESOURCE_DEPTH = 3  # PLURAL/NAME/SUBRESOURCE
 
 @dataclass(frozen=True)
 class ServedResource:
-    """One served resource. `custom` ones come from a CRD and know no strategic merge patch."""
+    """One served resource.
+
+    group: its API group, "" for the core group.
+    version: its API version, as `v1`.
+    plural: its name in paths, as `deployments`.
+    kind: kind of its objects, as `Deployment`.
+    namespaced: whether its objects live in namespaces.
+    custom: whether it comes from a CRD: then it knows no strategic merge patch.
+    status: whether it has the subresource `status`: then its objects also have a generation.
+    scale: whether it has the subresource `scale`.
+    short: its short name for kubectl, as `deploy`; "" where it has none.
+    """
 
     group: str
     version: str
@@ -87,7 +98,13 @@ RESOURCES = (
 
 @dataclass(frozen=True)
 class Target:
-    """What a request path points at; an empty `name` is the collection, an empty `namespace` all of them."""
+    """What a request path points at.
+
+    resource: the resource.
+    namespace: the namespace; "" for all of them, and where the resource has none.
+    name: name of the object, "" for the collection.
+    subresource: `status`, `scale` or `eviction`; "" for the object itself.
+    """
 
     resource: ServedResource
     namespace: str = ""

@@ -34,7 +34,8 @@ _TYPES: Final[Mapping[type, str]] = {
 def conforming(resource: ServedResource, old: Obj | None, new: Obj, *, strict: bool) -> Obj:
     """`new` without the fields that its schema does not know; `old` is what it replaces.
 
-    Raises ApiError 400 for such a field when the client is `strict`, 422 for what breaks the schema and did not before.
+    Raises StatusError 400 for such a field when the client is `strict`, 422 for what breaks the schema and did not
+    before.
     """
     wanted = schema(resource)
     if wanted is None:

@@ -18,7 +18,7 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> "Term":
-        """Read one term. Raises ApiError 400 for set-based ones, which are not served."""
+        """Read one term. Raises StatusError 400 for set-based ones, which are not served."""
         if "(" in text or " in" in text:
             raise StatusError(400, f"selector term {text!r}: only =, ==, !=, KEY and !KEY are served here")
         if "!=" in text:

@@ -221,7 +221,7 @@ class EmbeddedKubernetes:
 
 
 def _user(request: web.Request) -> str:
-    """The user a bearer token stands for. Raises ApiError 401 for a foreign token; no token is `local`."""
+    """The user a bearer token stands for. Raises StatusError 401 for a foreign token; no token is `local`."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if not scheme:
         return LOCAL
@@ -231,7 +231,7 @@ def _user(request: web.Request) -> str:
 
 
 def _decoded(request: web.Request, body: bytes) -> Any:  # noqa: ANN401 - a JSON patch is a list, all else an object
-    """The JSON of a request. Raises ApiError 400 when it is none, or not of the shape expected."""
+    """The JSON of a request. Raises StatusError 400 when it is none, or not of the shape expected."""
     shape: Any = list[Obj] if request.content_type == JSON_PATCH else Obj
     try:
         return msgspec.json.decode(body, type=shape) if body else {}

@@ -58,7 +58,7 @@ class StatusError(Exception):
 
 
 def integer(text: object, name: str) -> int:
-    """A number from a query or a body. Raises ApiError 400 when it is none."""
+    """A number from a query or a body. Raises StatusError 400 when it is none."""
     try:
         return int(str(text))
     except ValueError as error:

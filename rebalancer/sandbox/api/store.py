@@ -25,7 +25,15 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, eq=False)
 class Revision:
-    """One revision: an object as it became (or as it was when it went), `raw` being its JSON."""
+    """One change of one object.
+
+    kind: ADDED, MODIFIED or DELETED.
+    resource: the resource that the object is of.
+    obj: the object as it became, or as it was when it went.
+    previous: the object before the change, None where there was none.
+    revision: number of the change, counted over all resources; it is the object's resource version.
+    raw: `obj` as JSON.
+    """
 
     kind: Kind
     resource: ServedResource
@@ -63,13 +71,13 @@ class Log:
         return self._forgotten + len(self._changes)
 
     def position_after(self, revision: int) -> int:
-        """Where to go on after `revision`. Raises ApiError 410 when that history is gone."""
+        """Where to go on after `revision`. Raises StatusError 410 when that history is gone."""
         if revision < self._floor:
             raise _too_old(revision, self._floor)
         return self._forgotten + bisect_right(self._changes, revision, key=lambda change: change.revision)
 
     def since(self, position: int) -> list[Revision]:
-        """The changes from `position` on. Raises ApiError 410 when some were forgotten unread."""
+        """The changes from `position` on. Raises StatusError 410 when some were forgotten unread."""
         if position < self._forgotten:
             raise _too_old(position, self._floor)
         return self._changes[position - self._forgotten :]

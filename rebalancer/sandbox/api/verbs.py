@@ -35,9 +35,15 @@ Snapshot = tuple[int, Sequence[Revision]]  # a list as it was at a revision
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch.
+    """One request, decoded.
 
-    `agent`: the program that sends it; fields it changes are noted as its own unless it names a field manager.
+    method: its HTTP method.
+    target: what its path points at.
+    query: parameters of its query, by name.
+    body: its decoded JSON, a list for a JSON patch; {} where it has no body.
+    content_type: media type of the body, by which the kinds of patches differ.
+    agent: its User-Agent, which names the program that sends it; fields that it changes are noted as that program's
+        own, unless the query names a field manager.
     """
 
     method: str
@@ -64,7 +70,7 @@ class Verbs:
         self._serials = itertools.count(1)
 
     def answer(self, call: ApiRequest) -> tuple[int, Obj]:
-        """The HTTP status and the body that answer a call on one object, or a create. Raises ApiError."""
+        """The HTTP status and the body that answer a call on one object, or a create. Raises StatusError."""
         if "dryRun" in call.query:
             raise StatusError(400, "dryRun is not served here")
         part = call.target.subresource
@@ -80,7 +86,10 @@ class Verbs:
         return 200, allowed[call.method](call)
 
     def page(self, call: ApiRequest) -> tuple[Sequence[Revision], Obj]:
-        """The objects of one page of a list, and the list's metadata. Raises ApiError 410 for a page of a lost list."""
+        """The objects of one page of a list, and the list's metadata.
+
+        Raises StatusError 410 for a page of a lost list.
+        """
         resource, limit = call.target.resource, integer(call.query.get("limit") or 0, "limit")
         token = call.query.get("continue")
         serial, start = _opened(token) if token else (next(self._serials), 0)
@@ -146,7 +155,7 @@ class Verbs:
         return objects.view(self.store.write(resource, new), part)
 
     def _checked(self, call: ApiRequest, old: Obj | None, new: Obj) -> Obj:
-        """As it may be stored. Raises ApiError for what its schema or `admit` refuses."""
+        """As it may be stored. Raises StatusError for what its schema or `admit` refuses."""
         resource = call.target.resource
         objects.check(resource, new)
         new = conforming(resource, old, new, strict=call.query.get("fieldValidation") == "Strict")
@@ -177,7 +186,7 @@ class Verbs:
 
 
 def _patched(call: ApiRequest, seen: Obj) -> Obj:
-    """The object a PATCH asks for. Raises ApiError 415 for patches this API does not speak."""
+    """The object a PATCH asks for. Raises StatusError 415 for patches this API does not speak."""
     if call.content_type == JSON_PATCH:
         return json_patched(seen, call.body)
     if call.content_type == "application/merge-patch+json":
@@ -188,7 +197,7 @@ def _patched(call: ApiRequest, seen: Obj) -> Obj:
 
 
 def _agree(call: ApiRequest, seen: Obj, wanted: Obj) -> None:
-    """Raise ApiError unless `wanted` is the object that the path names, at the revision its client read."""
+    """Raise StatusError unless `wanted` is the object that the path names, at the revision its client read."""
     for key in ("apiVersion", "kind"):
         if wanted.get(key, seen[key]) != seen[key]:
             raise StatusError(400, f"{key} in the body ({wanted[key]}) is not that of the request ({seen[key]})")
@@ -205,7 +214,7 @@ def _agree(call: ApiRequest, seen: Obj, wanted: Obj) -> None:
 
 
 def _hold(target: Target, obj: Obj, preconditions: Obj) -> None:
-    """Raise ApiError 409 unless the uid and resourceVersion named in `preconditions` are still the object's."""
+    """Raise StatusError 409 unless the uid and resourceVersion named in `preconditions` are still the object's."""
     changed = "the object has been modified; please apply your changes to the latest version and try again"
     for key, why in (("uid", "the UID in the precondition is not the object's"), ("resourceVersion", changed)):
         expected = preconditions.get(key)

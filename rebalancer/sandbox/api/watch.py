@@ -23,7 +23,7 @@ class Watch:
     """
 
     def __init__(self, store: Store, target: Target, query: Mapping[str, str], opened_monotonic: float) -> None:
-        """Raises ApiError for a query that makes no sense, or from a revision that does not exist yet."""
+        """Raises StatusError for a query that makes no sense, or from a revision that does not exist yet."""
         self._store = store
         self._target = target
         self._selection = Selection.parse(target.namespace, query)
