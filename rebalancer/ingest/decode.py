@@ -29,7 +29,14 @@ Interval = Annotated[float, Meta(ge=0.1, le=3600)]
 
 
 class CountersData(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
-    """`Counters` with its start time as the wire spells it, RFC 3339."""
+    """`Counters` as the wire has them; None: the sample does not carry the counter.
+
+    start_time: when counting began, spelled as in RFC 3339.
+    requests_finished: requests answered since then.
+    requests_left: requests since then whose clients gave up or that were turned away.
+    prompt_tokens: tokens read since then.
+    generated_tokens: tokens written since then.
+    """
 
     start_time: str
     requests_finished: Amount | None = None

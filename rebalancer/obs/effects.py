@@ -51,6 +51,7 @@ class CrashAt:
     nth: which of its times in this process, from 1 on.
     when: just before it, or just after it.
     end: what ends the process.
+    _times: how often each effect has come to `when` in this process, by name.
     """
 
     name: str
