@@ -42,8 +42,8 @@ class OverrideDraft(Struct, frozen=True):
     """An override that somebody asks for, before it is an object.
 
     name: name of the object to create, by `name_of`: the same request gives the same name.
-    namespace: namespace to create it in: the model's, or the service's own where it is about no model.
-    actor: who decides: the user of the API, or the key that signed the event.
+    namespace: namespace to create it in: as asked for, else the model's, else the service's own.
+    actor: who decides: name of the caller, or `kafka:KEYID` of the key that signed the event.
     kind: one of `rulings.PRECEDENCE`, once `check_shape` has passed.
     reason: why, in the person's words.
     created_at: UTC epoch seconds: when the request arrived, or the instant that the signed event names.

@@ -40,7 +40,7 @@ class Course:
 
     now: the first turn's plan.
     then: the second turn's plan, made when all that `now` asks for has happened.
-    held: replicas of each model in each pool, without doomed ones: before, after `now`, after `then`.
+    held: replicas that each model comes to in each pool, without doomed ones: before, after `now`, after `then`.
     lacks: what models are short of after both turns, by what they need, whatever a person says.
     """
 
@@ -57,7 +57,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One number of one model in one pool that comes out differently with the decision.
+    """One number of replicas that comes out differently with a decision, or the same number on other GPUs.
 
     turn: the turn in which it does, 0: now, 1: then.
     model: id of the model.

@@ -64,8 +64,8 @@ class Broker:
     bootstrap: addresses of brokers, as `host:port[,host:port]`.
     prefix: what the full names of our topics begin with.
     security: gives aiokafka's security arguments; it is asked for each new client, and may block.
-    files: files that it reads once; a client whose files have changed since is to be made anew, so that what rotates
-        needs no restart.
+    files: files with credentials that a client reads once; a client whose files have changed since is to be made anew,
+        so that what rotates needs no restart.
     """
 
     bootstrap: str

@@ -27,5 +27,5 @@ class Frontier:
         self._open.discard(offset)
 
     def give_up(self, offset: int) -> None:
-        """Say that this process will not get the record acknowledged any more: the next one reads on from it."""
+        """Give the record up: this process will not get it acknowledged any more, and the next one reads on from it."""
         self._given_up = offset if self._given_up is None else min(offset, self._given_up)

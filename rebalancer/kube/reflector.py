@@ -50,7 +50,8 @@ class Trouble:
     """Why a resource cannot be followed at the moment, for machines and for people.
 
     kind: one word for the cause. `absent`: not installed (as a CRD may be). `malformed`: objects that the type asked
-        for does not fit, which exist nevertheless. `rejected`: the sink itself failed.
+        for does not fit, which exist nevertheless. `rejected`: the sink itself failed. `silent`: a watch said nothing
+        for too long. The others: what the API server answered, or `unreachable`.
     message: sentence for people.
     objects: `malformed` objects that a list leaves out, each as `NAMESPACE/NAME`; else empty.
     changed: the `malformed` object that a watch told of, as `NAMESPACE/NAME`; else "".
@@ -102,7 +103,7 @@ class Reflector(Generic[T]):
     resource: the resource.
     sink: what is told of each change.
     clock: the clock by which it waits, and dates what it tells.
-    rng: source of the chance that spreads the waits.
+    rng: random numbers that spread the waits.
     namespace: the namespace, None: the whole cluster.
     name: name of the one object that is followed, "": all objects.
     into: the msgspec type of the objects.

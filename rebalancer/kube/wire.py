@@ -28,7 +28,7 @@ class Page(NamedTuple, Generic[T]):
     items: the objects.
     resource_version: version of the list, from which a watch goes on.
     continue_token: token that the next page is asked for by, "" on the last one.
-    malformed: items that were left out because `into` does not fit them, each as `NAMESPACE/NAME: ` and why.
+    malformed: items that were left out because `into` does not fit them, each as `NAMESPACE/NAME: WHY`.
     """
 
     items: list[T]
@@ -40,10 +40,10 @@ class Page(NamedTuple, Generic[T]):
 class WatchEvent(NamedTuple, Generic[T]):
     """One line of a watch.
 
-    kind: what happened to the object; of a bookmark nothing did.
+    kind: what happened to the object; a bookmark tells of none.
     obj: the object, None in a bookmark, and where `into` does not fit it.
     resource_version: version from which a watch that breaks off goes on.
-    malformed: `NAMESPACE/NAME: ` of an object that `into` does not fit, and why; "" where there is none.
+    malformed: the object that `into` does not fit, as `NAMESPACE/NAME: WHY`; "" where there is none.
     """
 
     kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]

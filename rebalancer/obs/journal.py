@@ -77,8 +77,8 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     pools_gone: names of pools that went.
     models: models that came or changed, each whole.
     models_gone: ids of models that went.
-    loads: what models are asked to do, of those where that came or changed.
-    loads_gone: ids of models of which it went.
+    loads: loads of models that came or changed, each whole.
+    loads_gone: ids of models whose load went.
     marks_victims: whether a release marks the pods that shall go.
     quotas: all quotas, None = unchanged.
     drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
@@ -127,7 +127,7 @@ class FrameLine(Struct, frozen=True, tag="frame", tag_field="line"):
     cycle: number of the cycle.
     part: number of the chunk, from 0 on.
     parts: how many chunks the keyframe has.
-    delta: the chunk: what it has of the snapshot.
+    delta: what the chunk has of the snapshot.
     memory: memory before the cycle, in the first chunk; None in the others.
     """
 

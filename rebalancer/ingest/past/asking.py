@@ -35,7 +35,7 @@ class Answered(NamedTuple):
     """What came of one piece.
 
     piece: the piece that was asked about.
-    looks: what pods read in it, in the order of time.
+    looks: readings of pods in it, in the order of time.
     missing: why some of it is not there, in words for people; None when all is.
     cost: what its questions cost Prometheus.
     """

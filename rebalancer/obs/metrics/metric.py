@@ -20,7 +20,7 @@ class Metric(NamedTuple):
     kind: counter, gauge or histogram.
     help: sentence that says what it is.
     unit: unit of its values, in words.
-    labels: its labels, in the order in which their values are given.
+    labels: labels that tell its series apart; empty where it has one series.
     buckets: upper bounds of a histogram's buckets, else empty.
     """
 

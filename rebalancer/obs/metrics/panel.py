@@ -22,7 +22,7 @@ class DashboardPanel(NamedTuple):
     description: sentences that say how to read it.
     unit: unit of its values, by Grafana's name.
     width: columns that it takes, of 24.
-    words: names of values, each with its colour; empty where values stand as numbers.
+    words: words that are shown in place of values, as (1, "stopped", "red"); empty where numbers are shown.
     """
 
     title: str

@@ -38,7 +38,7 @@ class Trigger:
 
     at: which one it is, as `trigger 1 (kafka)`.
     kind: its type, as it stands in the object.
-    query: what it measures: the query or the metric's name, with other names that tell it.
+    query: what it measures: its query, the metric's name, or where that is read.
     threshold: its threshold, in its own unit; None where none can be read.
     by_replica: whether the threshold is of one replica, not of all together.
     """
