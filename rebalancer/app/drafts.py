@@ -41,7 +41,7 @@ class Misshapen(ValueError):
 class OverrideDraft(Struct, frozen=True):
     """An override that somebody asks for, before it is an object.
 
-    name: name of the object to create, by `name_of`: the same request gives the same name.
+    name: name of the object to create, by `name_of`: the same idempotency key or event id gives the same name.
     namespace: namespace to create it in: as asked for, else the model's, else the service's own.
     actor: who decides: name of the caller, or `kafka:KEYID` of the key that signed the event.
     kind: one of `rulings.PRECEDENCE`, once `check_shape` has passed.

@@ -80,7 +80,7 @@ class Bill(Struct, frozen=True):
     cost_centers: the same by the cost center that is charged.
     shelves: a row for each shelf.
     capacity_gpu_hours: GPU-hours that were there.
-    usd: their price, None where the price of one shelf is not known, or nothing was there.
+    usd: their price in USD, None where the price of one shelf is not known, or nothing was there.
     residual_gpu_microseconds: what was there less what was charged, over every hour and shelf. It is 0.
     """
 

@@ -36,7 +36,7 @@ _MOST_PROMISE_SECONDS: Final = 3600.0  # no promise of latency is longer; a thre
 class Trigger:
     """One trigger of a ScaledObject, or one metric of an HPA.
 
-    at: which one it is, as `trigger 1 (kafka)`.
+    at: which one it is, counted from 0, as `trigger 0 (kafka)`.
     kind: its type, as it stands in the object.
     query: what it measures: its query, the metric's name, or where that is read.
     threshold: its threshold, in its own unit; None where none can be read.
