@@ -75,7 +75,7 @@ class Aggregate:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def policy_refused(self) -> tuple[str, ...]:
-        """It reads no policy."""
+        """Nothing: an aggregate reads no policy."""
         return ()
 
     def leader(self) -> str:

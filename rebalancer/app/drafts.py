@@ -39,7 +39,22 @@ class Misshapen(ValueError):
 
 
 class OverrideDraft(Struct, frozen=True):
-    """Fields as in the Override object; `created_at`, `expires_at` epoch seconds; `seconds` it was asked for."""
+    """An override that somebody asks for, before it is an object.
+
+    name: name of the object to create, by `name_of`: the same idempotency key or event id gives the same name.
+    namespace: namespace to create it in: as asked for, else the model's, else the service's own.
+    actor: who decides: name of the caller, or `kafka:KEYID` of the key that signed the event.
+    kind: one of `rulings.PRECEDENCE`, once `check_shape` has passed.
+    reason: why, in the person's words.
+    created_at: UTC epoch seconds: when the request arrived, or the instant that the signed event names.
+    seconds: how long it lasts, as asked for; where nobody says, by `usual_seconds`.
+    model: id of the model, None where it is about a node or pool; of an exclude the only model that it keeps away, None
+        where it keeps away all.
+    node: name of the node that a drain or an exclude is about, else None.
+    pool: name of the pool that a drain or an exclude is about, else None.
+    value: replicas of a pin, a cap or a floor; None for the other kinds.
+    allow_below_floor: whether a pin or a cap may take the model below its floor.
+    """
 
     name: str
     namespace: str
@@ -56,7 +71,7 @@ class OverrideDraft(Struct, frozen=True):
 
     @property
     def expires_at(self) -> float:
-        """Its end."""
+        """UTC epoch seconds at which it ends."""
         return self.created_at + self.seconds
 
     @property

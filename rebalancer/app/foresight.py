@@ -36,9 +36,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Two turns. `held`: replicas per model and pool before, after `now`, after `then`.
+    """Two turns of planning, one after the other.
 
-    `lacks`: what models are short of after both, by what they need, whatever a person says.
+    now: the first turn's plan.
+    then: the second turn's plan, made when all that `now` asks for has happened.
+    held: replicas that each model comes to in each pool, without doomed ones: before, after `now`, after `then`.
+    lacks: what models are short of after both turns, by what they need, whatever a person says.
     """
 
     now: Plan
@@ -54,9 +57,15 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One number that comes out differently. `turn` 0: now, 1: then. `without`: what it would become otherwise.
+    """One number of replicas that comes out differently with a decision, or the same number on other GPUs.
 
-    `change` is what would be written for it (None: it only stays what it is).
+    turn: the turn in which it does, 0: now, 1: then.
+    model: id of the model.
+    pool: name of the pool.
+    replicas_from: replicas before that turn, with the decision.
+    replicas_to: replicas after that turn, with the decision.
+    without: replicas after that turn, without the decision.
+    change: what that turn would write for it, None where the number only stays what it is.
     """
 
     turn: int
@@ -70,9 +79,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """The two courses, what differs, and the refusals that are new. `state`: what the override would be told.
+    """What would come with a decision, beside what would come without it.
 
-    `passed`: per change id the guards that would decline it if a person had not decided it.
+    without: the course without the decision.
+    course: the course with it.
+    moves: the numbers of replicas that differ between the two.
+    refusals: refusals of the first turn with the decision that are none without it.
+    passed: guards that would decline a change if a person had not decided it, in the guards' order, by change id.
+    state: what the status of the override would say; None where it says nothing, or the decision is not a new override.
     """
 
     without: Course

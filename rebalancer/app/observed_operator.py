@@ -14,7 +14,7 @@ class ObserverOperatorPort(ServiceOperatorPort):
     """Implements `api.ports.operator.OperatorPort` from the watches alone."""
 
     async def overrides(self) -> Overrides:
-        """Those that the watch has shown."""
+        """The overrides that the watch has shown."""
         known = self._snapshot()
         overrides = known.overrides if known is not None else ()
         return Overrides(self._instance, self._leader(), overrides, self.gone(), self._clock.now())

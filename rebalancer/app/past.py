@@ -51,13 +51,22 @@ Read = Callable[[str, float | None], Awaitable[list[TopicPast]]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
+    """What the service begins with.
 
-    `published`: identities of those that `decisions` has. `journaled`: of those whose outcome the local journal has.
-    `recent`: what targets were asked for lately, which watches may not have shown yet.
-    `slot`: where the next checkpoint goes if it needs chunks.
-    `seen`: what the last cycle saw (None: not known).
-    `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
+    memory: memory to plan from, as `planning.memory.resume` leaves it.
+    first_cycle: number of the first cycle to make.
+    offsets: next offset to read, by topic and partition; empty where no checkpoint names one.
+    rings: bytes of each model's past, by model id; empty where a replica that stood by takes over.
+    foreign: what others changed at each target, and the numbers that we asked it for last.
+    outcomes: outcomes of writes that `memory` does not know yet, in the order of their telling.
+    problems: what could not be read of the past or is not known of it, each as a sentence.
+    notices: what the checkpoint says of nodes under notice.
+    recent: what targets were asked for lately, which watches may not have shown yet.
+    slot: number of the slot where the next checkpoint goes if it needs chunks.
+    seen: snapshot of the last cycle before, None where memory was not made again up to it.
+    ahead_seconds: seconds by which the checkpoint, and `notices` with it, is dated later than the start; else 0.
+    published: identities of the writes whose outcome `decisions` has.
+    journaled: identities of the writes whose outcome the local journal has.
     """
 
     memory: Memory
@@ -99,10 +108,16 @@ class Start:
 
 @dataclass(slots=True)
 class OwnWrites:
-    """What is known of our own writes: by intents' identity, wherever it is written down.
+    """What is known of our own writes, wherever it is written down.
 
-    `instants`: when lines were. `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
-    `published`: outcomes in the topic. `journaled`: outcomes in the local journal.
+    intents: intents, by identity.
+    outcomes: outcomes, by the identity of their intent.
+    instants: UTC epoch seconds at which lines were written, in no order.
+    last_cycle: number of the last cycle that a line is from, 0 where there is none.
+    cycles: lines of the decisions themselves, by cycle.
+    frames: lines of the keyframes, by cycle, then by number of the part.
+    published: identities of the writes whose outcome the topic has.
+    journaled: identities of the writes whose outcome the local journal has.
     """
 
     intents: dict[tuple[str, float], Intent] = field(default_factory=dict)

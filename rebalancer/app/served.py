@@ -17,7 +17,7 @@ def servers_of(
     operator: OperatorPort,
     authentication: Authentication,
 ) -> Servers:
-    """Both servers, at the settings' addresses; neither listens yet."""
+    """The servers of API and probes, at the settings' addresses; neither listens yet."""
     return Servers(
         reporter,
         authentication,

@@ -40,7 +40,7 @@ def credentials() -> "Credentials":
 
 
 class Signer(Protocol):
-    """Who makes a request one of ours: `AwsIdentity`."""
+    """Signs requests, so that AWS knows them as ours: `AwsIdentity`."""
 
     async def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
         """The headers of a POST, with its signature. Raises NoIdentity."""

@@ -29,7 +29,14 @@ Interval = Annotated[float, Meta(ge=0.1, le=3600)]
 
 
 class CountersData(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
-    """`Counters` with its start time as the wire spells it, RFC 3339."""
+    """Counts since the producer started, as the wire has them; None: the sample does not carry the counter.
+
+    start_time: when counting began, as RFC 3339 spells it; another start time means that the producer restarted.
+    requests_finished: requests answered.
+    requests_left: requests whose clients gave up or that were turned away, none of them finished; None counts as none.
+    prompt_tokens: tokens read.
+    generated_tokens: tokens written.
+    """
 
     start_time: str
     requests_finished: Amount | None = None

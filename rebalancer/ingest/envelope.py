@@ -22,7 +22,16 @@ Attribute = Annotated[str, Meta(min_length=1, max_length=MAX_ATTRIBUTE_CHARACTER
 
 
 class Envelope(Struct, frozen=True, gc=False):
-    """A CloudEvent's attributes and its undecoded data. Unknown attributes are extensions and may stay."""
+    """A CloudEvent's attributes and its undecoded data. Unknown attributes are extensions and may stay.
+
+    specversion: version of CloudEvents that the event follows.
+    type: what kind of event it is; it decides how the data is read.
+    source: name of the producer.
+    id: the producer's id of the event.
+    data: the data as it was sent; in JSON mode the value of `data`, in binary mode the whole value of the record.
+    time: when it happened, by the producer's clock; None where the event does not say.
+    datacontenttype: media type of the data; None where the event does not say, and in binary mode, where a header does.
+    """
 
     specversion: Literal["1.0"]
     type: str

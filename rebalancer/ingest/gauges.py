@@ -19,7 +19,7 @@ GAUGES: tuple[str, ...] = Gauges.__struct_encode_fields__
 
 
 def impossible(gauges: Mapping[str, Any]) -> dict[str, float]:
-    """Those of `gauges`, by their names on the wire, that are numbers and cannot be.
+    """Gauges of a sample, by their names on the wire, that are numbers and cannot be.
 
     What is no number, or no gauge, is another fault.
     """

@@ -35,7 +35,23 @@ Keys = Mapping[str, bytes]
 
 
 class SignedOverride(Struct, frozen=True):
-    """An override whose signature is good. `until`: it must be an object by then; `seconds` None: policy's default."""
+    """An override whose signature is good.
+
+    keyid: name of the key that signed it.
+    id: the event's id, as its sender chose it.
+    at: UTC epoch seconds of the event's time.
+    until: UTC epoch seconds by which it must be an object.
+    kind: kind of the override.
+    reason: why, in the sender's words.
+    model: id of the model, None where the target names none.
+    node: name of the node, None where the target names none.
+    pool: name of the pool, None where the target names none.
+    value: replicas of a pin, a cap or a floor; None where none were sent.
+    seconds: how long it lasts, None: the policy's default.
+    namespace: namespace for the object; None: the model's, or our own where it is about no model.
+    allow_below_floor: whether a pin or a cap may take the model below its floor.
+    position: where the record stands in Kafka.
+    """
 
     keyid: str
     id: str

@@ -59,10 +59,13 @@ TOPICS: dict[str, Topic] = {
 
 @dataclass(frozen=True)
 class Broker:
-    """`bootstrap` is `host:port[,host:port]`; `security` gives aiokafka's security arguments.
+    """How clients reach Kafka, and what our topics are called there.
 
-    It is asked for each new client. `files`: what it read once; a client whose files have changed since is to be made
-    anew, so that what rotates needs no restart.
+    bootstrap: addresses of brokers, as `host:port[,host:port]`.
+    prefix: what the full names of our topics begin with.
+    security: gives aiokafka's security arguments; it is asked for each new client, and may block.
+    files: files with credentials that a client reads once; a client whose files have changed since is to be made anew,
+        so that what rotates needs no restart.
     """
 
     bootstrap: str

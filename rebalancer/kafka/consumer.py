@@ -53,7 +53,7 @@ Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
 
 
 class BatchReader(Protocol):
-    """Who takes what is read. `frontiers` has one per partition, from its assignment on."""
+    """Receiver of what is read. `frontiers` has one per partition, from its assignment on."""
 
     frontiers: dict[TopicPartition, Frontier]
 

@@ -39,7 +39,13 @@ class Keeper(Protocol):
 
 
 class Letter(NamedTuple):
-    """One rejected record, and the frontier that waits for it. `value_bytes`: of its value before `cut`, else None."""
+    """One rejected record on its way to the dead-letter topic.
+
+    record: the record, its value shortened by `cut` where it is large.
+    rejection: why it was rejected.
+    frontier: frontier of its partition, which waits until the record is kept.
+    value_bytes: length of the value before `cut` shortened it, None where it is whole.
+    """
 
     record: ConsumerRecord
     rejection: Rejection

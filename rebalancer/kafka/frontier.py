@@ -19,7 +19,7 @@ class Frontier:
         return min(waiting, default=self.next_offset)
 
     def hold(self, offset: int) -> None:
-        """This record is done only when `acknowledged`."""
+        """Leave the record at `offset` open: it is done only when `acknowledged`."""
         self._open.add(offset)
 
     def acknowledged(self, offset: int) -> None:
@@ -27,5 +27,5 @@ class Frontier:
         self._open.discard(offset)
 
     def give_up(self, offset: int) -> None:
-        """This process will not get the record acknowledged any more; the next one reads on from here."""
+        """Give the record up: this process will not get it acknowledged any more, and the next one reads on from it."""
         self._given_up = offset if self._given_up is None else min(offset, self._given_up)

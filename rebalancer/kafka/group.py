@@ -49,7 +49,7 @@ class Membership(NamedTuple):
 
 
 class PartitionWorker(Protocol):
-    """Who takes what is read of the partitions that are ours."""
+    """Receiver of what is read of the partitions that are ours."""
 
     @property
     def frontiers(self) -> Mapping[TopicPartition, Frontier]:

@@ -102,7 +102,7 @@ def differences(prefix: str, there: Mapping[str, ThereTopic], replication: int) 
 
 
 async def there_now(broker: Broker, names: Sequence[str]) -> dict[str, ThereTopic]:
-    """Those of the topics that the broker has, with their settings. Raises one of BROKER_ERRORS."""
+    """Topics of `names` that the broker has, with their settings, by full name. Raises one of BROKER_ERRORS."""
     async with broker.admin() as admin:
         exist = set(await admin.list_topics())
         known = [name for name in names if name in exist]

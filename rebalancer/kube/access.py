@@ -36,10 +36,15 @@ _ABSENT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The server's URL, how to trust it, and the `Authorization` header.
+    """How to reach the API server, how to trust it, and as whom.
 
-    `read_authorization` reads the header again; it may block and is called in a thread. None: the
-    header, if any, never changes.
+    server: URL of the server.
+    authorization: the `Authorization` header, a secret; None where none is sent, as with a client certificate.
+    read_authorization: reads the header again; it may block and is called in a thread. None: the header, if any, never
+        changes.
+    tls: whom to trust, with our own certificate where there is one; None: http, or whom the system trusts.
+    server_hostname: the name that the server's certificate must have, None: the one in the URL.
+    proxy: URL of the proxy in between, None where there is none.
     """
 
     server: str

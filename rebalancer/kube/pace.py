@@ -12,22 +12,23 @@ _LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WatchPace:
-    """Waits of a reflector, in seconds."""
+    """Waits of a reflector, in seconds.
+
+    gap_seconds: least time between two connections, whatever happens.
+    backoff_cap_seconds: the wait doubles with each failure up to this.
+    idle_seconds: a watch without a byte for this long is followed by a list. It may be dead, or the server young:
+        bookmarks come each minute, but not for a resource without any event since the server started.
+    watch_seconds: a watch is asked to end somewhere in between, so that reconnects spread out.
+    resync_seconds: a list is asked for again this often, in case an event was lost without a trace; None: never.
+    absent_seconds: how often a resource that is not installed is looked for.
+    """
 
     gap_seconds: float = 1.0
-    """Least time between two connections, whatever happens."""
     backoff_cap_seconds: float = 30.0
-    """The wait doubles with each failure up to this."""
     idle_seconds: float = 75.0
-    """A watch without a byte for this long is followed by a list. It may be dead, or the server young:
-    bookmarks come each minute, but not for a resource without any event since the server started.
-    """
     watch_seconds: tuple[float, float] = (300.0, 600.0)
-    """A watch is asked to end somewhere in here, so that reconnects spread out."""
     resync_seconds: float | None = 300.0
-    """List again this often, in case an event was lost without a trace; None is never."""
     absent_seconds: float = 30.0
-    """Look this often for a resource that is not installed."""
 
 
 class Pacer:

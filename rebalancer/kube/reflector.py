@@ -49,9 +49,12 @@ _KINDS: Final[dict[type[KubeError], TroubleKind]] = {
 class Trouble:
     """Why a resource cannot be followed at the moment, for machines and for people.
 
-    `absent`: not installed (as a CRD may be). `malformed`: objects that the type asked for does not
-    fit, which exist nevertheless; `objects` (`NAMESPACE/NAME`) are those that a list leaves out,
-    `changed` is the one that a watch told of. `rejected`: the sink itself failed.
+    kind: one word for the cause. `absent`: not installed (as a CRD may be). `malformed`: objects that the type asked
+        for does not fit, which exist nevertheless. `rejected`: the sink itself failed. `silent`: a watch said nothing
+        for too long. The others: what the API server answered, or `unreachable`.
+    message: sentence for people.
+    objects: `malformed` objects that a list leaves out, each as `NAMESPACE/NAME`; else empty.
+    changed: the `malformed` object that a watch told of, as `NAMESPACE/NAME`; else "".
     """
 
     kind: TroubleKind
@@ -73,7 +76,7 @@ class Sink(Protocol[T_contra]):
     """
 
     def relisted(self, resource: Resource, items: Sequence[T_contra], resource_version: str, now: float) -> None:
-        """These are all objects there are; what is not among them is gone."""
+        """All objects that there are: what is not among `items` is gone."""
 
     def changed(self, resource: Resource, obj: T_contra, now: float) -> None:
         """The object was added or modified."""
@@ -96,7 +99,15 @@ class Sink(Protocol[T_contra]):
 class Reflector(Generic[T]):
     """Follows one resource, in one namespace or the whole cluster; with a `name` that one object of it.
 
-    `pace` bounds how often it asks, `rng` spreads the waits, `into` is the msgspec type of the objects.
+    client: what lists and watches.
+    resource: the resource.
+    sink: what is told of each change.
+    clock: the clock by which it waits, and dates what it tells.
+    rng: random numbers that spread the waits.
+    namespace: the namespace, None: the whole cluster.
+    name: name of the one object that is followed, "": all objects.
+    into: the msgspec type of the objects.
+    pace: how often it may ask, and how long it waits.
     """
 
     client: KubeReader

@@ -23,7 +23,14 @@ _METHODS: Final[Mapping[Verb, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object: where the API serves it and how its manifests call it."""
+    """One kind of object: where the API serves it and how its manifests call it.
+
+    group: API group, as `apps`; "" of the core group.
+    version: version of the group, as `v1`.
+    plural: name in paths, as `deployments`.
+    namespaced: whether its objects are in namespaces.
+    kind: kind in manifests, as `Deployment`.
+    """
 
     group: str
     version: str
@@ -72,7 +79,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, in the words of RBAC: a verb on a resource or subresource."""
+    """One request, in the words of RBAC: a verb on a resource or subresource.
+
+    verb: what is done.
+    resource: what it is done to.
+    path: path of the object or collection, without the subresource.
+    subresource: name of the subresource, as `scale`; "" where the object itself is meant.
+    query: parameters of the query, by name.
+    body: what is sent, None where nothing is.
+    content_type: media type of the body.
+    """
 
     verb: Verb
     resource: Resource

@@ -23,7 +23,13 @@ _GONE: Final = 410
 
 
 class Page(NamedTuple, Generic[T]):
-    """One page of a list. `malformed` says which items were left out because `into` does not fit them."""
+    """One page of a list.
+
+    items: the objects.
+    resource_version: version of the list, from which a watch goes on.
+    continue_token: token that the next page is asked for by, "" on the last one.
+    malformed: items that were left out because `into` does not fit them, each as `NAMESPACE/NAME: WHY`.
+    """
 
     items: list[T]
     resource_version: str
@@ -32,9 +38,12 @@ class Page(NamedTuple, Generic[T]):
 
 
 class WatchEvent(NamedTuple, Generic[T]):
-    """One line of a watch; a bookmark has no object.
+    """One line of a watch.
 
-    Nor has one of an object that `into` does not fit: `malformed` names it and says why.
+    kind: what happened to the object; a bookmark tells of none.
+    obj: the object, None in a bookmark, and where `into` does not fit it.
+    resource_version: version from which a watch that breaks off goes on.
+    malformed: the object that `into` does not fit, as `NAMESPACE/NAME: WHY`; "" where there is none.
     """
 
     kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]

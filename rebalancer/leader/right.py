@@ -5,7 +5,10 @@ from typing import Protocol
 
 
 class Right(Protocol):
-    """Who may write. `epoch`: number of the term in which we do, None without a Lease."""
+    """Whether this replica may write, and for how long.
+
+    `epoch`: number of the term in which it may, None without a Lease.
+    """
 
     @property
     def epoch(self) -> int | None:

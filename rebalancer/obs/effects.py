@@ -47,10 +47,11 @@ def kill_this_process() -> None:
 class CrashAt:
     """Ends the process at the `nth` time that an effect is to happen, or has happened. A `Watch`.
 
-    name: of the effect.
+    name: name of the effect.
     nth: which of its times in this process, from 1 on.
     when: just before it, or just after it.
     end: what ends the process.
+    _times: how often each effect has come to `when` in this process, by name.
     """
 
     name: str

@@ -64,7 +64,26 @@ _PARTS = ("node_pools", "others", "node_groups", "preemptible", "not_preemptible
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
-    """What differs from the previous snapshot; small parts are repeated whole. `quotas`, `ranks`: None = unchanged."""
+    """What differs from the previous snapshot; small parts are repeated whole.
+
+    cycle: number of the cycle.
+    at: UTC epoch seconds at which the snapshot was taken.
+    sync: whether all sources are listed and fresh, whole.
+    write_stop: the WriteStop in force, whole; None where there is none.
+    overrides: all overrides, whole.
+    notices: all nodes under notice, whole.
+    outcomes: outcomes of our writes since the cycle before, whole.
+    pools: of pools that came or changed, what did.
+    pools_gone: names of pools that went.
+    models: models that came or changed, each whole.
+    models_gone: ids of models that went.
+    loads: loads of models that came or changed, each whole.
+    loads_gone: ids of models whose load went.
+    marks_victims: whether a release marks the pods that shall go.
+    quotas: all quotas, None = unchanged.
+    drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
+    ranks: all PriorityClasses of targets' pods, None = unchanged.
+    """
 
     cycle: int
     at: float
@@ -86,7 +105,14 @@ class Delta(Struct, frozen=True, omit_defaults=True):
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
-    """The policy in force from here on, and the code that decides."""
+    """The policy in force from here on, and the code that decides.
+
+    at: UTC epoch seconds from which on it is in force.
+    digest: digest of the policy, by which lines of cycles name it.
+    code: hash of the source that decides, by `code_digest`.
+    version: version of the package.
+    policy: the policy, as the mapping that its file has.
+    """
 
     at: float
     digest: str
@@ -96,7 +122,14 @@ class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
 
 
 class FrameLine(Struct, frozen=True, tag="frame", tag_field="line"):
-    """One chunk of a keyframe: together a difference from nothing. `memory` (before the cycle) is in the first."""
+    """One chunk of a keyframe: together a difference from nothing.
+
+    cycle: number of the cycle.
+    part: number of the chunk, from 0 on.
+    parts: how many chunks the keyframe has.
+    delta: what the chunk has of the snapshot.
+    memory: memory before the cycle, in the first chunk; None in the others.
+    """
 
     cycle: int
     part: int
@@ -106,7 +139,13 @@ class FrameLine(Struct, frozen=True, tag="frame", tag_field="line"):
 
 
 class CycleLine(Struct, frozen=True, tag="cycle", tag_field="line"):
-    """One decision: `plan` as the exact bytes of the plan, `memory` the digest of what was remembered after it."""
+    """One decision.
+
+    delta: what differs from the snapshot of the cycle before.
+    plan: the exact bytes of the plan.
+    memory: digest of what was remembered after it.
+    policy: digest of the policy in force.
+    """
 
     delta: Delta
     plan: msgspec.Raw

@@ -66,7 +66,7 @@ def advice(seen: Gathered) -> tuple[Advice, ...]:
 
 
 def idle_models(models: Sequence[BillRow]) -> tuple[IdleModel, ...]:
-    """Those whose own GPUs were busy for less than a twentieth of the time, the dearest first."""
+    """Models whose own GPUs were busy for less than a twentieth of the time, the dearest first."""
     idle = [
         IdleModel(row.name, row.served_hours, row.busy_share, _idle_usd(row))
         for row in models

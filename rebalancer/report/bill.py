@@ -75,6 +75,12 @@ class ShelfRow(Struct, frozen=True):
 class Bill(Struct, frozen=True):
     """Everything that was there, by who had it; each of the four lists adds up to the same.
 
+    models: a row for each model that had GPUs, and one, named "", for what no model had.
+    teams: the same by team.
+    cost_centers: the same by the cost center that is charged.
+    shelves: a row for each shelf.
+    capacity_gpu_hours: GPU-hours that were there.
+    usd: their price in USD, None where the price of one shelf is not known, or nothing was there.
     residual_gpu_microseconds: what was there less what was charged, over every hour and shelf. It is 0.
     """
 

@@ -61,7 +61,7 @@ class PolicyCourse:
 
 @dataclass(slots=True)
 class Courses:
-    """Both policies' courses over the recorded days.
+    """The courses of the recorded and the other policy over the recorded days.
 
     seconds: time that was played.
     requests: requests that came, by model of the other policy; of those whose requests are counted.

@@ -26,9 +26,10 @@ class ModelDay:
     """One model's day; arrays of shape (seconds,).
 
     entry: the model as the day's last policy has it.
-    first: replicas that it had at the day's first look.
+    first: Ready replicas that it had at the day's first look.
     bounds: least and most replicas that its own autoscalers allow, all targets together: their bounds from before the
         first write of ours; where none has, the replicas that its targets asked for at first.
+    autoscalers: kinds of its own autoscalers, as `ScaledObject`; empty where it has none.
     work: replica-seconds of work that arrive in each second.
     requests: requests that arrive in each second; where nobody counts them, none.
     ready: Ready replicas.

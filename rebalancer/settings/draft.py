@@ -14,7 +14,13 @@ from rebalancer.settings.document import Path
 
 
 class DraftFinding(NamedTuple):
-    """Fields that do not agree: the field at fault, what is wrong with it, what the others leave it, what to do."""
+    """Fields that do not agree.
+
+    path: path of the field at fault, as keys and places in lists.
+    what: what is wrong with it.
+    allowed: what the other fields leave it, in words; "" where that cannot be said.
+    fix: what to do about it, "" where that is plain.
+    """
 
     path: Path
     what: str

@@ -8,10 +8,16 @@ SHOWN_CHARACTERS = 60
 
 
 class Problem(Struct, frozen=True, order=True):
-    """`what` is wrong with `value` at `line` (from 1; 0 = the file as a whole) of `file`, at `path` in the policy.
+    """One thing that is wrong.
 
-    `value` as given ("" when nothing was), `allowed` in words ("0 to 100000"), `fix` what to do; each may be "".
-    `at`: the path as keys and places in lists.
+    line: line of the file, from 1; 0: the file as a whole.
+    path: path of the value in the policy, as people read it; "" where it is about no value.
+    value: the value as given, "" where nothing was.
+    what: what is wrong with it.
+    allowed: what would be right, in words, as "0 to 100000"; "" where that cannot be said.
+    fix: what to do about it, "" where that is plain.
+    file: name of the file, "" before it is known.
+    at: the path as keys and places in lists.
     """
 
     line: int

@@ -8,7 +8,7 @@ from rebalancer.survey.parts import whole
 
 
 def accelerators(resources: Object) -> dict[str, int]:
-    """Those of `resources` that are accelerators, with their whole numbers."""
+    """Accelerators among `resources`, with their whole numbers."""
     counted = {name: whole(resources, name) for name in resources if is_accelerator(str(name))}
     return {name: count for name, count in counted.items() if count is not None}
 

@@ -53,7 +53,7 @@ class Case:
 
     @cached_property
     def gpu_templates(self) -> tuple[Template, ...]:
-        """Those whose pods ask for accelerators, or may get them by claims."""
+        """Templates whose pods ask for accelerators, or may get them by claims."""
         return tuple(each for each in self.templates if each.on_gpus)
 
     @cached_property

@@ -26,7 +26,8 @@ class Template:
 
     owner: the object that holds the template; a bare Pod is its own.
     place: the path of the pod's spec in the owner, such as `spec.template.spec`.
-    labels: of the pods. annotations: of the pods.
+    labels: labels of the pods.
+    annotations: annotations of the pods.
     spec: the PodSpec.
     """
 

@@ -15,7 +15,13 @@ from rebalancer.domain.instant import Instant
 
 
 class Token(Struct, frozen=True):
-    """A bearer token of service account `account` for the service at `place`, until `expires_at`."""
+    """A bearer token for the service, as the cluster gave it.
+
+    place: what it is for, and where alone it is sent: the service's address, else API server and namespace of its pods.
+    account: name of the service account that it is a token of.
+    token: the token itself, a secret.
+    expires_at: UTC epoch seconds from which on it is refused.
+    """
 
     place: str
     account: str

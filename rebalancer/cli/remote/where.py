@@ -50,7 +50,13 @@ NamespaceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the options say. `server` None: by the kubeconfig, or on this machine where there is no kubeconfig."""
+    """Where the service and the cluster are, as the options say.
+
+    server: address of the service's API; None: by the kubeconfig, or on this machine where there is no kubeconfig.
+    kubeconfig: path of the kubeconfig, or several as in PATH; None: in-cluster, else ~/.kube/config.
+    context: context in the kubeconfig, None: the current one.
+    namespace: namespace that the service runs in.
+    """
 
     server: str | None = None
     kubeconfig: Path | None = None

@@ -50,7 +50,7 @@ def _wide_row(override: Override) -> tuple[str, ...]:
 
 
 def render_stops(stops: Sequence[WriteStop]) -> str:
-    """Who stopped the writes, since when and why."""
+    """Lines that say who stopped the writes, since when and why."""
     if not stops:
         return "Writes are not stopped."
     return "\n".join(

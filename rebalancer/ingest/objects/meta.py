@@ -39,7 +39,15 @@ class Owner(Struct, frozen=True, gc=False):
 
 
 class Metadata(Struct, frozen=True, gc=False, rename="camel"):
-    """`metadata`, without what only some objects are asked for."""
+    """`metadata`, without what only some objects are asked for.
+
+    name: name of the object.
+    namespace: its namespace, "" of an object that is in none.
+    uid: its Kubernetes UID, "" where it is missing.
+    resource_version: its version in the API server, "" where it is missing.
+    creation_timestamp: when it was created, as RFC 3339 spells it; None where it is missing.
+    deletion_timestamp: when it is to be gone, as RFC 3339 spells it; None where nobody has asked for its deletion.
+    """
 
     name: str
     namespace: str = ""
@@ -96,7 +104,10 @@ class Managed(Annotated, frozen=True, gc=False, rename="camel"):
 
 
 def writer(meta: Managed, number: str) -> str:
-    """Who set `number` (a field of `_Numbers`), of several the latest; "" when we did, or nobody knows."""
+    """Name of the manager that set `number` (a field of `_Numbers`), of several the latest.
+
+    "" where we are one of them, or nobody is named.
+    """
     owners = [one for one in meta.managed_fields or () if getattr(one.owned.spec, number) is not None]
     if any(one.manager == FIELD_MANAGER for one in owners):
         return ""
@@ -113,7 +124,7 @@ def controller(meta: Managed) -> ControllerRef | None:
 
 
 def applied(meta: Managed, *numbers: str) -> tuple[Applied, ...]:
-    """Who applies `numbers` (fields of `_Numbers`) from manifests, by field manager."""
+    """Tools that apply `numbers` (fields of `_Numbers`) from manifests, by field manager."""
     by_manager: dict[str, set[str]] = {}
     for one in meta.managed_fields or ():
         owned = {_SPELLED[number] for number in numbers if getattr(one.owned.spec, number) is not None}
@@ -132,7 +143,14 @@ def _belongs_to(meta: Managed, manager: str) -> str:
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
-    """One of `status.conditions`."""
+    """One of `status.conditions`.
+
+    type: name of the condition, as `Ready`.
+    status: whether it holds: `True`, `False` or `Unknown`.
+    last_transition_time: since when the status is so, as RFC 3339 spells it; None where it is missing.
+    reason: one word for machines that says why, None where it is missing.
+    message: sentence for people that says why, None where it is missing.
+    """
 
     type: str
     status: str

@@ -70,7 +70,13 @@ class AffinityWire(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class SpreadWire(Struct, frozen=True, gc=False, rename="camel"):
-    """One of `topologySpreadConstraints`."""
+    """One of `topologySpreadConstraints`.
+
+    topology_key: the node label whose values are the domains.
+    max_skew: pods that a domain may have more than the one with fewest.
+    when_unsatisfiable: `DoNotSchedule` where the scheduler insists on it, `ScheduleAnyway` where it only prefers it.
+    label_selector: which pods are counted; None: no pods.
+    """
 
     topology_key: str = ""
     max_skew: int = 1

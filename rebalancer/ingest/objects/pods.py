@@ -125,7 +125,16 @@ class _PodClaim(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
-    """The `spec` of a pod template, the part that matters."""
+    """The `spec` of a pod template, the part that matters.
+
+    containers: its containers, without those of the initialisation.
+    node_selector: labels that a node must have, None where it wants none.
+    tolerations: its tolerations, None where it has none.
+    affinity: what it asks of nodes and of other pods beside it, None where it asks for nothing.
+    topology_spread_constraints: how its pods are to be spread, None where nothing says so.
+    resource_claims: its resource claims (DRA), None where it has none.
+    host_network: whether its pods are in the network of their node.
+    """
 
     containers: tuple[_TemplateContainer, ...] = ()
     node_selector: dict[str, str] | None = None

@@ -97,7 +97,13 @@ def limit_range(wire: LimitRangeWire) -> LimitRange:
 
 
 class PriorityClassWire(Struct, frozen=True, gc=False, rename="camel"):
-    """`scheduling.k8s.io/v1` PriorityClass, the part that matters."""
+    """`scheduling.k8s.io/v1` PriorityClass, the part that matters.
+
+    metadata: its name, UID and version.
+    value: the priority of its pods, the higher first.
+    global_default: whether pods that name no class are of it.
+    preemption_policy: `Never` where its pods may not end others for their place; any other word, or None: they may.
+    """
 
     metadata: Metadata
     value: int = 0

@@ -32,7 +32,13 @@ class PastUnanswered(Exception):
 
 
 class Answered(NamedTuple):
-    """What came of one piece. `missing`: why some of it is not there, None when all is; `cost`: of its questions."""
+    """What came of one piece.
+
+    piece: the piece that was asked about.
+    looks: readings of pods in it, in the order of time.
+    missing: why some of it is not there, in words for people; None when all is.
+    cost: what its questions cost Prometheus.
+    """
 
     piece: PastPiece
     looks: list[PodLook]

@@ -15,7 +15,7 @@ _FIRST_TOKEN: Final = ("vllm:time_to_first_token_seconds", "sglang:time_to_first
 
 
 def of_pod(series: str) -> str:
-    """These series by their workload's `namespace` and `pod`, whether Prometheus kept the exporter's labels or not."""
+    """Series by their workload's `namespace` and `pod`, whether Prometheus kept the exporter's labels or not."""
     return _renamed(_renamed(series, "namespace", "exported_namespace"), "pod", "exported_pod")
 
 

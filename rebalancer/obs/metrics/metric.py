@@ -14,7 +14,15 @@ class Label(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """`buckets` are a histogram's upper bounds."""
+    """A metric that the service exposes.
+
+    name: name of the metric.
+    kind: counter, gauge or histogram.
+    help: sentence that says what it is.
+    unit: unit of its values, in words.
+    labels: labels that tell its series apart; empty where it has one series.
+    buckets: upper bounds of a histogram's buckets, else empty.
+    """
 
     name: str
     kind: str

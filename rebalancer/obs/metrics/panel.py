@@ -14,7 +14,16 @@ class Query(NamedTuple):
 
 
 class DashboardPanel(NamedTuple):
-    """`kind`: stat or timeseries; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
+    """A panel of the dashboard.
+
+    title: its title.
+    kind: stat or timeseries.
+    queries: what it shows.
+    description: sentences that say how to read it.
+    unit: unit of its values, by Grafana's name.
+    width: columns that it takes, of 24.
+    words: words that are shown in place of values, as (1, "stopped", "red"); empty where numbers are shown.
+    """
 
     title: str
     kind: str

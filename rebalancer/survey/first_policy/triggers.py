@@ -34,7 +34,14 @@ _MOST_PROMISE_SECONDS: Final = 3600.0  # no promise of latency is longer; a thre
 
 @dataclass(frozen=True)
 class Trigger:
-    """One trigger or metric: where it stands, what it measures, its threshold, and whether that is of one replica."""
+    """One trigger of a ScaledObject, or one metric of an HPA.
+
+    at: which one it is, counted from 0, as `trigger 0 (kafka)`.
+    kind: its type, as it stands in the object.
+    query: what it measures: its query, the metric's name, or where that is read.
+    threshold: its threshold, in its own unit; None where none can be read.
+    by_replica: whether the threshold is of one replica, not of all together.
+    """
 
     at: str
     kind: str

@@ -17,7 +17,7 @@ _KEDA_DEFAULT_MAXIMUM = 100
 
 
 def not_followed(case: Case) -> Iterator[Verdict]:
-    """Whose ScaledObject comes to another number than ours, or to fewer than the floor."""
+    """Targets whose ScaledObject comes to another number than ours, or to fewer than the floor."""
     for home, workload, scaled in _moved(case):
         trigger, path = _asking(scaled), desired_path(home.model.id, home.target.pool)
         about = workload if scaled is None else scaled
@@ -31,7 +31,7 @@ def not_followed(case: Case) -> Iterator[Verdict]:
 
 
 def followed_late(case: Case) -> Iterator[Verdict]:
-    """Who follows late, in part, or not without us."""
+    """ScaledObjects that follow late, in part, or not without us."""
     for home, _, scaled in _moved(case):
         trigger = _asking(scaled)
         if scaled is None or trigger is None:

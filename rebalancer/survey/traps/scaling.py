@@ -126,7 +126,7 @@ def paused(case: Case) -> Iterator[Verdict]:
 
 
 def parents(case: Case) -> Iterator[Verdict]:
-    """Who owns replicas and writes them back is no neighbour for another writer."""
+    """Controllers that own replicas and write them back: no neighbours for another writer."""
     rows = {(row.group, row.kind): row for row in (*PARENTS, *WITHOUT_SCALE)}
     for obj in case.survey.objects:
         kind = group_of(obj), text(obj, "kind")

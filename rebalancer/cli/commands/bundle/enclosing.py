@@ -49,7 +49,14 @@ class Enclosed:
 
 @dataclass(frozen=True, slots=True)
 class BundleSources:
-    """Where it is read from: the command line. `probes`: address of the probe port, where metrics are."""
+    """Where the content of a support file is read from, as the command line says.
+
+    journal: folder of the service's journal, or one file of it.
+    last_seconds: how many seconds of the journal, up to its end, go along.
+    where: how to reach the service's API and the cluster.
+    probes: address of the service's probe port, where its metrics are.
+    log: log of the service, of which the last 4 MB go along; None: no log.
+    """
 
     journal: Path
     last_seconds: float

@@ -24,7 +24,17 @@ def check_reason(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OverrideArguments:
-    """The arguments of `override add` as typed."""
+    """The arguments of `override add`, as typed.
+
+    kind: kind of the override.
+    subject: id of a model, also as `model/ID`; for drain and exclude a node's name, `node/NAME` or `pool/NAME`.
+    value: replicas of a pin, a cap or a floor; None where no number was typed.
+    reason: why, in the person's words.
+    lasts: how long it is to last, as `30m`; None: as long as the policy says, or 30 min where the service is away.
+    model: id of the only model that an exclude is to keep away, None where none was named.
+    namespace: namespace of the override; None: its model's, or the service's where it is about no model.
+    allow_below_floor: whether a pin or a cap may take the model below its floor.
+    """
 
     kind: Kind
     subject: str

@@ -19,7 +19,14 @@ from rebalancer.loop.clock import RealClock
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How it is to be made: under which key, asking or not, for real or not, and how the result is shown."""
+    """How an override is to be made and its result shown.
+
+    key: key by which a repeat is known for the same override, None: a new one.
+    yes: whether it is made without asking.
+    confirm: name given on the command line in place of typing it, for what is severe; None where none was given.
+    dry_run: whether it is only shown, and nothing written.
+    output: form in which the result is shown.
+    """
 
     key: str | None
     yes: bool

@@ -26,7 +26,15 @@ PREVIEW_PATH = "/v1/overrides/preview"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An override that can be made. `preview` None: the service could not say what it would do, `away` says why."""
+    """An override that can be made.
+
+    obj: the Override object to create.
+    access: credentials for the cluster, used again when the object is created.
+    expires_at: UTC epoch seconds at which the override ends.
+    preview: what the service says it would do, None where the service could not say.
+    preview_body: the same as the service sent it, in JSON; empty where there is no preview.
+    away: why there is no preview, "" where there is one.
+    """
 
     obj: Object
     access: Access
@@ -42,7 +50,7 @@ class Prepared:
 
     @property
     def actor(self) -> str:
-        """Who asks."""
+        """Name of the person who asks."""
         return str(self.obj["spec"]["actor"])
 
     def lines(self) -> list[str]:

@@ -38,7 +38,21 @@ SERVEGEN = {"servegen-0": 0, "servegen-1": 1}
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """The command line."""
+    """The command line of `rebalancer simulate`.
+
+    trace: traffic to play: a CSV file, a bundle, or the name of a trace or of a case of the benchmarks.
+    row_seconds: seconds that one row of the CSV speaks of.
+    policy: policy file to play under; None: the one that comes with the trace.
+    gpus: GPUs there are, each as `[POOL=]N`; empty: as the policy says.
+    controller: name of the controller to play.
+    compare: name of another controller, another policy file, or `none`; None: keda@best where the service plays, else
+        none.
+    seed: seed of everything random.
+    traces: folder of public traces, None where none was named.
+    speeds: how fast replicas work, as typed.
+    gpus_per_node: GPUs of one node.
+    metrics_delay_seconds: seconds by which metrics lag; None: 1, or as the case of the benchmarks has it.
+    """
 
     trace: str
     row_seconds: int
@@ -55,9 +69,12 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What came of it. `words`: sentences under the title, the headline first.
+    """What came of a simulation.
 
-    `runs`: as people read them, the one that is judged last; `result` has them as they were named.
+    title: trace, hours, models and GPUs, in one line.
+    words: sentences under the title, the headline first; empty where only one run was played.
+    result: outcomes and their difference, the runs in the order in which they were named.
+    runs: the runs as people read them, the one that is judged last.
     """
 
     title: str

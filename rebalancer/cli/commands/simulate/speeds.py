@@ -10,7 +10,14 @@ from rebalancer.sim.contest.replica import ReplicaSpeeds
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Values of [MODEL=]NUMBER options, as typed."""
+    """Options that say how fast replicas work, each as typed: `[MODEL=]NUMBER`, any number of times.
+
+    prefill_rate: prompt tokens per second of one replica.
+    seconds_per_token: seconds per generated token of a full replica.
+    batch: requests that a full replica decodes at once.
+    patience: seconds of waiting after which clients leave.
+    release: seconds from a scale-down until the GPUs are free.
+    """
 
     prefill_rate: Sequence[str]
     seconds_per_token: Sequence[str]
