@@ -40,7 +40,7 @@ _keys: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).
 
 
 def format_of(value: bytes) -> tuple[str, DecoderName | None] | None:
-    """Whose JSON a value is and which decoder reads it (None: none does); None where nothing tells."""
+    """The producer whose JSON a value is, and the decoder that reads it (None: none does); None where nothing tells."""
     try:
         keys = _keys(value).keys()
     except (ValueError, RecursionError):
