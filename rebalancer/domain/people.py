@@ -47,6 +47,12 @@ class Override(Struct, frozen=True):
     phase: str = ""
     message: str = ""
 
+    @property
+    def models(self) -> frozenset[str]:
+        """Ids of the models that it names: none where it is about a node or a pool, whatever that is called."""
+        named = {self.subject} if self.subject_kind == "model" else set()
+        return frozenset(named if self.model is None else named | {self.model})
+
 
 class WriteStop(Struct, frozen=True):
     """The red button: while one exists nothing is written to workloads, autoscalers, pods or NodePools.

@@ -94,6 +94,7 @@ class Faults:
         if node.listed or node.name in self._cluster.nodes:
             return
         node.listed = node.alive = True
+        node.taken = None  # else what fell silent before it went would still end this one
         node.ready, node.ready_changed_at = True, self._agenda.now
         node.uid = self._cluster.uid("node")
         self._cluster.add_node(node)

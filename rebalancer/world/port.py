@@ -193,7 +193,7 @@ class WorldPort:
         owned = {"kind": thing.target.kind, "name": thing.target.name}
         if isinstance(thing, WorldHpa):
             if thing.owner is not None:
-                metadata["ownerReferences"] = [{"kind": "WorldScaledObject", "name": thing.owner}]
+                metadata["ownerReferences"] = [{"kind": "ScaledObject", "name": thing.owner}]
             return {
                 "metadata": metadata,
                 "spec": {"scaleTargetRef": owned, "minReplicas": thing.minimum, "maxReplicas": thing.maximum},

@@ -28,6 +28,14 @@ def test_an_override_of_the_floor_says_that_it_keeps_and_not_that_it_takes() -> 
     assert state_of(story.plan(), "floor-b").message.startswith("b keeps 3 or more: it has 4 replicas; in force since ")
 
 
+def test_an_override_of_a_node_that_is_called_like_the_model_is_not_its_own() -> None:
+    story = a_story(an_override("drain", "b"), an_override("floor", "b", 3))
+    story.turn()
+    said = render_explain(story.plan(), story.snapshot, "b")
+    assert "floor 3 by alice" in said
+    assert "drain" not in said
+
+
 def test_who_is_kept_by_a_guard_for_seconds_is_not_offered_a_cap() -> None:
     story = a_story()
     plan = story.plan()

@@ -160,5 +160,6 @@ def test_schemas_say_required_and_describe_in_the_words_of_the_wire() -> None:
     schema = components["OverrideRequest"]
     assert schema["required"] == ["kind", "target", "reason"]
     assert schema["additionalProperties"] is False
-    assert "`forSeconds`" in schema["description"]
+    assert schema["description"] == "An override to be, which ends `forSeconds` after it is made."
     assert "_" not in "".join(schema["properties"])
+    assert schema["properties"]["forSeconds"]["description"].startswith("seconds that it lasts. null: ")

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.api.pages.gpu_tiles import seat
 from rebalancer.api.pages.model_page import model_page
+from rebalancer.api.pages.overview import running_overrides
 from rebalancer.api.pages.pool_page import PAGE, pool_page
 from rebalancer.api.pages.values.model import ModelPage, SignalRow
 from rebalancer.api.pages.values.pool import LoanRow
@@ -13,7 +14,7 @@ from rebalancer.api.text.explain import render_explain
 from rebalancer.domain.readings import NoReading, Signal
 from rebalancer.domain.snapshot import Snapshot
 from tests.api.scenes import PAGE_DATA, POLICY, SNAPSHOT, chart, the_model_page, the_pool_page
-from tests.builders import a_node, a_reading
+from tests.builders import a_node, a_reading, an_override
 from tests.cli.scene import NOW, PLAN, at
 
 
@@ -61,6 +62,13 @@ def test_the_scene_is_as_drawn() -> None:
 def test_overrides_of_a_model_are_on_its_page_until_they_expire() -> None:
     assert [one.name for one in the_model_page("sdxl").overrides] == ["cap-sdxl"]
     assert the_model_page("llama-70b").overrides == ()
+
+
+def test_an_override_of_a_pool_is_on_no_models_page_though_it_has_a_models_name() -> None:
+    pool = an_override("drain", "llama-70b", subject_kind="pool", expires_at=PAGE_DATA.status.at + 60.0)
+    only = replace(pool, name="only", kind="exclude", subject="gpu-b", subject_kind="node", model="llama-70b")
+    running = running_overrides(replace(PAGE_DATA.status, overrides=(pool, only)), "llama-70b")
+    assert [one.name for one in running] == ["only"]
 
 
 @pytest.mark.parametrize(

@@ -49,3 +49,10 @@ def test_every_reference_leads_somewhere() -> None:
         for step in each.removeprefix("#/").split("/"):
             place = place[step]
     assert whole["asyncapi"] == "3.0.0"
+
+
+def test_each_key_of_a_sample_is_described_in_the_words_of_the_wire() -> None:
+    sample = document()["components"]["schemas"]["SampleData"]
+    assert all(part["description"] for part in sample["properties"].values())
+    assert "interval_seconds" not in asyncapi_text()
+    assert "None" not in asyncapi_text()

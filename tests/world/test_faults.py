@@ -60,6 +60,18 @@ class TestNodeThatGoes:
         world.advance(world.now + 100.0)
         assert {pod.uid for pod in world.ready_pods("a")} == uids
 
+    def test_one_that_was_silent_before_it_went_and_comes_back_stays_ready(self) -> None:
+        world = a_serving_world()
+        node = first(world)
+        world.faults.silence(node)
+        world.advance(world.now + 5.0)
+        world.faults.remove(node)
+        world.advance(world.now + 10.0)
+        world.faults.register_again(node)
+        world.advance(world.now + NOT_READY_AFTER_SECONDS + EVICTED_AFTER_SECONDS)
+        assert node.ready
+        assert len(world.ready_pods("a")) == 4
+
     def test_one_that_is_gone_is_told_of_no_more(self) -> None:
         world = a_serving_world()
         node = first(world)

@@ -61,6 +61,15 @@ def test_bounds_and_what_they_were_before_reach_the_hpa(world: World) -> None:
     assert [each["metadata"]["name"] for each in done(port.list(HPAS, "serving")).items] == ["a"]
 
 
+def test_an_hpa_of_keda_shows_its_scaled_object_as_its_owner(world: World) -> None:
+    target = WorkloadRef("serving", "Deployment", "a")
+    world.add_scaled_object("b", target, 1, 4)
+    world.advance(world.now + 60.0)
+    hpa = next(each for each in world.hpas.values() if each.owner is not None)
+    seen = done(WorldPort(world).get(Ref(HPAS, "serving", hpa.name)))
+    assert seen["metadata"]["ownerReferences"] == [{"kind": "ScaledObject", "name": "b"}]
+
+
 def test_a_node_pools_limit_and_hold_reach_it_and_go_again(world: World) -> None:
     port = WorldPort(world)
     hold = [{"nodes": "0", "reasons": ["Empty", "Underutilized"]}]

@@ -67,7 +67,7 @@ class Authentication:
         return principal
 
     async def bearer(self, request: web.Request, token: str) -> Principal | None:
-        """The user whose token it is, None when it is nobody's; what is not known yet counts against the caller's address."""
+        """The user of a token, None when it is nobody's; what is not known yet counts against the caller's address."""
         if not self.authority.knows(token):
             self.meet(request)
         return await self.authority.who(token)

@@ -119,10 +119,11 @@ def _key(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _described(kind: type[Struct], keys: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The docstring without its lines for fields, and those lines by field; fields are called as on the wire."""
+    """The docstring without its lines for fields, and those lines by field; fields and None are called as in JSON."""
     text = inspect.cleandoc(kind.__doc__ or "")
     for name, key in keys.items():
         text = text.replace(f"`{name}`", f"`{key}`")
+    text = re.sub(r"\b(True|False)(?= where\b)", lambda said: said[0].lower(), re.sub(r"\bNone\b", "null", text))
     lines = re.compile(rf"^({'|'.join(keys)}): (.*(?:\n[ ]+\S.*)*)\n?", re.MULTILINE)
     about = {name: " ".join(line.split()) for name, line in lines.findall(text)} if keys else {}
     return (lines.sub("", text) if about else text).strip(), about

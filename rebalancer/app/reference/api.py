@@ -57,11 +57,16 @@ def _route(route: Route) -> str:
 def _shape(name: str, shape: Schema) -> str:
     required = set(shape.get("required", ()))
     rows = [
-        (code(key), _kind(part), "" if key in required else "may be absent")
-        for key, part in shape["properties"].items()
+        (code(key), _kind(part), _meaning(part, always=key in required)) for key, part in shape["properties"].items()
     ]
     about = str(shape.get("description", "")).split("\n\n")[0]
-    return f"\n### {name}\n\n{about}\n\n{table(('key', 'type', ''), rows)}"
+    return f"\n### {name}\n\n{about}\n\n{table(('key', 'type', 'meaning'), rows)}"
+
+
+def _meaning(part: Schema, *, always: bool) -> str:
+    """The description of a key, and whether it may be absent."""
+    about = str(part.get("description", ""))
+    return about if always else f"{about} May be absent.".strip()
 
 
 def _kind(part: Schema) -> str:

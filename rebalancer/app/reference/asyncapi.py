@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from rebalancer import __version__
+from rebalancer.api.http.json_codec import twin
 from rebalancer.domain.events import CAPACITY_NOTICE_TYPE, METRIC_READINGS_TYPE, METRIC_SAMPLE_TYPE
 from rebalancer.ingest.aggregated import ReadingsData
 from rebalancer.ingest.decode import SampleData
@@ -34,7 +35,9 @@ def asyncapi_text() -> str:
 
 def document() -> dict[str, Any]:
     """AsyncAPI 3.0: what the service receives, and how its topics are made."""
-    data, components = msgspec.json.schema_components([of for _, of, _ in MESSAGES.values()], ref_template=REFERENCES)
+    data, components = msgspec.json.schema_components(
+        [twin(of) for _, of, _ in MESSAGES.values()], ref_template=REFERENCES
+    )
     messages = {
         topic: _message(topic, kind, schema, what)
         for (topic, (kind, _, what)), schema in zip(MESSAGES.items(), data, strict=True)

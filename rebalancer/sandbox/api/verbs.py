@@ -28,7 +28,7 @@ from rebalancer.sandbox.api.store import Revision, Store
 JSON_PATCH = "application/json-patch+json"
 SNAPSHOTS = 16  # paged lists that can be under way at once
 
-Admit = Callable[[Target, Obj | None, Obj], None]  # (target, old or None, new): raises ApiError to refuse a write
+Admit = Callable[[Target, Obj | None, Obj], None]  # (target, old or None, new): raises StatusError to refuse a write
 RefuseEviction = Callable[[Obj], str | None]  # (pod): the reason to refuse its eviction, None to allow it
 Snapshot = tuple[int, Sequence[Revision]]  # a list as it was at a revision
 

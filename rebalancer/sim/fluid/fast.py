@@ -71,8 +71,8 @@ class FastWorld:
         """Ask for that many replicas of its Deployment for that pool; less than the floor in all counts as a breach."""
         fleet = self.fleet
         before = fleet.desired[model] if pool is None else fleet.asked_in(pool)[model]
-        self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor
         if replicas != before:
+            self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor
             fleet.ask(model, replicas, pool)
 
     def ask_by_pool(self, model: int, replicas: tuple[int, int]) -> None:

@@ -98,7 +98,8 @@ class Fleet:
         self._place()
         for pods in self._pods:
             for pod in pods:
-                pod.ready_at = 0
+                if pod.node is not None:
+                    pod.ready_at = 0
         self.starts = 0
         self.advance(0)
 
@@ -113,9 +114,10 @@ class Fleet:
         self._next = min(self._next, self.now)
 
     def want(self, index: int, replicas: int) -> bool:
-        """As `ask`, where the number is another one; whether it is under the model's floor, which is done too."""
-        if replicas != self.desired[index]:
-            self.ask(index, replicas)
+        """As `ask`, where the number is another one; whether that one is under the model's floor, which is done too."""
+        if replicas == self.desired[index]:
+            return False
+        self.ask(index, replicas)
         return replicas < self.models[index].floor
 
     def advance(self, now: int) -> None:

@@ -6,8 +6,8 @@ look at it: the engines of sim.batching with S2's models hold 62-64 requests a r
 they can do, but only 0.50, 0.47 and 0.34 of that at 0.8 of it, since small batches write faster; and 450,000 tokens of
 cache would be 14-19 % full. In proportion to work, a target means the same at every load.
 
-Waiting: the backlog behind what replicas have in hand (`Model.headroom_seconds`), over the work of one request of the
-engine: a recorded one stands for `Model.scale` of them.
+Waiting: the backlog behind what replicas have in hand (`ScenarioModel.headroom_seconds`), over the work of one request
+of the engine: a recorded one stands for `ScenarioModel.scale` of them.
 """
 
 import numpy as np

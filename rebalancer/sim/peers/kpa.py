@@ -88,7 +88,7 @@ def _clamped(wanted: int, least: int, limit: int, activation_scale: int) -> int:
 
 
 class Kpa:
-    """A revision per model: `target` is the share of a replica's `Model.slots` to be used at once."""
+    """A revision per model: `target` is the share of a replica's `ScenarioModel.slots` to be used at once."""
 
     every_seconds = TICK_SECONDS
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
-# What the numbers in `State.cursor` count: requests that came, the ends of the router's lane, those that wait for a
-# replica and where they begin, replicas that serve and that end, and whose turn it is.
+# What the numbers in `PassageState.cursor` count: requests that came, the ends of the router's lane, those that wait
+# for a replica and where they begin, replicas that serve and that end, and whose turn it is.
 COME, LANE_HEAD, LANE_TAIL, WAITING, QUEUE_HEAD, ACTIVE, ENDING, TURN, PLACES = range(9)
 
 

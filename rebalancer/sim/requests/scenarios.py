@@ -24,7 +24,8 @@ def faro_model(job: str, requests: F64, first: int = 1) -> ScenarioModel:
     """One job in the fluid form; `requests`: (seconds,).
 
     A request is late when what is left of earlier seconds keeps it for longer than the SLO less its own time. A head
-    holds `QUEUE_LIMIT` requests and one in hand besides those of its replicas, and turns away the next.
+    holds `QUEUE_LIMIT` requests besides those of its replicas and turns away the next; request by request it holds one
+    more, and one in hand (`requests.head`).
     """
     return ScenarioModel(
         job,

@@ -138,3 +138,13 @@ def test_counts_of_a_fleet_are_those_of_its_pods(deeds: list[tuple[str, int, int
             assert model.gpus * fleet.waiting[index] >= 0
         assert fleet.used == sum(fleet.used_in) == sum(size) - sum(fleet.free)
         assert min(fleet.free) >= 0
+
+
+def test_a_replica_that_fits_nowhere_at_first_waits_and_loads_when_it_gets_a_node() -> None:
+    fleet = Fleet((replace(a_model(1), first=3, start_seconds=60),), [2, 0])
+    assert (fleet.ready, fleet.loading, fleet.waiting) == ([2], [0], [1])
+    fleet.become(1, 1)
+    fleet.advance(1)
+    assert (fleet.ready, fleet.loading, fleet.waiting) == ([2], [1], [0])
+    fleet.advance(62)
+    assert (fleet.ready, fleet.loading, fleet.waiting) == ([3], [0], [0])
