@@ -16,7 +16,7 @@ SAID = {
     "pull": "the image was pulled",
     "node": "the node had to come",
     "node-image": "the node had to come, with the image on it",
-    "unknown": "nobody can tell what was there",
+    "unknown": "whether node and image were there before is not known",
     "hot": "an engine was woken",
     "warm": "a launcher was there",
     "cold": "neither launcher nor engine was there",

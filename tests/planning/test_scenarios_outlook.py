@@ -166,9 +166,9 @@ class TestWhatIsTold:
         story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, base=1.8, shift=0.3, shifted=5.0))
         steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
         assert steps["outlook"].said == (
-            "a level of 2 replicas of work, looked 150 s ahead by 30 replays of its past; with a chance of 30% the "
-            "level is 5 by now, so 2.9 is expected; in the last hour it was off by 0.2, where a plain slow mean was "
-            "off by 0.3"
+            "a level of 2 replicas of work; the next 150 s are foreseen by 30 replays of its past; with a chance of "
+            "30% the level has moved to 5, so 2.9 is expected; in the last hour it was off by 0.2, where a plain slow "
+            "mean was off by 0.3"
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
@@ -185,7 +185,7 @@ class TestWhatIsTold:
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
         each = "100 with 14, 50 with 15, 0 with 16"
-        late = f"late requests in the next 150 s: {each}; cost, with what waits then and its priority: {each}"
+        late = f"late requests in the next 150 s: {each}; cost, with what waits then, times the priority: {each}"
         assert share.said == f"16 replicas of the GPUs there are; {late}"
         assert unmet_of(plan, "b") is None
 
@@ -200,7 +200,7 @@ class TestWhatIsTold:
         decision = decision_of(plan := story.plan(), "b")
         share = next(step for step in decision.steps if step.stage == "share")
         assert (share.numbers["lateAt16"], share.numbers["costAt16"]) == (10.0, 80.0)
-        assert "10 with 16; cost, with what waits then and its priority: " in share.said
+        assert "10 with 16; cost, with what waits then, times the priority: " in share.said
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.lateness.startswith(
@@ -227,5 +227,5 @@ class TestWhatIsTold:
         story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
         each = "100 with 14, 50 with 15, 0 with 16"
-        late = f"late seconds in the next 150 s: {each}; cost, with what waits then and its priority: {each}"
+        late = f"late seconds in the next 150 s: {each}; cost, with what waits then, times the priority: {each}"
         assert share.said == f"16 replicas of the GPUs there are; {late}"

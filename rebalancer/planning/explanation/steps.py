@@ -171,7 +171,7 @@ def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Ste
 def _carried(carries: Carries) -> str:
     """The requests that a replica carries, by how much evidence, and the policy's figure, in words."""
     policy = "the policy says nothing" if carries.prior is None else f"the policy says {carries.prior:g}"
-    if carries.cached is not None:
+    if carries.cached is not None and (carries.prior is None or figure(carries.cached) != figure(carries.prior)):
         policy += f", but its cache holds {figure(carries.cached)}"
     if not carries.readings:
         return f"a replica is taken to carry {figure(carries.learnt)} requests: {policy}"
@@ -269,13 +269,13 @@ def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
 
 def _outlook(outlook: Outlook) -> Step:
     """The step of the outlook: the level, a shift of it, how far it looks back and on, and its own error."""
-    text = f"a level of {work_of(outlook.level)}, looked {outlook.horizon_seconds} s ahead"
+    text = f"a level of {work_of(outlook.level)}; the next {outlook.horizon_seconds} s are foreseen"
     text += f" by {counted(outlook.replays, 'replay')} of its past"
-    if outlook.shift:
-        text += f"; with a chance of {outlook.shift:.0%} the level is {figure(outlook.shifted)} by now"
-        text += f", so {figure(outlook.expected_level)} is expected"
     if outlook.rho:
-        text += f"; {outlook.rho:.0%} of it repeats every {outlook.period_seconds} s"
+        text += f" ({outlook.rho:.0%} of their weight is on those of whole periods of {outlook.period_seconds} s ago)"
+    if outlook.shift:
+        text += f"; with a chance of {outlook.shift:.0%} the level has moved to {figure(outlook.shifted)}"
+        text += f", so {figure(outlook.expected_level)} is expected"
     if outlook.error is not None and outlook.plain_error is not None:
         error, plain = figure(outlook.error), figure(outlook.plain_error)
         text += f"; in the last hour it was off by {error}, where a plain slow mean was off by {plain}"
@@ -324,7 +324,7 @@ def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) 
         numbers["costOfOne"] = cost
     text = f"late {what} in the next {outlook.horizon_seconds} s: {_with_each(late)}"
     if not outlook.deferred:
-        text += f"; cost, with what waits then and its priority: {_with_each(costs)}"
+        text += f"; cost, with what waits then, times the priority: {_with_each(costs)}"
     in_use = ""
     if 0 < used == share:
         in_use, numbers["inUse"] = ", what it uses now: none of these goes to what others may need later", used
