@@ -69,8 +69,15 @@ class View(Oracle):
             self.counts["raises not judged"] += 1
 
     def _serving(self, model: str, gone: list[WorldPod]) -> tuple[int, int]:
-        """Of those that go only who really serves: one that crashed while its sender's watch was silent is no loss."""
-        return super()._serving(model, [pod for pod in gone if pod.ready_at is not None])
+        """Of those that go only who really serves and may stay.
+
+        One that crashed while its sender's watch was silent is no loss. A notice is heard through Kafka, also while
+        the watch is silent.
+        """
+        return super()._serving(model, [pod for pod in gone if pod.ready_at is not None and not self._announced(pod)])
+
+    def _announced(self, pod: WorldPod) -> bool:
+        return pod.node is not None and pod.node.name in self.deadlines
 
     def shares(self, asked: dict[WorkloadRef, int], ours: dict[WorkloadRef, tuple[int, int]]) -> None:
         """What was asked for is one thing, whoever asked."""
