@@ -2,9 +2,10 @@
 
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView
-from rebalancer.domain.snapshot import NoticeView
+from rebalancer.domain.snapshot import NoticeView, PodView
 
 LAST_SECONDS = 20.0  # before the deadline: what a disruption budget protects until then is gone with its node anyway
+OVER_SECONDS = 60.0  # after the deadline: who serves by then was not taken, or the deadline is over by our clock alone
 
 
 def is_drained(pool: Pool, node: NodeView, notice: NoticeView, at: float) -> bool:
@@ -17,6 +18,15 @@ def is_drained(pool: Pool, node: NodeView, notice: NoticeView, at: float) -> boo
 def dated(notice: NoticeView) -> bool:
     """Whether its deadline is one: a person's drain has none, a fault none that is certain."""
     return notice.kind != "drain" and notice.confidence == "certain"
+
+
+def outlasts(notice: NoticeView, pod: PodView, at: float) -> bool:
+    """Whether a replica serves on though its node's deadline is over: it is ended by who is Ready in its place alone.
+
+    A cloud may be late or think better of it, and a machine's clock may be minutes ahead. What Karpenter drains goes.
+    """
+    over = dated(notice) and at > notice.deadline + OVER_SECONDS
+    return over and pod.phase == "ready" and not notice.karpenter
 
 
 def in_last_seconds(notice: NoticeView, at: float) -> bool:

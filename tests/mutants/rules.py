@@ -12,7 +12,7 @@ from rebalancer.domain.memory import Outage, Owed, SilentModel
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
-from rebalancer.planning.actions import bounds, drains, moves
+from rebalancer.planning.actions import bounds, drains, evictions, moves
 from rebalancer.planning.allocation import allocate, donors, idle, loans, roles, seating
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
@@ -63,6 +63,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(build, "certain_until", "allocatable", "makes room at once", lambda *_: math.inf)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
+    yield _instead(evictions, "outlasts", "ladder", "trusts a deadline that is over", lambda *_: False)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
     yield _instead(allocate, "_homeless", "nowhere", "loads nowhere", lambda _: {})
     yield _instead(allocate, "_nodes_come", "nowhere", "awaits no node", lambda *_: False)

@@ -226,6 +226,14 @@ class TestNoFreeGpus:
         assert moves(story.turn(1.0)) == {}
         assert moves(story.turn()) == {"b": (4, 2)}
 
+    def test_who_serves_a_minute_after_the_deadline_and_has_no_replacement_serves_on(self) -> None:
+        story = a_full_story()
+        story.target("a", rolling=True)
+        story.notice("a100-1", 120.0)
+        story.turn(100.0)
+        story.wait(81.0)
+        assert moves(story.plan()) == {}
+
     def test_voluntary_disruption_brings_its_own_node(self) -> None:
         # Karpenter launches the replacement before it drains: no node grant, and nothing is released.
         pool = a_pool(gpus=32, node_pools=("a100",), gpus_per_node=8)

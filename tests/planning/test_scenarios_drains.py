@@ -150,6 +150,23 @@ class TestPersonsDrain:
         assert moves(plan) == {"b": (8, 4)}
         assert change_of(plan, "b").victims == tuple(f"uid-b-{n}" for n in range(4))
 
+    @pytest.mark.parametrize(("seconds", "replicas"), [(59.0, 0), (61.0, 1)])
+    def test_who_serves_a_minute_after_the_deadline_waits_for_a_ready_replacement(
+        self, seconds: float, replicas: int
+    ) -> None:
+        # Nothing was done until then: the service was away, or its clock is ahead. The machine is still there.
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
+        story.plan()
+        story.notice("a100-1", 5.0)
+        story.write(story.plan())
+        story.settle()
+        first, *others = story.of("b", "spot").pods
+        story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
+        story.wait(5.0 + seconds)
+        assert moves(story.plan()) == {"b": (4, replicas)}
+
 
 class TestMarks:
     """The service may not write the deletion cost: Kubernetes chooses among Ready replicas."""

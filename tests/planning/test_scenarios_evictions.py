@@ -128,6 +128,8 @@ class TestLadder:
         assert the(plan, "delete").grace_seconds == 20
         story.wait(20.0)  # the machine is late, and so was its notice
         assert {change.kind for change in story.plan().drains} == {"evict"}
+        story.wait(61.0)  # later still: nobody knows that it goes, and these are what is left of a floor
+        assert story.plan().drains == ()
 
     def test_a_short_notice_is_acted_on_at_once_with_the_grace_there_is(self) -> None:
         story = a_story(gpus=8)

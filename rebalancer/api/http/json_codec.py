@@ -123,7 +123,7 @@ def _described(kind: type[Struct], keys: Mapping[str, str]) -> tuple[str, dict[s
     text = inspect.cleandoc(kind.__doc__ or "")
     for name, key in keys.items():
         text = text.replace(f"`{name}`", f"`{key}`")
-    text = re.sub(r"\b(True|False)(?= where\b)", lambda said: said[0].lower(), re.sub(r"\bNone\b", "null", text))
+    text = re.sub(r"\b(True|False)(?= where\b)", lambda word: word[0].lower(), re.sub(r"\bNone\b", "null", text))
     lines = re.compile(rf"^({'|'.join(keys)}): (.*(?:\n[ ]+\S.*)*)\n?", re.MULTILINE)
     about = {name: " ".join(line.split()) for name, line in lines.findall(text)} if keys else {}
     return (lines.sub("", text) if about else text).strip(), about

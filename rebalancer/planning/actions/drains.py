@@ -11,6 +11,7 @@ to Karpenter.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from rebalancer.domain.drain import outlasts
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.domain.victims import ends_just, out_class
@@ -54,8 +55,9 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
 
     Replaced pods go as long as the model stays at its floor, one for each replacement that is Ready; they go without
     one where the notice has a deadline. Pods without a replacement go at the deadline; of a notice that is not certain
-    they stay. Of a person's drain, which has none, they wait while GPUs are being freed for the model. A target that
-    grows in this plan is looked at in the next one: replacements come first.
+    they stay. Who still serves a minute after the deadline goes for a Ready replacement only. Of a person's drain,
+    which has no deadline, pods without a replacement wait while GPUs are being freed for the model. A target that grows
+    in this plan is looked at in the next one: replacements come first.
     """
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     replacements = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
@@ -75,7 +77,8 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
         spare = max(0, counted - target.least - (len(going.pods) if going else 0))
         for pod, notice in _noticed(_replaced_pods(target)[:beside], notices):
             leaves = _leaves(scene, notice, target) and not notice.karpenter
-            if leaves and (replacements > 0 or not _open(notice)) and _goes(scene, moves, target, pod, left):
+            waits = _open(notice) or outlasts(notice, pod, scene.now)
+            if leaves and (replacements > 0 or not waits) and _goes(scene, moves, target, pod, left):
                 replacements -= 1
                 above -= 1
                 left.end(pod)
@@ -84,7 +87,8 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
             if _open(notice) and expected > 0:
                 expected -= 1
                 continue
-            leaves = _sure(notice) and _leaves(scene, notice, target) and _goes(scene, moves, target, pod, left)
+            leaves = _sure(notice) and _leaves(scene, notice, target) and not outlasts(notice, pod, scene.now)
+            leaves = leaves and _goes(scene, moves, target, pod, left)
             if leaves and release(scene, moves, Victim(target, pod, Purpose.DRAIN), None):
                 left.end(pod)
 

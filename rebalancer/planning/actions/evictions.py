@@ -11,7 +11,7 @@ Ready, and never deleted against a budget.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rebalancer.domain.drain import LAST_SECONDS, dated, in_last_seconds, is_drained
+from rebalancer.domain.drain import LAST_SECONDS, dated, in_last_seconds, is_drained, outlasts
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import NoticeView, PodView
@@ -76,7 +76,8 @@ def _evictions(
             if pod.uid in gone:
                 continue
             replaced = pod in target.beside and spare > 0
-            if scene.now >= ends_at(scene, target, notice) if dated(notice) else replaced:
+            ends = dated(notice) and not outlasts(notice, pod, scene.now)
+            if scene.now >= ends_at(scene, target, notice) if ends else replaced:
                 spare -= replaced
                 yield _of_pod(scene, target, pod, notice, replaced=replaced)
 
