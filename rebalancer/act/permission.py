@@ -55,7 +55,7 @@ def sees_the_cluster(snapshot: Snapshot) -> None:
         raise Refused("write-stop", f"{snapshot.write_stop.name} by {snapshot.write_stop.actor or 'somebody'}")
     if snapshot.sync.missing:
         raise Refused("unsynced", f"not listed yet: {', '.join(snapshot.sync.missing)}")
-    silent = [source for source in snapshot.sync.stale if source != READINGS]
+    silent = [source for source in snapshot.sync.silent if source != READINGS]
     if silent:
         raise Refused("unsynced", f"silent: {', '.join(silent)}")
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer import __version__
-from rebalancer.domain.cluster import READINGS, SOURCES
+from rebalancer.domain.cluster import CLOCK, READINGS, SOURCES
 from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
@@ -41,7 +41,7 @@ def policy_figures(file: PolicyFile) -> Iterator[Figure]:
 def sync_figures(sync: Sync) -> Iterator[Figure]:
     """Which sources are listed and fresh."""
     bad = {*sync.missing, *sync.stale}
-    known = {*SOURCES, READINGS}
+    known = {*SOURCES, READINGS, CLOCK}
     yield Figure("rebalancer_synced", not bad)
     yield from (Figure("rebalancer_source_good", source not in bad, (source,)) for source in known)
     yield Figure("rebalancer_source_good", bad <= known, (TARGETS,))

@@ -16,6 +16,7 @@ from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.auth.token_reviews import Reviews
 from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
+from rebalancer.app.clock_offset import ClockOffset
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.decisions_topic import DecisionsTopic
 from rebalancer.app.followed import FollowedPolicy
@@ -202,8 +203,9 @@ class Service:
         )
         ports.leads = self.leadership.leads
         self._runner = runner = Runner(ports, clock, self.metrics.cycle)
-        clock.steps += (state.stepped, gate.stepped, ports.stepped)
         sink = sink_of(state, runner, clock)
+        offset = ClockOffset(kube, sink, clock)
+        clock.steps += (state.stepped, gate.stepped, ports.stepped, kube.stepped, offset.stepped)
         writer = SignedOverrideWriter(kube, self._policy.in_force, settings.own_namespace)
         intake = KafkaIntake(
             self._broker,
@@ -243,6 +245,7 @@ class Service:
         self._tasks.spawn("watches", watches.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
+        self._tasks.spawn("clock", offset.run())
         self._tasks.spawn("predictions", self.reporter.predictions.run())
         if settings.predict_days:
             self._tasks.spawn("predicting", predict_days(self.reporter.predictions, settings.journal_dir, clock))

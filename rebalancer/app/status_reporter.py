@@ -20,7 +20,7 @@ from rebalancer.app.figures import (
 )
 from rebalancer.app.leadership import Leadership
 from rebalancer.app.predictions import StoredPredictions
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import CLOCK, SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -191,12 +191,13 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules that nobody may read, a topic that is read late.
+        """A second source without readings, rules that nobody may read, a topic that is read late, a clock that is off.
 
         We are ready, but somebody should know.
         """
         troubles = self._state.troubles() if self._state else {}
-        advisory = {source: why for source, why in troubles.items() if self._state and source in self._state.advisory}
+        beside = {*self._state.advisory, CLOCK} if self._state else {CLOCK}
+        advisory = {source: why for source, why in troubles.items() if source in beside}
         advisory |= self._behind()
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
         rows = [Unready(source, self._advised[source], why) for source, why in advisory.items()]
@@ -220,7 +221,7 @@ class StatusReporter:
         sync = self._state.sync(now)
         of_sources = self._state.troubles()
         troubles = {source: of_sources.get(source, "not listed yet") for source in sync.missing}
-        troubles |= {source: of_sources.get(source, "silent") for source in sync.stale}
+        troubles |= {source: of_sources.get(source, "silent") for source in sync.silent}
         if self._intake is not None and self._intake.consumer.trouble is not None:
             troubles["kafka-in"] = self._intake.consumer.trouble
         elif self._intake is not None and self._intake.consumer.stuck_seconds() > SILENT_SECONDS:
@@ -291,6 +292,8 @@ class StatusReporter:
         if self._watches is not None:
             yield from watch_figures(self._watches)
         yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
+        if self.kube is not None and self.kube.server_offset_seconds is not None:
+            yield Figure("rebalancer_clock_offset_seconds", round(self.kube.server_offset_seconds, 1))
         yield from output_figures(self._outbox, self.kube)
         if self._restoring is not None:
             yield from pinned_figures(self._restoring.pinned)

@@ -369,6 +369,8 @@ SOURCES: dict[str, type] = {
 }
 # No list: samples that others read for us. While it is not known that they have read all of them, it is silent.
 READINGS = "readings"
+# No list either: this machine's clock. While the API server's says something else by a minute, it is silent.
+CLOCK = "clock"
 
 # Besides, where a pool of the policy counts the devices of a DeviceClass.
 DEVICE_SOURCES: dict[str, type] = {

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from msgspec import UNSET, Struct, UnsetType, field
 
 from rebalancer.domain.autoscalers import Originals
-from rebalancer.domain.cluster import Toleration
+from rebalancer.domain.cluster import CLOCK, Toleration
 from rebalancer.domain.dual_pods import FailedWake
 from rebalancer.domain.gpu_memory import LoadedMemory
 from rebalancer.domain.instant import Instant
@@ -339,13 +339,23 @@ class Sync(Struct, frozen=True):
     """Whether the snapshot rests on whole lists; it does where `missing` and `stale` are empty.
 
     missing: sources whose objects have never been listed.
-    stale: sources that were listed once and are silent now.
+    stale: sources that were listed once and are silent now; `clock` where our clock and the API server's differ.
     synced_at: when every source had been listed for the first time, None before that.
     """
 
     missing: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     synced_at: Instant | None = None
+
+    @property
+    def clock_is_off(self) -> bool:
+        """Whether our clock and the API server's differ: then no instant that others announced is known to be near."""
+        return CLOCK in self.stale
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The sources of `stale` that others speak through."""
+        return tuple(source for source in self.stale if source != CLOCK)
 
     @property
     def sees_replicas(self) -> bool:

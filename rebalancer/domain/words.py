@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 WHOLE_FROM = 10.0  # a reading of 10 or more is told without decimals: 34 requests, not 34.1
 MOST_NAMED = 4  # of a list; the rest is counted
+CLOCK_IS_OFF = "this machine's clock and the API server's differ by a minute or more"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

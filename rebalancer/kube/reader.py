@@ -77,6 +77,10 @@ class KubeReader:
         """Server's clock minus ours at the last reply, within a second; None before the first."""
         return self._transport.server_offset_seconds
 
+    def stepped(self, seconds: float) -> None:
+        """Our clock was set by so many seconds."""
+        self._transport.stepped(seconds)
+
     @property
     def errors(self) -> Mapping[str, int]:
         """Calls that failed since the start, by the name of their error in lower case, or `timeout`."""

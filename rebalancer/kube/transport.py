@@ -145,6 +145,11 @@ class Transport:
             error.add_note(f"the login could not be renewed: {self._login.trouble}")
         return error
 
+    def stepped(self, seconds: float) -> None:
+        """Our clock was set by so many seconds."""
+        if self.server_offset_seconds is not None:
+            self.server_offset_seconds -= seconds
+
     def _heed_date(self, reply: aiohttp.ClientResponse) -> None:
         """The header has whole seconds, cut off: half a second is the best guess at the rest."""
         try:

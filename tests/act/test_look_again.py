@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import READINGS
+from rebalancer.domain.cluster import CLOCK, READINGS
 from rebalancer.domain.snapshot import Sync
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, WRITESTOPS
 from tests.act.rig import Rig, change, deployment, hpa, node_pool, node_pool_change, says, write_stop
@@ -127,6 +127,14 @@ async def test_nothing_is_written_while_a_source_is_missing_or_silent(rig: Rig, 
 
 async def test_readings_that_may_be_missing_are_plannings_to_weigh_and_hold_up_no_write(rig: Rig) -> None:
     rig.facts = replace(rig.facts, sync=Sync(stale=(READINGS,), synced_at=1.0))
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 4))
+
+    assert says(outcome, "written")
+
+
+async def test_a_clock_that_is_off_is_plannings_to_weigh_and_holds_up_no_raise(rig: Rig) -> None:
+    rig.facts = replace(rig.facts, sync=Sync(stale=(CLOCK,), synced_at=1.0))
 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 

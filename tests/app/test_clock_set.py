@@ -32,6 +32,6 @@ async def test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_ho
         assert service.reporter.unready() == ()
         assert service.reporter.dead() is None
         (line,) = [
-            one for one in service.reporter.metrics().decode().splitlines() if one.startswith("rebalancer_clock")
+            one for one in service.reporter.metrics().decode().splitlines() if one.startswith("rebalancer_clock_step")
         ]
         assert float(line.split()[1]) == pytest.approx(step, abs=1.0)

@@ -16,6 +16,7 @@ from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.quota_view import Holder
 from rebalancer.domain.snapshot import Sync
 from rebalancer.domain.timetable import Schedule
+from rebalancer.domain.words import CLOCK_IS_OFF
 from rebalancer.planning import plan as make_plan
 from rebalancer.settings.problems import Problem
 from tests.builders import a_model, a_model_view, a_notice, a_policy, a_snapshot, a_target, a_write_stop, an_override
@@ -171,15 +172,16 @@ def test_an_old_plan_says_so(clock: str, said: str) -> None:
 
 def test_whatever_keeps_the_service_from_writing_is_said_below_the_first_line() -> None:
     stop = replace(a_write_stop(actor="oncall", reason="bad rollout"), created_at=at("03:11:40"))
-    sync = Sync(missing=("pods",), stale=("nodes", "hpas"))
+    sync = Sync(missing=("pods",), stale=("clock", "nodes", "hpas"))
     problems = ("gpuLimit is out of range at policy.yaml:7", "another")
     status = replace(STATUS, writes_stopped=stop, sync=sync, policy_problems=problems, instance="rb-1")
-    assert render_status(status).splitlines()[:6] == [
+    assert render_status(status).splitlines()[:7] == [
         "prod-eu  03:12:07 UTC  leader rb-0  WRITES STOPPED  1 s ago",
         "Reading standby rb-1; leader is rb-0.",
         "Writes stopped by oncall 03:11:40: bad rollout",
         "Not read yet: pods. Nothing is taken from a model until they are.",
         "Silent: nodes, hpas. Nothing is taken from a model while they are.",
+        f"T{CLOCK_IS_OFF[1:]}. Nothing is taken from a model while they do.",
         f"Policy 0123456789abcdef stays in force; the file is not good: {problems[0]} (and 1 more)",
     ]
 

@@ -3,9 +3,11 @@
 The mutants of `tests/mutants` break each guard in turn; the tests marked by its name here must then fail.
 """
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.words import CLOCK_IS_OFF
 from tests.builders import (
     NOW,
     a_model,
@@ -26,6 +28,8 @@ from tests.planning.story import (
     unmet_of,
 )
 from tests.planning.test_scenarios_guards import a_donor_and_a_needy, limit
+
+CLOCK_OFF = Sync(stale=("clock",), synced_at=NOW - 600.0)
 
 
 class TestBlind:
@@ -72,6 +76,27 @@ class TestStart:
         plan = story.plan()
         assert moves(plan) == {}
         assert refusal_of(plan, "start", "a").why == "nothing, or nothing new, is known of pods"
+
+    def test_no_decrease_while_the_clock_is_off(self) -> None:
+        story = a_donor_and_a_needy()
+        story.snapshot = replace(story.snapshot, sync=CLOCK_OFF)
+        plan = story.plan()
+        assert moves(plan) == {}
+        assert refusal_of(plan, "start", "a").why == CLOCK_IS_OFF
+
+    @pytest.mark.parametrize("seconds", [0.0, 100.0])
+    def test_nor_does_anybody_go_for_a_deadline_though_replacements_are_asked(self, seconds: float) -> None:
+        # The notice is of 120 s, the grace 30 s, and nodes are drained from 70 s on: by a clock that nobody may trust.
+        policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16, drain=True),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}))
+        story.snapshot = replace(story.snapshot, sync=CLOCK_OFF, drains_nodes=True)
+        story.notice("a100-1", 120.0)
+        plan = story.plan()
+        assert moves(plan) == {"b": (4, 8)}
+        story.write(plan)
+        story.settle()
+        story.wait(seconds)
+        assert story.plan().empty
 
     def test_a_raise_may_go_meanwhile(self) -> None:
         policy = a_policy(a_model("b", entitlement=4), pools=(a_pool(gpus=8),))

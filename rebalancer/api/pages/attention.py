@@ -16,6 +16,7 @@ from rebalancer.api.text.words import clock, counted, goes, printable, some
 from rebalancer.domain.owners import claims
 from rebalancer.domain.plan import ModelDecision, Plan, Unmet
 from rebalancer.domain.snapshot import NoticeView, Snapshot
+from rebalancer.domain.words import CLOCK_IS_OFF
 
 CRITICAL, WARNING = "critical", "warning"
 MOST = 50  # needs shown one by one: who has more looks at the pools, not at lines
@@ -51,12 +52,14 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
             f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are",
             way_out=DOCTOR,
         )
-    if status.sync.stale:
+    if status.sync.silent:
         yield AttentionItem(
             CRITICAL,
-            f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are",
+            f"silent: {some(status.sync.silent)}; nothing is taken from a model while they are",
             way_out=DOCTOR,
         )
+    if status.sync.clock_is_off:
+        yield AttentionItem(CRITICAL, f"{CLOCK_IS_OFF}; nothing is taken from a model while they do", way_out=DOCTOR)
     for pinned in said_pinned(status):
         yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}", way_out=hand_back(pinned.todo))
     if status.policy_problems:

@@ -10,6 +10,7 @@ from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.owners import claims
 from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
 from rebalancer.domain.snapshot import Snapshot, TargetView
+from rebalancer.domain.words import CLOCK_IS_OFF
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
 _REFUSALS = {  # refusals that no waiting ends, and what does
@@ -24,9 +25,11 @@ def of_status(status: Status) -> Iterator[Finding]:
     yield _if(not status.policy_problems, FAIL, "policy", some(status.policy_problems), "rebalancer config check FILE")
     if status.policy_refused:
         yield Finding(FAIL, "policy", kept_of(status), "rebalancer config check FILE")
-    missing, stale = some(status.sync.missing), some(status.sync.stale)
+    missing, silent = some(status.sync.missing), some(status.sync.silent)
     yield _if(not missing, FAIL, "service", f"not read yet: {missing}", "its log says which right or CRD it lacks")
-    yield _if(not stale, WARN, "service", f"silent: {stale}", "look at the producers and at Kafka")
+    yield _if(not silent, WARN, "service", f"silent: {silent}", "look at the producers and at Kafka")
+    clock_is_right = not status.sync.clock_is_off
+    yield _if(clock_is_right, FAIL, "service", CLOCK_IS_OFF, "see to time synchronisation on its node")
     yield _if(bool(status.leader), FAIL, "service", "no leader: nothing changes", "look at its pods and the Lease")
     stopped = status.writes_stopped
     why = f"stopped by {stopped.actor}: {stopped.reason}" if stopped else ""

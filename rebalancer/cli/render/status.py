@@ -1,14 +1,15 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span, when
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.quota_view import holding
-from rebalancer.domain.snapshot import NoticeView
-from rebalancer.domain.words import sentences
+from rebalancer.domain.snapshot import NoticeView, Sync
+from rebalancer.domain.words import CLOCK_IS_OFF, sentences
 
 LIVE_SECONDS = 10  # a joint plan's period
 LATE_SECONDS = 30
@@ -67,10 +68,7 @@ def _warnings(status: Status) -> list[str]:
         lines.append(f"Observing: nothing is written, and nothing could be. Off: {some(list(status.off))}.")
     elif status.write_mode != "act":
         lines.append("Shadow: nothing is written.")
-    if status.sync.missing:
-        lines.append(f"Not read yet: {some(status.sync.missing)}. Nothing is taken from a model until they are.")
-    if status.sync.stale:
-        lines.append(f"Silent: {some(status.sync.stale)}. Nothing is taken from a model while they are.")
+    lines += _unsynced(status.sync)
     lines += [
         f"Not good since {when(each.since, status.at)}: {each.what}: {each.detail}"
         for each in status.unready
@@ -91,6 +89,16 @@ def _warnings(status: Status) -> list[str]:
     if status.policy_refused:
         lines.append(f"Of the policy file {some(status.policy_refused)}.")
     return lines
+
+
+def _unsynced(sync: Sync) -> Iterator[str]:
+    """Why nothing is taken from a model."""
+    if sync.missing:
+        yield f"Not read yet: {some(sync.missing)}. Nothing is taken from a model until they are."
+    if sync.silent:
+        yield f"Silent: {some(sync.silent)}. Nothing is taken from a model while they are."
+    if sync.clock_is_off:
+        yield f"{CLOCK_IS_OFF[0].upper()}{CLOCK_IS_OFF[1:]}. Nothing is taken from a model while they do."
 
 
 def _refused(plan: Plan | None) -> list[str]:

@@ -5,7 +5,7 @@ words or from the policy: names that come in from outside never become labels.
 """
 
 from rebalancer.domain.account import DRAINERS
-from rebalancer.domain.cluster import READINGS, SOURCES
+from rebalancer.domain.cluster import CLOCK, READINGS, SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
 from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
@@ -24,7 +24,7 @@ TEAM = Label("team", of="the policy's teams")
 COST_CENTER = Label("cost_center", of="the policy's cost centers, of models without one their teams")
 START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
-SOURCE = Label("source", (*SOURCES, TARGETS, READINGS))
+SOURCE = Label("source", (*SOURCES, TARGETS, READINGS, CLOCK))
 
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "closed", "free")
@@ -74,6 +74,12 @@ METRICS: tuple[Metric, ...] = (
         "rebalancer_clock_step_seconds",
         GAUGE,
         "By how much this machine's clock was set since the service started, beyond the time that passed.",
+        "seconds",
+    ),
+    Metric(
+        "rebalancer_clock_offset_seconds",
+        GAUGE,
+        "How far the API server's clock is ahead of this machine's at the last reply; negative: behind.",
         "seconds",
     ),
     Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "0 or 1"),

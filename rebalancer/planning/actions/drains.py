@@ -29,7 +29,7 @@ def moves_and_drains(scene: Scene[ModelShare], allocation: Allocation, nodes: No
     """The moves of the allocation as far as guards let them, then the doomed replicas whose time has come."""
     moves = judge_moves(scene, allocation, nodes, tally)
     for model in scene.models.values():
-        if model.doomed:
+        if model.doomed and not scene.snapshot.sync.clock_is_off:
             _drain(scene, moves, model, _beside(moves, model))
     return moves
 

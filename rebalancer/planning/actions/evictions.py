@@ -31,7 +31,7 @@ def drains(scene: Scene[ModelShare], pool: str, notice: NoticeView) -> bool:
 
 def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
     """Cordons and uncordons by pool and node, then evictions by model."""
-    if not scene.snapshot.drains_nodes:
+    if not scene.snapshot.drains_nodes or scene.snapshot.sync.clock_is_off:
         return []
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     changes = [change for state in scene.pools.values() for change in _cordons(scene, state, notices)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.domain.words import counted, figure, gpus, listed, replicas, work_of
+from rebalancer.domain.words import CLOCK_IS_OFF, counted, figure, gpus, listed, replicas, work_of
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
@@ -53,7 +53,9 @@ def empty(release: Release) -> Refusal | None:
 def start(release: Release) -> Refusal | None:
     """No decrease before everything is listed and fresh, and enough metric intervals of the model were seen live."""
     sync = release.scene.snapshot.sync
-    unready = (*sync.missing, *sync.stale)
+    unready = (*sync.missing, *sync.silent)
+    if sync.clock_is_off:
+        return release.refuse("start", CLOCK_IS_OFF)
     if unready:
         return release.refuse(
             "start",
