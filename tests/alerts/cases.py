@@ -56,6 +56,12 @@ CASES = (
         ),
     ),
     Case(
+        "RebalancerNoticeWithoutReplacement",  # a person's drain: nothing takes the node
+        {f'{NOTICE}{{model="b"}}': told(2), f'{UNMET}{{model="b"}}': told(1)},
+        Fired(B, "Model b has 2 replicas on nodes under notice, and nothing is on its way to replace them."),
+        (),
+    ),
+    Case(
         "RebalancerBlind",
         {'rebalancer_model_blind{model="b"}': told(1), 'rebalancer_model_blind{model="a"}': always(0)},
         Fired(

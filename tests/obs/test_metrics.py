@@ -6,6 +6,7 @@ from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.outcome import SHADOW, Intent, Outcome
 from rebalancer.domain.plan import Plan, Refusal, Unmet
+from rebalancer.domain.snapshot import NoticeView
 from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
@@ -135,6 +136,17 @@ def test_doomed_replicas_count_until_a_replacement_is_asked_beside_them() -> Non
     assert figures() == {(unreplaced, ("a",)): 2, (left, ("a",)): 120, (unreplaced, ("b",)): 0}
     assert figures(doomed[0])[unreplaced, ("a",)] == 1
     assert figures(*doomed) == {(unreplaced, ("a",)): 0, (unreplaced, ("b",)): 0}
+
+
+def test_a_persons_drain_has_no_instant_at_which_its_node_goes_and_hides_none_of_a_spot_node() -> None:
+    world = a_snapshot(a_policy(a_model("a"), pools=(a_pool(gpus=16),)), {"a": 9})  # eight of them on the first node
+    drain = a_notice("a100-1", kind="drain", since=NOW - 900.0, deadline=NOW - 900.0)
+
+    def figures(*notices: NoticeView) -> list[float]:
+        return [one.value for one in notice_figures(replace(world, notices=notices), Memory())]
+
+    assert figures(drain) == [8]
+    assert figures(drain, a_notice("a100-2")) == [9, 120]
 
 
 def test_a_voluntary_disruption_brings_its_own_replacement() -> None:

@@ -7,14 +7,18 @@ from rebalancer.obs.metrics.alert import CRITICAL, INFO, WARNING, Alert
 from rebalancer.obs.metrics.workload_alerts import WORKLOAD_ALERTS
 
 
-def _figure(series: str) -> str:
-    """In a description: the present value of a series of the alert's model; a second label goes in after `%q`."""
-    return '{{ with printf "SERIES" $labels.model | query }}{{ . | first | value }}{{ end }}'.replace("SERIES", series)
+def _figure(series: str, words: str = "VALUE") -> str:
+    """In a description: `words` with the present value of a series of the alert's model, nothing where there is none.
+
+    A second label goes in after `%q`.
+    """
+    shown = words.replace("VALUE", "{{ . | first | value }}")
+    return f'{{{{ with printf "{series}" $labels.model | query }}}}{shown}{{{{ end }}}}'
 
 
 FLOOR = _figure(r"rebalancer_model_replicas{model=%q,state=\"floor\"}")
 SHORT_SECONDS = _figure("rebalancer_unmet_seconds{model=%q}").replace("value", "value | humanizeDuration")
-NOTICE_SECONDS = _figure("rebalancer_notice_left_seconds{model=%q}")
+FIRST_GOES = _figure("rebalancer_notice_left_seconds{model=%q}", " The first of these nodes goes in VALUE s.")
 REPLICAS = "{{ $value }} replica{{ if ne $value 1.0 }}s{{ end }}"  # a count with its noun
 FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
 
@@ -44,7 +48,7 @@ ALERTS: tuple[Alert, ...] = (
         "30s",
         "Replicas are about to go with their node and nothing replaces them.",
         f"Model {{{{ $labels.model }}}} has {REPLICAS} on nodes under notice, and nothing is on its way to "
-        f"replace them. The first of these nodes goes in {NOTICE_SECONDS} s.",
+        f"replace them.{FIRST_GOES}",
     ),
     Alert(
         "RebalancerBlind",

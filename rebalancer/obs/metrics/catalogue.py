@@ -269,7 +269,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_notice_left_seconds",
         GAUGE,
-        "Seconds until the first of those nodes goes, negative once it should be gone; absent when there is none.",
+        "Seconds until the first of those nodes goes, negative once it should be gone; absent when none has a deadline "
+        "(a person's drain has none).",
         "seconds",
         (MODEL,),
     ),

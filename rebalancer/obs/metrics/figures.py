@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rebalancer.domain.arithmetic import doomed_pods
+from rebalancer.domain.drain import dated
 from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
@@ -104,19 +105,16 @@ def _states(metric: str, name: str, figures: object, states: Iterable[str]) -> I
 def notice_figures(snapshot: Snapshot, memory: Memory) -> Iterator[Figure]:
     """Replicas that go with their node and have no replacement; a voluntary disruption brings its own.
 
-    Before a notice has come to its time nobody is to replace them.
+    Before a notice has come to its time nobody is to replace them. How long is left only a deadline says that is one.
     """
     due = (notice for notice in snapshot.notices if notice.counts(snapshot.at) and not notice.voluntary)
-    deadlines = {notice.node: notice.deadline for notice in due}
+    notices = {notice.node: notice for notice in due}
     for model in snapshot.models:
         known = memory.models.get(model.id)
         replaced = {one.pod for one in map(Replaced.of, known.replaced)} if known else set()
-        going = [
-            min(deadlines[node] for node in pod.nodes if node in deadlines)
-            for target in model.targets
-            for pod in doomed_pods(target, deadlines)
-            if pod.uid not in replaced
-        ]
+        going = [pod for target in model.targets for pod in doomed_pods(target, notices) if pod.uid not in replaced]
         yield Figure("rebalancer_notice_unreplaced_replicas", len(going), (model.id,))
-        if going:
-            yield Figure("rebalancer_notice_left_seconds", min(going) - snapshot.at, (model.id,))
+        nodes = {node for pod in going for node in pod.nodes}
+        deadlines = [notice.deadline for node, notice in notices.items() if node in nodes and dated(notice)]
+        if deadlines:
+            yield Figure("rebalancer_notice_left_seconds", min(deadlines) - snapshot.at, (model.id,))

@@ -101,7 +101,7 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Seconds until a node under notice goes",
                 "timeseries",
-                (Query('rebalancer_notice_left_seconds{model=~"$model"}', "{{model}}", "no replica is under notice"),),
+                (Query('rebalancer_notice_left_seconds{model=~"$model"}', "{{model}}", "none has a deadline"),),
                 "For the first node that takes replicas with it which nothing replaces.",
                 unit="s",
             ),
