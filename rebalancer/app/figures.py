@@ -25,10 +25,11 @@ from rebalancer.state import ClusterState
 REJECTED = "rejected."
 
 
-def build_figures(settings: ServiceSettings) -> Iterator[Figure]:
-    """What runs."""
+def build_figures(settings: ServiceSettings, *, leads: bool) -> Iterator[Figure]:
+    """What runs, and whether it acts."""
     yield Figure("rebalancer_build_info", 1, (__version__, platform.python_version(), settings.write_mode))
-    yield Figure("rebalancer_leader", 1)  # one replica leads: the elector comes with the second
+    yield Figure("rebalancer_leading", leads)
+    yield Figure("rebalancer_leader", leads)  # the name that dashboards of people's own use
 
 
 def policy_figures(file: PolicyFile) -> Iterator[Figure]:

@@ -279,13 +279,13 @@ class StatusReporter:
 
     def _figures(self, now: float) -> Iterator[Figure]:
         known = self.snapshot()
-        yield from build_figures(self._settings)
+        leads = self._leadership.leads()
+        yield from build_figures(self._settings, leads=leads)
         yield Figure("rebalancer_start_timestamp_seconds", self._started_at)
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield from policy_figures(self._policy_file)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
-        yield Figure("rebalancer_leading", self._leadership.leads())
-        if self._leadership.leads() and self._outbox is not None:
+        if leads and self._outbox is not None:
             yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)

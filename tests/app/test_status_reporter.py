@@ -62,9 +62,9 @@ class Heard:
 class Seen:
     """The insight of a service whose wheel, clock and sources are a test's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lease_name: str = "") -> None:
         self.clock = SteppingClock()
-        settings = ServiceSettings(kafka_bootstrap="none:1", policy_path=folder / "policy.yaml")
+        settings = ServiceSettings(kafka_bootstrap="none:1", policy_path=folder / "policy.yaml", lease_name=lease_name)
         outbox = Outbox(Broker("none:1"), self.clock, random.Random(1))
         outbox.trouble = None
 
@@ -154,6 +154,14 @@ def test_the_checkpoint_is_as_old_as_its_acknowledgement_and_before_the_first_as
     assert b"rebalancer_checkpoint_age_seconds 40.0" in seen.reporter.metrics()
     seen.kept.acknowledged_monotonic = 30.0
     assert b"rebalancer_checkpoint_age_seconds 10.0" in seen.reporter.metrics()
+
+
+@pytest.mark.parametrize(("lease", "acts"), [("", b"1.0"), ("rebalancer", b"0.0")])
+def test_a_replica_that_does_not_hold_the_lease_is_the_leader_by_neither_name(
+    tmp_path: Path, lease: str, acts: bytes
+) -> None:
+    lines = Seen(tmp_path, lease).reporter.metrics().splitlines()
+    assert {b"rebalancer_leader " + acts, b"rebalancer_leading " + acts} <= set(lines)
 
 
 def test_a_topic_that_is_read_late_is_named_and_the_replica_stays_ready(seen: Seen) -> None:

@@ -69,7 +69,12 @@ METRICS: tuple[Metric, ...] = (
             Label("write_mode", ("shadow", "act")),
         ),
     ),
-    Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "0 or 1"),
+    Metric(
+        "rebalancer_leader",
+        GAUGE,
+        "1 while this replica is the one that acts: the same as rebalancer_leading.",
+        "0 or 1",
+    ),
     Metric(
         "rebalancer_clock_step_seconds",
         GAUGE,
