@@ -43,10 +43,10 @@ class ServicePorts(GatePorts):
     def note(self, snapshot: Snapshot, decision: Decision) -> None:
         """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
         super().note(snapshot, decision)
-        self._metrics.accounts(decision.plan)
         self._history.cycle(snapshot, decision, self.policy)
         self._history.wrote(self._written)
-        if self._acts:  # who stands by sees the same GPUs: they count once
+        if self._acts:  # who stands by sees the same notices and GPUs: they count once
+            self._metrics.accounts(decision.plan)
             seen = look(snapshot, self.policy)
             self.books.see(seen.inventory, patience_seconds(self.policy))
             if self._ledger is not None:
