@@ -1,7 +1,8 @@
 """Who holds the GPUs of the pools at one instant, as a snapshot shows it. Pure; nothing here knows how long it lasts.
 
 Whose a Ready replica is follows the loans of planning: the first replicas of a model, in the policy's order of its
-targets, are its own up to its entitlement; the rest is borrowed, the youngest replicas of the last pools first.
+targets, are its own up to its entitlement; the rest is borrowed, in the last pools first, and of those there who still
+load and then the youngest.
 """
 
 from collections import Counter
@@ -202,7 +203,7 @@ def _hold(  # noqa: PLR0913  # what holding depends on
         resource, gpus = resources.get(target.pool, ""), pod_gpus(target, entry)
         here = min(beyond, len(staying[target.pool]))
         beyond -= here
-        borrowed = _youngest(staying[target.pool], here)
+        borrowed = _borrowed(staying[target.pool], here)
         for pod in target.pods:
             for node_name in pod.nodes:
                 node = nodes.get((resource, node_name))
@@ -216,10 +217,10 @@ def _stays(pod: PodView, doomed: frozenset[str]) -> bool:
     return pod.node is not None and pod.phase in {"ready", "loading", "pending"} and not pod.on(doomed)
 
 
-def _youngest(pods: Sequence[PodView], many: int) -> frozenset[str]:
-    """UIDs of the `many` Ready replicas that came last: a model's last loan ends first."""
-    ready = sorted((pod for pod in pods if pod.phase == "ready"), key=lambda pod: (pod.created_at, pod.uid))
-    return frozenset(pod.uid for pod in ready[max(0, len(ready) - many) :])
+def _borrowed(pods: Sequence[PodView], beyond: int) -> frozenset[str]:
+    """UIDs of the Ready ones of `beyond` replicas: those that still load are the last loans, then the youngest are."""
+    last_first = sorted(pods, key=lambda pod: (pod.phase != "ready", pod.created_at, pod.uid), reverse=True)
+    return frozenset(pod.uid for pod in last_first[:beyond] if pod.phase == "ready")
 
 
 def _state(pod: PodView, node: _Node, borrowed: frozenset[str]) -> str:

@@ -49,6 +49,18 @@ def test_what_is_lent_is_at_most_what_owners_leave_unused() -> None:
     assert seen.lent == {("a100", "a"): 1}
 
 
+@pytest.mark.parametrize(
+    ("ready", "loading", "states"),
+    [(2, 2, {OWNED: 2, LOADING: 2}), (3, 1, {OWNED: 2, BORROWED: 1, LOADING: 1}), (1, 1, {OWNED: 1, LOADING: 1})],
+)
+def test_while_loans_load_a_model_s_own_replicas_stay_its_own(ready: int, loading: int, states: dict[str, int]) -> None:
+    own = [a_pod(f"b-{number}", "a100-1", created_at=NOW - 9000.0) for number in range(ready)]
+    new = [a_pod(f"b-new-{number}", "a100-1", phase="loading", created_at=NOW) for number in range(loading)]
+    seen = inventory(a_look(*own, *new), POLICY)
+    assert {state: gpus for (model, state), gpus in held(seen).items() if model} == states
+    assert sum(seen.lent.values()) == states.get(BORROWED, 0)
+
+
 def test_on_an_elastic_pool_what_is_borrowed_is_lent_by_nobody() -> None:
     policy = a_policy(a_model("a", 0, pools=("a100", "spot"), entitlement=1), pools=(a_pool(), an_elastic_pool()))
     seen = inventory(a_snapshot(policy, {"a": {"a100": 1, "spot": 2}}, nodes={"spot": 1}), policy)
