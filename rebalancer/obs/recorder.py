@@ -52,6 +52,7 @@ class Recorder:
         self._policy: journal.PolicyLine | None = None
         self._before = journal.EMPTY
         self._begun = _Begun(journal.EMPTY, journal.EMPTY, "")
+        self._undecided = False  # a cycle has begun, and what it decided is not recorded
         self._keyframe_at: float | None = None
         self._untold: tuple[Outcome, ...] = ()
         self._journaled: Collection[tuple[str, float]] = ()
@@ -94,6 +95,8 @@ class Recorder:
 
     def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
         """A cycle's inputs, at times a keyframe. What changes from here on, the policy too, is the next cycle's."""
+        if self._undecided:  # the cycle before failed: its inputs and the memory that it left are in no line
+            self.begin_anew()
         due = self._keyframe_at is None or not 0 <= snapshot.at - self._keyframe_at < self._keyframe_seconds
         if due or self._files.full:
             self._keyframe(snapshot, memory_before)
@@ -106,11 +109,13 @@ class Recorder:
             self._untold = ()
         self._begun = _Begun(self._before, snapshot, self.policy_digest)
         self._before = snapshot
+        self._undecided = True
 
     def cycle(self, decision: Decision) -> None:
         """The decision made from the inputs of the last `begin`."""
         begun = self._begun
         self._write(journal.cycle_line(begun.before, begun.snapshot, decision, begun.policy_digest), b"cycle")
+        self._undecided = False
 
     def _keyframe(self, snapshot: Snapshot, memory_before: Memory) -> None:
         if self._files.full or self._before is journal.EMPTY:

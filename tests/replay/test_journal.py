@@ -324,3 +324,27 @@ async def test_a_policy_that_comes_while_a_cycle_is_written_counts_from_the_next
     await recorder.close()
     again = await asyncio.to_thread(lambda: replay(lines_in(tmp_path)))
     assert (again.cycles, again.differences) == (3, [])
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+async def test_a_cycle_that_failed_before_its_decision_was_recorded_leaves_the_ones_after_it_replayable(
+    tmp_path: Path, failed: int
+) -> None:
+    """What it remembered and wrote stands, and is in no line: the next cycle is recorded with all that goes into it."""
+    told = Told()
+    files = JournalFiles(tmp_path, max_bytes=1 << 30)
+    files.start()
+    recorder = Recorder(files, told.publish, told.tell, 300.0)
+    recorder.code = await asyncio.to_thread(journal.code_digest)
+    recorder.policy(POLICY, 0.0)
+    snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
+    for turn in range(5):
+        decision = plan(snapshot, POLICY, memory)
+        recorder.begin(snapshot, memory)
+        if turn != failed:
+            recorder.cycle(decision)
+        memory = decision.memory
+        snapshot = later(reconcile(execute(snapshot, decision.plan)), 1.0)
+    await recorder.close()
+    again = await asyncio.to_thread(lambda: replay(lines_in(tmp_path)))
+    assert (again.cycles, again.skipped, again.differences) == (4, 0, [])
