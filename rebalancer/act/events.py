@@ -76,7 +76,7 @@ class Events:
         self._instance = instance
         self._waiting: deque[Object] = deque()
         self._news = asyncio.Event()
-        self._written: dict[tuple[str, str, str], float] = {}
+        self._written_monotonic: dict[tuple[str, str, str], float] = {}
         self._serials = itertools.count()
 
     def tell(self, change: AnyChange, outcome: Outcome) -> None:
@@ -85,7 +85,7 @@ class Events:
         if reason is None:
             return
         regarding, note = _regarding(change), _note(change, outcome)
-        if not self._new((regarding.uid, reason, note), outcome.at):
+        if not self._new((regarding.uid, reason, note)):
             return
         kind = "Normal" if outcome.status == WRITTEN else "Warning"
         self._enqueue(self._event(regarding, reason, note, kind, outcome.at))
@@ -94,7 +94,7 @@ class Events:
         """Queue an event about an object that gets its own values back, or could not get them."""
         regarding = _Regarding(ref.resource, ref.namespace or "", ref.name, uid)
         reason, kind = ("RestoreFailed", "Warning") if failed else ("OriginalsRestored", "Normal")
-        if self._new((uid, reason, note), at):
+        if self._new((uid, reason, note)):
             self._enqueue(self._event(regarding, reason, _cut(note), kind, at))
 
     async def run(self) -> None:
@@ -120,11 +120,13 @@ class Events:
         self._waiting.append(event)
         self._news.set()
 
-    def _new(self, key: tuple[str, str, str], at: float) -> bool:
-        self._written = {each: when for each, when in self._written.items() if at - when < QUIET_SECONDS}
-        if key in self._written:
+    def _new(self, key: tuple[str, str, str]) -> bool:
+        monotonic = self._clock.monotonic()
+        written = self._written_monotonic.items()
+        self._written_monotonic = {each: when for each, when in written if monotonic - when < QUIET_SECONDS}
+        if key in self._written_monotonic:
             return False
-        self._written[key] = at
+        self._written_monotonic[key] = monotonic
         return True
 
     def _event(self, regarding: _Regarding, reason: str, note: str, kind: str, at: float) -> Object:

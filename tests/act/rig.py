@@ -25,13 +25,17 @@ OURS = "rebalancer/rebalancer"  # our installation
 
 
 class SteppingClock:
-    """A clock that a wait moves at once: retries take no time, and tests move it by hand."""
+    """A clock that a wait moves at once: retries take no time, and tests move it by hand.
+
+    `set_by`: seconds by which somebody has set it.
+    """
 
     def __init__(self) -> None:
         self.passed = 0.0
+        self.set_by = 0.0
 
     def now(self) -> float:
-        return NOW + self.passed
+        return NOW + self.passed + self.set_by
 
     def monotonic(self) -> float:
         return self.passed

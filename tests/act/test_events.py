@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from rebalancer.act.gate import Gate
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.sandbox.api.resources import EVENTS
@@ -55,6 +57,22 @@ async def test_the_same_thing_is_told_once_in_five_minutes(rig: Rig) -> None:
 
     assert [len(twice), len(again)] == [1, 2]
     assert {(event["reason"], event["type"]) for event in again} == {("WriteFailed", "Warning")}
+
+
+@pytest.mark.parametrize("set_by", [7200.0, -7200.0])
+async def test_a_clock_that_is_set_makes_nobody_wait_longer_or_be_told_twice(rig: Rig, set_by: float) -> None:
+    gate = rig.gate()
+    rig.server.faults.fail_next(3, 403, method="PUT")
+    release = change(rig.target("b"), 4)
+
+    await apply_and_post(rig, gate, release)
+    rig.clock.set_by = set_by
+    rig.clock.passed += 299.0
+    twice = await apply_and_post(rig, gate, release)
+    rig.clock.passed += 2.0
+    again = await apply_and_post(rig, gate, release)
+
+    assert [len(twice), len(again)] == [1, 2]
 
 
 async def test_a_floor_that_the_gate_had_to_hold_is_a_warning(rig: Rig) -> None:
