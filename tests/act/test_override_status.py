@@ -30,6 +30,10 @@ def _pinned(rig: Rig) -> None:
     show(rig, resource_version=stored["metadata"]["resourceVersion"])
 
 
+def version(rig: Rig) -> object:
+    return rig.object(OVERRIDES, "pin-b")["metadata"]["resourceVersion"]
+
+
 def phase(rig: Rig) -> object:
     return status(rig)["phase"]
 
@@ -66,12 +70,27 @@ async def test_what_the_object_shows_is_not_told_again(rig: Rig) -> None:
 async def test_each_change_of_state_is_told(rig: Rig) -> None:
     gate = rig.gate()
     await rig.apply_by(gate, overrides=(IN_FORCE,))
-    version = rig.object(OVERRIDES, "pin-b")["metadata"]["resourceVersion"]
-    show(rig, phase="InForce", message="pin 3", resource_version=version)
+    show(rig, phase="InForce", message="pin 3", resource_version=version(rig))
 
     await rig.apply_by(gate, overrides=(replace(IN_FORCE, phase="Expired", message="its time is over"),))
 
     assert phase(rig) == "Expired"
+
+
+@pytest.mark.parametrize("ours_was_seen", [True, False])
+async def test_what_somebody_else_writes_over_it_is_put_right(rig: Rig, *, ours_was_seen: bool) -> None:
+    """The watch may show both changes as one."""
+    gate = rig.gate()
+    await rig.apply_by(gate, overrides=(IN_FORCE,))
+    if ours_was_seen:
+        show(rig, phase="InForce", message="pin 3", resource_version=version(rig))
+        await rig.apply_by(gate, overrides=(IN_FORCE,))
+
+    rig.store.patch(OVERRIDES, "pin-b", {"status": {"phase": "Rejected", "message": "not ours"}}, NAMESPACE)
+    show(rig, phase="Rejected", message="not ours", resource_version=version(rig))
+    await rig.apply_by(gate, overrides=(IN_FORCE,))
+
+    assert (phase(rig), len(rig.writes)) == ("InForce", 2)
 
 
 async def test_what_could_not_be_told_is_told_next_time(rig: Rig) -> None:
