@@ -124,6 +124,8 @@ class Pod(Struct, frozen=True):
     phase: Kubernetes' phase: Pending, Running, Succeeded, Failed or Unknown.
     ready: whether its Ready condition is True.
     ready_at: when that condition became True, None while it is not.
+    unready_at: when that condition became False, None while it is not: a pod that has never been Ready has been told so
+        since its kubelet took it on.
     created_at: when it was created.
     deleting_at: the instant by which a deletion ends it (the request and its grace period), None while nobody deletes
         it.
@@ -167,6 +169,7 @@ class Pod(Struct, frozen=True):
     gates: tuple[str, ...] = ()
     placeholder: bool = False
     priority: int = 0
+    unready_at: Instant | None = None
 
     @property
     def terminal(self) -> bool:

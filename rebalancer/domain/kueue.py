@@ -140,15 +140,16 @@ class Tree:
         for one in both:
             if one.above:
                 self._members.setdefault(one.above, []).append(one)
+        self._endless = _endless(named)
 
-    def available(self, one: Member, seen: frozenset[str] = frozenset()) -> int:
+    def available(self, one: Member) -> int:
         """What `one` may still hold, with what its cohort lends; 0 where cohorts name each other in a circle."""
         above = self._above(one)
         if above is None:
             return self._has(one) - self._uses(one)
-        if above.name in seen:
+        if above.name in self._endless:
             return 0
-        lent = self.available(above, seen | {above.name})
+        lent = self.available(above)
         own, quota = self._own(one), self._quota(one)
         if quota is not None and quota.borrows is not None:
             lent = min(lent, self._has(one) - own - max(0, self._uses(one) - own) + quota.borrows)
@@ -156,9 +157,10 @@ class Tree:
 
     def lent(self, name: str, members: Sequence[ClusterQueue]) -> int:
         """What these members of a cohort may still hold together: what each keeps, and what there is to lend."""
-        above = self._cohorts[name]
+        if name in self._endless:
+            return 0
         own = sum(max(0, self._own(one) - self._uses(one)) for one in members)
-        return own + max(0, self.available(above, frozenset({name})))
+        return own + max(0, self.available(self._cohorts[name]))
 
     def nominal(self, one: Member) -> int:
         """What is its own."""
@@ -195,3 +197,16 @@ class Tree:
             held = (each.amount for each in one.used if (each.flavor, each.resource) == (self._flavor, self._resource))
             return sum(held)
         return sum(max(0, self._uses(each) - self._own(each)) for each in self._below(one))
+
+
+def _endless(cohorts: Mapping[str, Cohort]) -> frozenset[str]:
+    """The cohorts whose way up has no end, by name: they, or some above them, name each other in a circle."""
+    endless = set()
+    for name in cohorts:
+        above, passed = name, set[str]()
+        while above and above not in passed:
+            passed.add(above)
+            above = cohorts[above].parent
+        if above:
+            endless.add(name)
+    return frozenset(endless)

@@ -296,18 +296,18 @@ class ModelView(Struct, frozen=True):
 
 
 class NoticeView(Struct, frozen=True):
-    """Word that a node will vanish: all that was heard of it as one notice.
+    """Word that a node will vanish: all that was heard of it as one notice; what has come to its time decides.
 
     node: name of the node.
     kind: kind of the first cause by force: drain, gone, or a kind of `events.CapacityNotice`.
     since: when the first word of it came.
     deadline: the earliest instant at which it may vanish.
-    voluntary: whether its replacement node comes by itself; everybody who speaks of it must say so.
+    voluntary: whether its replacement node comes by itself; the surest of what decides must say so.
     karpenter: whether Karpenter drains it, within seconds.
     source: who said so: a producer, an override, karpenter.sh or kubernetes.
     doomed_at: from then on its pods count for nobody; until then they serve and count, and nothing new is granted
         there. None: from the notice on.
-    confidence: how sure the surest of what was heard is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
+    confidence: how sure the surest of what decides is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
         pods count for as long as the notice stands.
     prepared: whether replacements are asked for although it is merely possible; what runs there stays all the same.
     doubted: why it is not believed, as a sentence: it is as if nobody had given it; "" where it is.

@@ -66,6 +66,9 @@ class Devices:
                 bucket[key] = obj
             else:
                 bucket.pop(key, None)
+        for pod in {*obj.pods}:
+            if not self._of_pod[pod]:
+                del self._of_pod[pod]
         return {one.node or "" for stock in stocks for one in self._slices.get(stock, {}).values()}
 
     # --- what is asked

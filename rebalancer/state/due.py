@@ -9,6 +9,8 @@ from rebalancer.state.pools import Pools
 
 MARGIN_SECONDS = 60.0  # for plans, watches, autoscalers and the scheduler
 
+_Deadline = tuple[str, float]  # of the node of that name
+
 
 def doomed_at(deadline: float, load_seconds: float, node_seconds: float, grace_seconds: float) -> float:
     """Instant from which on pods of a node with that `deadline` count for nobody: their replacements are due by then.
@@ -31,9 +33,8 @@ class Due:
         self.rules = rules
         self._holdings = holdings
         self._pools = pools
-        # node name -> deadline, from when on its pods do not count
-        self._deadlines: dict[str, tuple[float, float]] = {}
-        self._steps: dict[str, float] = {}  # node name -> seconds by which the clock was set since it is known
+        self._instants: dict[_Deadline, float] = {}  # from when on the node's pods do not count
+        self._steps: dict[_Deadline, float] = {}  # seconds by which the clock was set since it is known
 
     def at(self, node: str, deadline: float) -> float:
         """By the slowest start and the longest grace of the models' pods that are there now, or were."""
@@ -42,13 +43,9 @@ class Due:
         grace = max((pod.grace_seconds for _, pod in pods), default=0)
         coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
         at = quantise(doomed_at(deadline, load, coming, grace))
-        before = self._deadlines.get(node)
-        if before is not None and before[0] == deadline:
-            at = min(at, before[1])
-        else:
-            self._steps.pop(node, None)
-        self._deadlines[node] = deadline, at
-        return at + min(0.0, self._steps.get(node, 0.0))
+        known = node, deadline
+        self._instants[known] = min(at, self._instants.get(known, at))
+        return self._instants[known] + min(0.0, self._steps.get(known, 0.0))
 
     def stepped(self, seconds: float) -> None:
         """The clock was set: no node that is known counts later than it would have, until it is set right again.
@@ -56,20 +53,23 @@ class Due:
         A deadline is the cloud's and stands, and by a clock set back it is far away once more: replicas that were about
         to go would serve, and others could be given in their stead.
         """
-        self._steps = {node: self._steps.get(node, 0.0) + seconds for node in self._deadlines}
+        self._steps = {known: self._steps.get(known, 0.0) + seconds for known in self._instants}
 
-    def keep(self, nodes: Collection[str]) -> None:
-        """Forget all other nodes."""
-        self._deadlines = {node: deadline for node, deadline in self._deadlines.items() if node in nodes}
+    def keep(self, deadlines: Collection[_Deadline]) -> None:
+        """Forget all others."""
+        self._instants = {known: at for known, at in self._instants.items() if known in deadlines}
+        self._steps = {known: seconds for known, seconds in self._steps.items() if known in deadlines}
 
     # --- the checkpoint
 
-    def past(self) -> dict[str, tuple[float, float]]:
-        """The instants of each node, for the checkpoint."""
-        return dict(self._deadlines)
+    def past(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        """Each node's deadlines, the earliest first, with their instants, for the checkpoint."""
+        past: dict[str, tuple[tuple[float, float], ...]] = {}
+        for (node, deadline), at in sorted(self._instants.items()):
+            past[node] = (*past.get(node, ()), (deadline, at))
+        return past
 
     def restore(self, node: str, past: tuple[float, float]) -> None:
-        """Put back what `past` gave of a node; what was said of it since for that deadline may only be earlier."""
-        known = self._deadlines.get(node, past)
-        if known[0] == past[0]:
-            self._deadlines[node] = min(known, past)
+        """Put back what `past` gave of a deadline; what was said since may only be earlier."""
+        deadline, at = past
+        self._instants[node, deadline] = min(at, self._instants.get((node, deadline), at))

@@ -5,7 +5,7 @@ our own numbers back repairs: that is no foreign change, and it ends the fight o
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,11 +50,15 @@ class ForeignPast(Struct, frozen=True):
 
 
 class ForeignChanges:
-    """The last foreign changes by target; `counts`: how many there were since the start."""
+    """The last foreign changes by target; `counts`: how many there were since the start.
 
-    def __init__(self, objects: Objects) -> None:
+    `is_target`: whether the policy names it. What it never named is not ours to watch, nor to remember.
+    """
+
+    def __init__(self, objects: Objects, is_target: Callable[[WorkloadRef], bool]) -> None:
         self.counts: Counter[WorkloadRef] = Counter()
         self._objects = objects
+        self._is_target = is_target
         self._past: dict[WorkloadRef, ForeignPast] = {}
 
     def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
@@ -157,6 +161,8 @@ class ForeignChanges:
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
         ref, before, after = _target(new), _numbers(old), _numbers(new)
+        if ref not in self._past and not self._is_target(ref):
+            return
         past = (self._past.get(ref) or ForeignPast(ref, ())).of_kind(after)
         ours = before if past.ours is None else past.ours
         numbers = zip(ours, before, after, _writers(new), strict=True)

@@ -101,7 +101,7 @@ class Sides:
         if self._least is None:
             return max(cell.whole, cell.pods)
         share, whole = cell.pods_share, cell.whole / cell.whole_share
-        return (share + cell.whole_share) * (max(whole, cell.pods / share) if share >= self._least else whole)
+        return (share + cell.whole_share) * (max(whole, cell.pods / share) if 0.0 < share >= self._least else whole)
 
     def _forget(self, newest: int) -> None:
         self._newest = newest

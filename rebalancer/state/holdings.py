@@ -60,7 +60,7 @@ class Holdings:
 
     def __init__(self, policy: Policy, objects: Objects, devices: Devices, installation: str = "") -> None:
         self._devices = devices
-        self.foreign = ForeignChanges(objects)
+        self.foreign = ForeignChanges(objects, lambda ref: ref in self._targets)
         self._objects = objects
         self._installation = installation
         self._unconfirmed: dict[WorkloadRef, _Asked] = {}

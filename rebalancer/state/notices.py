@@ -1,9 +1,10 @@
 """Capacity that will vanish: what clouds, Karpenter and people say about nodes, as one notice per node.
 
 Told: notices from the `notices` topic, by node name or cloud instance. Seen: signs on a node, Karpenter's taint among
-them, a NodeClaim being deleted, a Node that is gone while pods of models hang on it. Decided: drains. Of the surest
-facts the earliest deadline stands; a notice is voluntary (its replacement node comes by itself) only if none of them
-says otherwise. A notice ends when the pods on its node are gone, not when its Node is.
+them, a NodeClaim being deleted, a Node that is gone while pods of models hang on it. Decided: drains. Facts that have
+come to their time go before others. Of the surest of them the earliest deadline stands; a notice is voluntary (its
+replacement node comes by itself) only if none of them says otherwise. A notice ends when the pods on its node are gone,
+not when its Node is.
 """
 
 from collections import Counter
@@ -51,6 +52,7 @@ class NoticePast(Struct, frozen=True):
     tainted_at: since when Karpenter's taint is seen, None where there is none.
     due: a deadline, and the instant from which on its pods count for nobody; None where that is not fixed.
     signs: since when each sign on its Node is seen.
+    later: the same as `due` of its other deadlines, which are later.
     """
 
     node: str
@@ -59,6 +61,7 @@ class NoticePast(Struct, frozen=True):
     tainted_at: Instant | None = None
     due: tuple[Instant, Instant] | None = None
     signs: dict[str, Instant] = {}
+    later: tuple[tuple[Instant, Instant], ...] = ()
 
 
 class Notices:
@@ -162,8 +165,10 @@ class Notices:
             for fact in source:
                 facts.setdefault(fact.node, []).append(fact)
         if self._whole:
-            self.due.keep(facts)
-        return tuple(weighed((self._merged(node, facts[node]) for node in sorted(facts)), self._pools, self.due.rules))
+            self.due.keep({(fact.node, fact.deadline) for some in facts.values() for fact in some})
+        merged = (self._merged(node, facts[node], now) for node in sorted(facts))
+        standing = weighed(merged, self._pools, self.due.rules)
+        return tuple(self._believed(view, facts[view.node], now) for view in standing)
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
         for name, notice in self._by_events.standing(now):
@@ -212,35 +217,40 @@ class Notices:
                         source=f"override/{override.namespace}/{override.name}",
                     )
 
-    def _merged(self, name: str, facts: list[NoticeView]) -> NoticeView:
+    def _merged(self, name: str, facts: list[NoticeView], now: float) -> NoticeView:
         """All facts of one node as one notice: the first cause by force names it; the earliest deadline stands.
 
-        Surer facts outweigh less sure ones; one that is merely possible takes nothing away.
+        What has not come to its time says nothing beside what has: with a maintenance in a fortnight a fault now is no
+        more certain. Surer facts outweigh less sure ones; one that is merely possible takes nothing away. A person's
+        drain has no deadline, and takes none from others.
         """
-        sure = min(map(_doubt, facts))
-        surest = [fact for fact in facts if _doubt(fact) == sure]
-        first = min(
-            surest, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
-        )
+        since = min(fact.since for fact in facts)
+        binding = [(self._counts_at(fact, since), fact) for fact in facts if _doubt(fact) < POSSIBLE]
+        at = min((time for time, _ in binding), default=since)
+        come = [fact for time, fact in binding if time <= now] or facts
+        sure = min(map(_doubt, come))
+        surest = [fact for fact in come if _doubt(fact) == sure]
+        first = min(surest, key=_by_force)
+        deadline = min(fact.deadline for fact in surest if fact.kind != "drain" or first.kind == "drain")
         node = self._objects.one(Node, name)
         owned = node is not None and node.node_pool is not None
-        since, deadline = min(fact.since for fact in facts), min(fact.deadline for fact in surest)
-        at = since if sure == POSSIBLE else self._counts_at(name, since, facts)
         return replace(
             first,
             since=since,
             deadline=deadline,
-            karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in facts),
+            karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in come),
             doomed_at=None if at == since else at,
             told_deadline=first.deadline if first.deadline > deadline else None,
         )
 
-    def _counts_at(self, name: str, since: float, facts: list[NoticeView]) -> float:
-        """From when on the pods of a node that goes do not count; never before `since`."""
-        binding = [fact for fact in facts if _doubt(fact) < POSSIBLE]
-        if any(fact.kind in AT_ONCE for fact in binding):
-            return since
-        return max(since, self.due.at(name, min(fact.deadline for fact in binding)))
+    def _counts_at(self, fact: NoticeView, since: float) -> float:
+        """From when on the pods of a node that goes do not count by one fact; never before `since`."""
+        return since if fact.kind in AT_ONCE else max(since, self.due.at(fact.node, fact.deadline))
+
+    def _believed(self, view: NoticeView, facts: list[NoticeView], now: float) -> NoticeView:
+        """What stands of a node's facts where a fault there is not believed: the others, if there are any."""
+        others = [fact for fact in facts if fact.kind != "fault"] if view.doubted else []
+        return self._merged(view.node, others, now) if others else view
 
     # --- the checkpoint
 
@@ -254,8 +264,9 @@ class Notices:
                 by_events.get(name, ()),
                 absent.get(name),
                 self._tainted.get(name),
-                due.get(name),
+                next(iter(due.get(name, ())), None),
                 dict(signs.get(name, {})),
+                due.get(name, ())[1:],
             )
             for name in sorted(names)
         )
@@ -268,14 +279,20 @@ class Notices:
                 self._absent.restore(one.node, one.absent)
             if one.tainted_at is not None and (one.node in self._tainted or self._objects.one(Node, one.node) is None):
                 self._tainted[one.node] = min(one.tainted_at, self._tainted.get(one.node, one.tainted_at))
-            if one.due is not None:
-                self.due.restore(one.node, one.due)
+            for due in (one.due, *one.later):
+                if due is not None:
+                    self.due.restore(one.node, due)
             if one.signs:
                 self.signs.restore(one.node, one.signs)
 
 
 def _doubt(fact: NoticeView) -> int:
     return SUREST_FIRST.index(fact.confidence)
+
+
+def _by_force(fact: NoticeView) -> tuple[bool, bool, bool, float, str, str]:
+    """The first of several causes names the notice; what others may have caused comes last, as does what is undated."""
+    return fact.voluntary, fact.kind in EFFECTS, fact.kind == "drain", fact.deadline, fact.kind, fact.source
 
 
 def _view(node: str, notice: CapacityNotice) -> NoticeView:

@@ -80,21 +80,20 @@ class Outlooks:
         self.set_policy(policy, columns)
 
     def set_policy(self, policy: Policy, columns: Mapping[str, int]) -> None:
-        """Take over models; `columns`: theirs in the rings. One that has another's column now begins anew."""
+        """Take over models; `columns`: theirs in the rings. Who gets the column of one that left begins anew."""
         self._every_seconds = max(1, round(policy.plan_every_seconds))
         self._wanted = policy.look_ahead
-        before = {rules.column: name for name, rules in self._rules.items()}
+        for name, rules in self._rules.items():
+            if columns.get(name) != rules.column:
+                self._book.forget(rules.column)
         self._book.widen(max(columns.values(), default=-1) + 1)
         self._rules = {}
         self._services = {}
         for model in policy.models:
-            column = columns[model.id]
-            if before.get(column, model.id) != model.id:
-                self._book.forget(column)
             deadline = policy.deferral.deadline_seconds(model)
             wait = model.slo.latency_seconds if model.slo else WAIT_SECONDS[model.workload_class]
             wait = wait if deadline is None else deadline
-            self._rules[model.id] = _Rules(model, column, wait, step_seconds(wait), deadline)
+            self._rules[model.id] = _Rules(model, columns[model.id], wait, step_seconds(wait), deadline)
         self._held = {name: held for name, held in self._held.items() if name in self._rules}
         self._carried = {name: carried for name, carried in self._carried.items() if name in self._rules}
         self._onto = {name: onto for name, onto in self._onto.items() if name in self._rules}

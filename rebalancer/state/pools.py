@@ -113,7 +113,7 @@ class Pools:
         """Look again at the nodes and pools that an object is about."""
         match obj:
             case Job():
-                self._dirty_pools.update(name for name, view in self._views.items() if view.others)
+                self._dirty_pools.update(name for name, view in self._views.items() if view.others or view.preemptible)
             case Pod():
                 if obj.node in self._pools_of_node and (
                     self._claims_count or (obj.gpus and self._model_of(obj.workload) is None)

@@ -1,6 +1,7 @@
 """Measures starts: from a pod's creation to Ready, with what was there when it got its node.
 
 Only pods that were seen before they became Ready for the first time: of others nobody knows which Ready was the first.
+One whose readiness probe fails after days of service is no start of days.
 """
 
 from collections import Counter, deque
@@ -19,6 +20,7 @@ from rebalancer.state.objects import Objects
 REMEMBERED = 20  # of each kind in each pool: an hour of a busy day, and a new image or disk counts within as many
 SLOWEST_WAKE = 3.0  # times the middle wake; what takes longer is not waking
 WAKE_SECONDS = 20.0  # so long a wake may take in any case: published ones take 3 to 5 s, and probes add up to 5 s
+PROMPT_SECONDS = 60.0  # a kubelet says of a pod that it is not Ready within seconds of taking it on
 ASLEEP = "hot"  # no plan can count on finding an engine asleep: which GPUs a pod gets is not ours to say
 
 
@@ -59,7 +61,8 @@ class Starts:
 
     def see(self, pod: Pod, model: str, pool: str, *, known: bool) -> bool:
         """A model's pod as it stands now, `known` from before or not; whether a start of it was measured."""
-        if not known and not pod.ready and not pod.gates:  # the wait for an admission is no part of a start
+        starts = not pod.ready and not pod.gates and not _was_ready(pod)  # waiting to be admitted is no part of it
+        if starts and not known:
             self._loading[pod.uid] = _Loading(pod.name, model, pool)
         loading = self._loading.get(pod.uid)
         if loading is None:
@@ -155,6 +158,12 @@ class Starts:
         """The starts that are remembered, oldest first, for the checkpoint."""
         of_kind = self._measured.get(model, {})
         return tuple(sorted((start for starts in of_kind.values() for start in starts), key=lambda start: start.at))
+
+
+def _was_ready(pod: Pod) -> bool:
+    """Whether a pod that is not Ready was so before, or may have been: it became unready long after it got its node."""
+    taken_on = pod.created_at if pod.placed_at is None else pod.placed_at
+    return pod.unready_at is not None and pod.unready_at - taken_on > PROMPT_SECONDS
 
 
 def _start(pod: Pod, pool: str, kind: str, ready_at: float) -> MeasuredStart:

@@ -6,7 +6,7 @@ from rebalancer.domain.events import MetricSample
 from rebalancer.state.habit import Habit
 from rebalancer.state.highest import Highest
 from rebalancer.state.latest import Latest
-from rebalancer.state.series import Arrivals, Series
+from rebalancer.state.series import MAX_GAP_SECONDS, Arrivals, Series
 
 SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
 
@@ -26,9 +26,16 @@ class SampledSubject:
         self.arrived: Highest | None = None
 
     def begin(self, sample: MetricSample, latest: Latest, habit: Habit) -> list[Arrivals] | None:
-        """The first sample of a producer tells of no arrivals; None when there are too many producers."""
+        """The first sample of a producer tells of no arrivals; None when there are too many producers.
+
+        One that has been silent for so long that it would begin anew makes room: a gateway may have another name after
+        each rollout.
+        """
         if len(self.series) >= SOURCES_PER_SUBJECT:
-            return None
+            silent = min(self.series, key=lambda source: self.series[source].at)
+            if sample.at - self.series[silent].at <= MAX_GAP_SECONDS:
+                return None
+            latest.close(self.series.pop(silent).place)
         self.series[sample.source] = Series(sample, latest, habit)
         return []
 

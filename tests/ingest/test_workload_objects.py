@@ -98,12 +98,12 @@ def test_a_pod_that_is_only_asked_for_is_pending_and_nowhere() -> None:
     )
 
 
-def test_a_pod_that_was_ready_is_not() -> None:
+def test_a_pod_that_was_ready_is_not_and_says_since_when() -> None:
     obj = pod()
     obj["status"]["conditions"][1]["status"] = "False"
     found = read("pods", obj)
     assert isinstance(found, Pod)
-    assert (found.ready, found.ready_at) == (False, None)
+    assert (found.ready, found.ready_at, found.unready_at) == (False, None, SEVEN + 120)
 
 
 def test_a_pod_being_deleted_says_until_when_and_what_its_deletion_costs() -> None:

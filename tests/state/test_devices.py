@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.events import ObjectGone
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.state import ClusterState
@@ -95,6 +96,17 @@ def test_a_pod_holds_what_its_claim_was_given() -> None:
     assert target_of(state).running_gpus == 0
     feed(state, changed_device(a_claim("c", ("gpu-0", "gpu-1"), ("b-1",))))
     assert target_of(state).running_gpus == 2
+
+
+def test_of_a_claim_that_is_gone_nothing_is_remembered() -> None:
+    state = with_devices(POLICY, NODE, a_device_class(), TWO)
+    for number in range(3):
+        claim = a_claim(f"c{number}", ("gpu-0",), (f"b-{number}",))
+        feed(state, changed_device(claim))
+        assert node_of(state).foreign_gpus == 1
+        feed(state, ObjectGone("resourceclaims", NOW, read(claim)))
+        assert node_of(state).foreign_gpus == 0
+    assert state._devices._of_pod == {}  # noqa: SLF001  # pods come and go for months, and nobody sees what is kept
 
 
 def changed_device(manifest: dict[str, Any]) -> Any:  # noqa: ANN401  an event

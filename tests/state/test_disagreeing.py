@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.domain.events import MetricSample
+from rebalancer.domain.policy import BlindRule, Guards
 from rebalancer.state import ClusterState
-from tests.builders import NOW
+from tests.builders import NOW, a_policy
 from tests.state.loads import load_of, requests_per_second, two_pods, work_per_second
 from tests.state.objects import a_ready_pod, a_sample, a_state, a_workload, feed, listed
 
@@ -78,6 +79,13 @@ def test_a_model_told_of_as_a_whole_and_by_its_pods_has_the_higher_work(
 def test_a_pod_does_not_speak_for_all_of_them_against_who_sees_the_whole() -> None:
     """One busy pod of two would be stretched to both."""
     assert work_of(told("vllm", "b-1", 40.0), told("gateway", None, 40.0)) == pytest.approx([10.0] * 3)
+
+
+def test_who_sees_the_whole_is_heard_where_the_policy_asks_for_no_coverage_of_the_pods() -> None:
+    asks_for_none = a_policy(guards=Guards(blind=BlindRule(min_coverage=0.0)))
+    samples = chain(told("gateway", None, 12.0), told("vllm", "b-1", 2.0))  # of each instant the pods say last
+    state = feed(two_pods(asks_for_none), *sorted(samples, key=lambda sample: sample.at))
+    assert load_of(state).work.long == pytest.approx(3.0)
 
 
 def test_whoever_falls_silent_is_no_longer_the_higher() -> None:

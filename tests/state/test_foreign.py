@@ -92,6 +92,18 @@ def test_replicas_count_where_no_autoscaler_owns_them() -> None:
     assert seen(by_hand, state=with_scaled_object(scaled(1, 4))) == ()
 
 
+def test_what_is_no_target_belongs_to_others_who_may_scale_it_as_they_like() -> None:
+    state = a_state(a_policy(a_model("a")), a_cluster_node(), a_workload(replicas=2))
+    for step, replicas in enumerate((5, 2, 5)):
+        scaled = a_workload(replicas=replicas, writer="kubectl", resource_version=f"{50 + step}")
+        feed(state, changed(scaled, at=NOW + step))
+    state.set_policy(a_policy(a_model("a"), a_model("b")), NOW + 5.0)
+    assert seen(state=state) == ()
+    assert state.foreign_changes() == {"a": 0, "b": 0}
+    by_hand = replace(a_workload(replicas=4), writer="kubectl")
+    assert seen(by_hand, state=state) == (ForeignChange(NOW + 10.0, "kubectl"),)
+
+
 def test_a_restart_forgets_no_foreign_change_and_adds_what_comes_then() -> None:
     before = with_scaled_object(scaled(1, 4))
     fought = seen(scaled(1, 9, "", "argocd"), scaled(1, 7, "", "argocd"), state=before)

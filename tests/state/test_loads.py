@@ -65,6 +65,18 @@ def test_a_bomb_of_pods_or_sources_fills_no_memory() -> None:
     assert signal_of(state, "concurrency") == Reading(1.0, NOW, 0.5)
 
 
+def test_a_producer_under_a_new_name_is_heard_however_many_have_fallen_silent_before() -> None:
+    # A gateway that names its pod in `source` is another producer after each rollout.
+    state, at = two_pods(), NOW
+    for rollout in range(20):
+        for _ in range(12):
+            at += 30.0
+            feed(state, a_sample(at=at, running=2.0, source=f"gateway/gw-{rollout}"), now=at)
+        assert signal_of(state, "concurrency", at) == Reading(2.0, at, 1.0)
+    assert "too-many-sources" not in state.counters()
+    assert len(load_of(state, now=at).told_by) == 8
+
+
 def test_a_model_is_told_by_who_tells_of_it_as_a_whole_and_by_the_only_one_who_tells_of_its_pods() -> None:
     state = two_pods()
     assert load_of(state).told_by == ()

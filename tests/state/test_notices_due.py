@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.drain import dated
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.state.due import doomed_at
 from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool, an_override
@@ -91,6 +92,59 @@ def test_of_two_facts_about_a_node_the_earlier_one_counts() -> None:
     assert one(state).doomed_at == NOW + 3600 - 150
     feed(state, changed(an_override("drain", "n1")))
     assert one(state).doomed_at is None
+
+
+def a_fault(node: str = "n1", **overrides: object) -> CapacityNotice:
+    """One that stands for as long as anybody looks."""
+    fields = {"deadline": NOW, "ends_at": NOW + 2 * FORTNIGHT, "confidence": "likely"}
+    return a_told_notice(node, kind="fault", **fields | overrides)
+
+
+def test_a_fault_is_no_more_certain_for_a_maintenance_in_a_fortnight_until_that_comes_to_its_time() -> None:
+    # Called certain, or left to Karpenter, its replicas would end with none in their place.
+    state = feed(with_nodes(), a_maintenance("s1"), a_fault("s1"))
+    found, due = one(state), NOW + FORTNIGHT - (60 + 900 + 30 + 60)
+    assert (found.kind, found.confidence, found.karpenter, found.deadline) == ("fault", "likely", False, NOW)
+    assert found.counts(NOW)
+    assert one(state, due - 1.0) == found
+    later = one(state, due)
+    assert (later.kind, later.confidence, later.karpenter) == ("scheduled-change", "certain", True)
+    assert (later.deadline, later.doomed_at) == (NOW + FORTNIGHT, found.doomed_at)
+
+
+def test_a_fault_that_is_not_believed_leaves_a_maintenance_as_it_was_told() -> None:
+    nodes = [a_cluster_node(f"n{n}") for n in range(4)]
+    state = feed(a_state(POLICY, *nodes), a_maintenance("n0"))
+    before = one(state)
+    feed(state, *(a_fault(node.name) for node in nodes))
+    assert [bool(view.doubted) for view in notices(state)] == [False, True, True, True]
+    assert notices(state)[0] == before
+
+
+def test_a_drain_of_a_node_takes_no_deadline_from_what_its_cloud_says() -> None:
+    drain = changed(an_override("drain", "n1"))
+    state = feed(with_nodes(), drain, a_told_notice("n1"))
+    assert (one(state).kind, one(state).deadline, dated(one(state))) == ("spot-interruption", NOW + 120, True)
+    far = feed(with_nodes(), drain, a_maintenance())
+    assert (one(far).kind, one(far).counts(NOW)) == ("drain", True)
+    assert one(far, NOW + FORTNIGHT - 150).deadline == NOW + FORTNIGHT
+
+
+def test_a_drain_is_not_karpenters_for_a_maintenance_that_is_far_away() -> None:
+    assert not one(feed(with_nodes(), changed(an_override("drain", "s1")), a_maintenance("s1"))).karpenter
+
+
+def test_of_two_deadlines_neither_comes_later_again_over_a_restart_too() -> None:
+    pod = a_ready_pod("b-1", grace_seconds=600)
+    told = a_maintenance(), a_fault(deadline=NOW + 7200)
+    state = feed(a_state(POLICY, a_cluster_node("n1"), pod), *told)
+    instants = NOW + 7200 - (60 + 600 + 60), NOW + FORTNIGHT - (60 + 600 + 60)
+    before = [one(state, at) for at in instants]
+    assert [view.kind for view in before] == ["fault", "scheduled-change"]
+    restarted = a_state(POLICY, a_cluster_node("n1"))
+    restarted.restore_notices(state.notices_past())
+    for after in (feed(state, gone(pod)), restarted):
+        assert [one(after, at) for at in instants] == before
 
 
 def test_a_window_is_over_at_its_end_not_ten_minutes_after_its_start() -> None:

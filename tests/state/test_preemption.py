@@ -58,6 +58,13 @@ def test_who_holds_them_is_followed_where_no_count_changes() -> None:
     assert pool_of(state).preemptible == (Holder("Pod", NAMESPACE, "other-1", 4),)
 
 
+def test_a_job_that_is_known_later_than_its_pods_names_them_all_the_same() -> None:
+    state = a_state(POLICY, a_cluster_node(), a_target(), a_job_pod())
+    assert pool_of(state).preemptible == (Holder("Job", NAMESPACE, "train-0", 4),)
+    feed(state, changed(A_JOB))
+    assert pool_of(state).preemptible == (Holder("JobSet", NAMESPACE, "train", 4, NOW + 60.0),)
+
+
 def test_without_the_policy_s_word_they_are_holders_as_any_others() -> None:
     policy = a_policy(a_model("b"), pools=(a_pool(),))
     assert held(a_state(policy, a_cluster_node(), a_target(), a_job_pod())) == (0, 4)

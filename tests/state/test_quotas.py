@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
-from rebalancer.domain.kueue import ClusterQueue, FlavorQuota, LocalQueue, ResourceFlavor, Used
+from rebalancer.domain.kueue import ClusterQueue, Cohort, FlavorQuota, LocalQueue, ResourceFlavor, Used
 from rebalancer.domain.quota_view import Holder, PodRank, QuotaDraw, QuotaView
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PodAsk, PriorityClass, ResourceQuota, Scope
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -146,6 +146,14 @@ class TestKueue:
         theirs = replace(theirs, used=(Used("a100", GPU, 8000),))
         (view,) = quotas(a_state(POLICY, a_target(queue="llms"), LOCAL, ours, theirs, *FLAVORS))
         assert view.hard == 4000
+
+    def test_below_cohorts_that_name_each_other_in_a_circle_nothing_is_to_be_had(self) -> None:
+        ours = a_queue(FlavorQuota("a100", GPU, 4000), cohort="a")
+        theirs = a_queue(FlavorQuota("a100", GPU, 4000), name="other", cohort="b")
+        for parents in ({"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}):
+            cohorts = [Cohort(name, f"uid-{name}", "1", parent) for name, parent in parents.items()]
+            (view,) = quotas(a_state(POLICY, a_target(queue="llms"), LOCAL, ours, theirs, *FLAVORS, *cohorts))
+            assert (view.kind, view.hard) == ("ClusterQueue", 0)
 
     def test_what_others_borrowed_of_it_is_not_there_unless_it_takes_it_back(self) -> None:
         ours = a_queue(FlavorQuota("a100", GPU, 4000), cohort="all")

@@ -133,9 +133,11 @@ def test_of_several_facts_the_surest_decide() -> None:
     found = one(feed(shown(advice), maintenance))
     assert (found.kind, found.confidence, found.deadline) == ("scheduled-change", "certain", NOW + 86_400)
     assert found.doomed_at == NOW + 86_400 - 150
-    # What is likely is replaced before what is certain comes.
-    both = one(feed(shown(condition("XIDErrors")), maintenance))
-    assert (both.kind, both.deadline, both.counts(NOW)) == ("scheduled-change", NOW + 86_400, True)
+    # What is likely is replaced before what is certain comes, and is as likely until then.
+    both = feed(shown(condition("XIDErrors")), maintenance)
+    assert (one(both).kind, one(both).confidence, one(both).counts(NOW)) == ("fault", "likely", True)
+    due = NOW + 86_400 - 150
+    assert [(view.kind, view.deadline) for view in notices(both, due)] == [("scheduled-change", NOW + 86_400)]
 
 
 def test_karpenter_s_taint_is_judged_with_its_claim_and_other_signs_stand_beside_it() -> None:

@@ -66,6 +66,17 @@ def test_of_a_pod_that_ran_before_we_looked_nobody_knows_whether_its_image_was_t
     assert [start.kind for start in view(state).starts] == ["unknown"]
 
 
+def test_a_pod_that_fails_its_probes_after_days_of_service_does_not_start() -> None:
+    placed_at = NOW - 3 * 86_400.0
+    failing = replace(
+        a_pending_pod("b-1", image=IMAGE), node="n1", phase="Running", created_at=placed_at, placed_at=placed_at
+    )
+    for unready_at, starts in ((placed_at + 2.0, 1), (NOW - 20.0, 0)):  # loading since then, or ready in between
+        state = a_state(None, a_workload(), a_node(), replace(failing, unready_at=unready_at))
+        feed(state, changed(replace(failing, resource_version="2", ready=True, ready_at=NOW)))
+        assert len(view(state).starts) == starts
+
+
 def test_each_kind_has_its_own_distribution() -> None:
     state = a_state(None, a_workload(), a_node())
     for n, seconds in enumerate((40.0,) * 8 + (55.0, 90.0)):

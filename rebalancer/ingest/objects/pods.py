@@ -159,7 +159,8 @@ class PodTemplateWire(Struct, frozen=True, gc=False):
 def pod(wire: PodWire) -> Pod:
     """Raises ValueError."""
     meta, spec = wire.metadata, wire.spec
-    ready, labels = _condition(wire.status, "Ready"), meta.labels or NO_LABELS
+    labels = meta.labels or NO_LABELS
+    ready, unready = _condition(wire.status, "Ready"), _condition(wire.status, "Ready", "False")
     placed = _condition(wire.status, "PodScheduled")
     workload, ordinal = _workload(meta, labels)
     gpus = devices_in(spec)
@@ -174,6 +175,7 @@ def pod(wire: PodWire) -> Pod:
         phase=wire.status.phase,
         ready=ready is not None,
         ready_at=None if ready is None else instant(ready.last_transition_time),
+        unready_at=None if unready is None else instant(unready.last_transition_time),
         created_at=created_at(meta),
         deleting_at=instant(meta.deletion_timestamp),
         grace_seconds=grace_of(spec),
@@ -193,11 +195,11 @@ def pod(wire: PodWire) -> Pod:
     )
 
 
-def _condition(status: _PodStatus, name: str) -> _PodCondition | None:
-    """The condition of that type where it is True."""
+def _condition(status: _PodStatus, name: str, stands: str = "True") -> _PodCondition | None:
+    """The condition of that type where it stands so."""
     for one in status.conditions or ():
         if one.type == name:
-            return one if one.status == "True" else None
+            return one if one.status == stands else None
     return None
 
 

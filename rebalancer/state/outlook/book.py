@@ -92,7 +92,7 @@ class Book:
         return each
 
     def forget(self, column: int) -> None:
-        """Forgets a column that another model has now."""
+        """Forgets what was learnt of a column's model: it left, or its replicas carry something else now."""
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
         self._beta[column], self._usual[:, column] = 0.0, 0.0

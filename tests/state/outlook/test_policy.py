@@ -6,7 +6,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy
 from tests.state.loads import load_of, minutes_of, two_pods
-from tests.state.objects import a_sample, feed
+from tests.state.objects import a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, feed
 
 MINUTE = 60.0  # an outlook stands no longer
 
@@ -32,6 +32,31 @@ def test_a_model_whose_floor_is_another_is_looked_at_from_there_on() -> None:
     assert least_looked_at(state, 2) == 2
     state.set_policy(of_floor(1), NOW + 2 * MINUTE)
     assert least_looked_at(state, 3) == 1
+
+
+def test_a_model_knows_nothing_of_one_that_left_the_policy_before_it_came() -> None:
+    def work_of_one(policies: tuple[Policy, ...]) -> float:
+        """As y knows it, whose producer counts no requests; whoever was there before it served 20 in a second."""
+        state = a_state(
+            policies[0], a_cluster_node(), *map(a_workload, "axy"), *(a_ready_pod(f"{name}-1", name) for name in "axy")
+        )
+        at = NOW
+        for policy in policies:
+            state.set_policy(policy, at)
+            for _ in range(60):
+                at += 5.0
+                for model in policy.models:
+                    done = None if model.id == "y" else 20.0 * (at - NOW)
+                    feed(state, a_sample(model.id, f"{model.id}-1", at=at, running=2.0, finished=done), now=at)
+            state.snapshot(at, int(at))
+        outlook = load_of(state.peek(at), "y").outlook
+        assert outlook is not None
+        return outlook.work_of_one
+
+    a, x, y = a_model("a"), a_model("x"), a_model("y")
+    fresh = work_of_one((a_policy(a), a_policy(a, y)))
+    assert work_of_one((a_policy(a, x), a_policy(a), a_policy(a, y))) == fresh
+    assert work_of_one((a_policy(a, x), a_policy(a, y))) == fresh
 
 
 def test_a_policy_may_want_none() -> None:
