@@ -33,7 +33,7 @@ class ToldPast(Struct, frozen=True):
 
     subject: name of the node, or id of the instance.
     kind: kind of the notices.
-    heard_at: when the first of them came.
+    heard_at: when the first of them came, or they were last taken back.
     notices: the last notices of it, taken back or not, by the instant they were issued.
     cancelled_at: notices issued up to this instant are taken back; 0: none is.
     uid: UID of the Node, "" while it is awaited; another Node of that name is another machine, unless it has the
@@ -127,6 +127,8 @@ class ToldNotices:
                 return
             home[subject] = _Told(heard_at=now)
         home[subject].take(notice)
+        if notice.cancelled:
+            home[subject].heard_at = now  # what it takes back may still come, however long ago the first was heard
         if home is not self._waiting:
             _spread(home)
 

@@ -125,6 +125,16 @@ def test_a_cancelled_notice_is_taken_back_in_any_order() -> None:
         assert one(feed(with_nodes(), *order)).deadline == NOW + 300
 
 
+def test_what_is_taken_back_stays_so_for_five_minutes_though_it_was_told_long_before() -> None:
+    told = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 86_400.0, event="first")
+    for event in ("first", ""):
+        state = feed(with_nodes(), told)
+        feed(state, replace(told, at=NOW + 900, cancelled=True, event=event), now=NOW + 900)
+        feed(state, SourceState("nodes", NOW + 1199), now=NOW + 1199)  # looks at what it may forget
+        feed(state, replace(told, at=NOW + 300), now=NOW + 1199)
+        assert notices(state, NOW + 1199) == ()
+
+
 def test_a_cancellation_takes_back_only_its_own_kind() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, kind="rebalance", cancelled=True))
     assert one(state) == a_notice("n1")
