@@ -25,13 +25,14 @@ WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on wha
 REPEATS_KEPT = 8  # issues of one notice
 EVENTS_AT_MOST = 64  # open for one node: its maker plans a few at a time, and again a bound on what a liar can fill
 
-_Subject = tuple[str, str, str]  # node or instance, kind, event ("" where the source names none)
+# Node, or what a notice names while no such node is there; kind; event ("" where the source names none).
+_Subject = tuple[str, str, str]
 
 
 class ToldPast(Struct, frozen=True):
     """The notices about one subject in one kind and event, for the checkpoint.
 
-    subject: name of the node, or id of the instance.
+    subject: name of the node; while it is awaited, or from a version that kept both, it may be the instance's id.
     kind: kind of the notices.
     heard_at: when the first of them came, or they were last taken back.
     notices: the last notices of it, taken back or not, by the instant they were issued.
@@ -118,9 +119,10 @@ class ToldNotices:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back."""
-        subject = notice.node or instance_id(notice.instance_id or "") or "", notice.kind, notice.event
-        node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
+        name = notice.node or instance_id(notice.instance_id or "") or ""
+        node = self._objects.one(Node, name) or self._objects.node_of_instance(name)
         home = self._waiting if node is None else self._about(node)
+        subject = (name if node is None else node.name), notice.kind, notice.event
         if subject not in home:
             if len(home) >= (WAITING_AT_MOST if home is self._waiting else EVENTS_AT_MOST):
                 self.counters["too-many-notices"] += 1
@@ -143,7 +145,7 @@ class ToldNotices:
             names = {node.name, instance} if sure else {node.name}
             for subject in [subject for subject in self._waiting if subject[0] in names]:
                 heard = self._waiting.pop(subject)
-                self._about(node).setdefault(subject, _Told(heard.heard_at)).add(heard)
+                self._about(node).setdefault((node.name, *subject[1:]), _Told(heard.heard_at)).add(heard)
             _spread(self._of.get(node.name, {}))
 
     def _about(self, node: Node) -> dict[_Subject, _Told]:
@@ -204,7 +206,7 @@ class ToldNotices:
             if name and not self._machines.setdefault(name, machine).same(machine):
                 continue  # another machine of that name has been told of since
             home = self._of.setdefault(name, {}) if name else self._waiting
-            heard = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
+            heard = home.setdefault((name or one.subject, one.kind, one.event), _Told(one.heard_at))
             heard.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
         _spread(self._of.get(name, {}))
         there = self._objects.one(Node, name)

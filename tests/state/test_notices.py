@@ -135,6 +135,20 @@ def test_what_is_taken_back_stays_so_for_five_minutes_though_it_was_told_long_be
         assert notices(state, NOW + 1199) == ()
 
 
+def test_what_was_told_by_node_or_by_instance_is_taken_back_by_either_name() -> None:
+    by_node, by_instance = a_told_notice("n1"), a_told_notice(None, instance_id="i-n1")
+    for told, taking_back, event in (
+        (by_node, by_instance, ""),
+        (by_instance, by_node, ""),
+        (by_instance, by_node, "first"),
+    ):
+        end = replace(taking_back, at=NOW + 1, cancelled=True)
+        for order in permutations((replace(told, event=event), end)):
+            assert notices(feed(with_nodes(), *order)) == ()
+            waiting = feed(a_state(POLICY, a_cluster_node("n2")), *order)
+            assert notices(feed(waiting, changed(a_cluster_node("n1")))) == ()
+
+
 def test_a_cancellation_takes_back_only_its_own_kind() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, kind="rebalance", cancelled=True))
     assert one(state) == a_notice("n1")
