@@ -1,6 +1,7 @@
 """Notices about nodes and instances that will vanish, by subject, kind and event; in any order, and repeated.
 
-Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself.
+Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself. An event
+that is told again with another deadline has that one; who names no event adds to what was told.
 
 A notice about a node that is not there yet waits for it. A notice about a node whose Node object has gone stays for as
 long as somebody says that it matters (`forget`): the machine is gone then, but not yet the pods that ran on it.
@@ -93,7 +94,8 @@ class _Told(Struct):
     def standing(self, node: Node | None, now: float) -> Iterator[CapacityNotice]:
         """The notices that stand for the node (None: it has gone): not taken back, and the node was not spared."""
         for at, notice in self.notices.items():
-            if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
+            moved = notice.event != "" and notice.deadline != self.notices[max(self.notices)].deadline
+            if at > self.cancelled_at and not moved and (node is None or not _spared(node, notice, now)):
                 yield notice
 
     def ahead(self, now: float) -> bool:

@@ -164,6 +164,16 @@ def test_of_two_events_of_one_kind_the_end_of_one_leaves_the_other() -> None:
         assert notices(feed(with_nodes(), *order)) == ()
 
 
+def test_an_event_told_again_with_another_date_counts_at_that_date_in_any_order() -> None:
+    first = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 3600, event="first")
+    for seconds in (7 * 86_400, 900):  # put off by a week, or brought forward
+        moved = replace(first, at=NOW + 60, deadline=NOW + seconds)
+        again = replace(moved, at=NOW + 120)
+        for order in permutations((first, moved, again)):
+            view = one(feed(with_nodes(), *order))
+            assert (view.since, view.deadline) == (NOW + 60, NOW + seconds)
+
+
 def test_who_takes_back_without_naming_an_event_takes_back_all_of_that_kind() -> None:
     told = [a_told_notice("n1", kind="scheduled-change", event=event) for event in ("", "first", "second")]
     end = a_told_notice("n1", kind="scheduled-change", at=NOW + 1, cancelled=True)
