@@ -160,12 +160,13 @@ class ToldNotices:
         self._machines.pop(name, None)
 
     def forget(self, now: float, matters: Callable[[str], bool]) -> None:
-        """Drop what found no node, what was taken back and what never happened.
+        """Drop what found no node once nodes are listed, what was taken back and what never happened.
 
         `matters`: whether what was told of a node is kept although no such Node is there. Without that it is kept until
         its deadline, as far as the machine would be known again.
         """
-        for subject in [one for one, heard in self._waiting.items() if now - heard.heard_at >= KEPT_SECONDS]:
+        listed = "nodes" in self._objects.listed
+        for subject in [one for one, heard in self._waiting.items() if listed and now - heard.heard_at >= KEPT_SECONDS]:
             self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
         for name, subjects in list(self._of.items()):
             node = self._objects.one(Node, name)
