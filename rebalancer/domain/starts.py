@@ -34,7 +34,7 @@ class MeasuredStart(Struct, frozen=True):
 
     pool: name of the pool, "" where an older version measured it.
     kind: one of `KINDS`.
-    seconds: from the pod's creation to Ready.
+    seconds: from the pod's creation to Ready; where it was made at a scheduling gate, from its getting a node.
     load_seconds: from its getting a node to Ready, or from its creation where nobody dates that; None where the node
         came after the pod and nobody dates when it was placed, or where an engine may have been asleep.
     at: when it was Ready.

@@ -6,6 +6,7 @@ and 1 for an error in words; the server's first frame on each channel holds the 
 
 import asyncio
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
@@ -13,8 +14,9 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from rebalancer.kube.access import Access
+from rebalancer.kube.access import Access, AuthorizationHeader
 from rebalancer.kube.transport import CONNECT_SECONDS
+from rebalancer.obs.clock import Clock
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA: Final = 0
@@ -27,9 +29,12 @@ class Forward:
     `trouble` says why the last connection failed, None while none did. An async context manager.
     """
 
-    def __init__(self, access: Access, namespace: str, pod: str, port: int, folder: Path) -> None:
+    def __init__(  # noqa: PLR0913  # as whom, and from where to where
+        self, access: Access, clock: Clock, namespace: str, pod: str, port: int, folder: Path
+    ) -> None:
         self.path = folder / "forward.sock"
         self._access = access
+        self._login = AuthorizationHeader(access, clock)
         self._namespace = namespace
         self.turn_to(pod, port)
         self._server: asyncio.Server | None = None
@@ -43,10 +48,8 @@ class Forward:
         self._url = URL(self._access.server + path, encoded=True).with_query(ports=str(port))
 
     async def __aenter__(self) -> Self:
-        headers = {"Authorization": self._access.authorization} if self._access.authorization else {}
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._access.tls or True),
-            headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         )
         self._server = await asyncio.start_unix_server(self._accept, str(self.path))
@@ -68,20 +71,37 @@ class Forward:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until either side ends it."""
         try:
-            async with self._session.ws_connect(
-                self._url,
-                protocols=(PROTOCOL,),
-                proxy=self._access.proxy,
-                server_hostname=self._access.server_hostname,
-                max_msg_size=0,
-            ) as socket:
+            socket = await self._opened()
+            try:
                 await self._both_ways(socket, reader, writer)
+            finally:
+                await socket.close()
         except aiohttp.WSServerHandshakeError as error:
             self.trouble = f"the API server refused {self._what}: {error.status} {error.message}"
         except (aiohttp.ClientError, OSError) as error:
             self.trouble = f"{self._what}: {str(error) or type(error).__name__}"
         finally:
             writer.close()
+
+    async def _opened(self) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket to the pod; it is asked for once more where the login was refused and can be renewed."""
+        used = await self._login.header()
+        try:
+            return await self._connected(used)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != HTTPStatus.UNAUTHORIZED or not await self._login.renewed(used):
+                raise
+        return await self._connected(await self._login.header())
+
+    async def _connected(self, authorization: str | None) -> aiohttp.ClientWebSocketResponse:
+        return await self._session.ws_connect(
+            self._url,
+            protocols=(PROTOCOL,),
+            headers={"Authorization": authorization} if authorization else {},
+            proxy=self._access.proxy,
+            server_hostname=self._access.server_hostname,
+            max_msg_size=0,
+        )
 
     async def _both_ways(
         self, socket: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -14,6 +14,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 FIELD_MOST = 256  # what comes from outside must not flood or forge a log line
+EXCEPTION_MOST = 8_192  # a hundred lines of traceback; the rest is mostly an error's own text
 QUEUE_MOST = 10_000
 
 
@@ -23,10 +24,12 @@ class LogThread:
     def __init__(self, log_format: str) -> None:
         self.dropped = 0
         self._queue: queue.Queue[EventDict] = queue.Queue(QUEUE_MOST)
-        render: Processor = (
-            structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        render: list[Processor] = (
+            [structlog.processors.JSONRenderer()]
+            if log_format == "json"
+            else [_indented, structlog.dev.ConsoleRenderer(colors=False)]
         )
-        self._processors: list[Processor] = [structlog.processors.format_exc_info, _capped, render]
+        self._processors: list[Processor] = [structlog.processors.format_exc_info, _capped, *render]
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, **event: Any) -> None:  # noqa: ANN401  # structlog's event dict
@@ -77,9 +80,32 @@ def _with_exception(_logger: WrappedLogger, _name: str, event: EventDict) -> Eve
 
 def _capped(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     for key, value in event.items():
-        if isinstance(value, str) and key != "exception":
-            clean = "".join(each if each.isprintable() else " " for each in value)
-            event[key] = clean if len(clean) <= FIELD_MOST else clean[:FIELD_MOST] + "..."
+        if isinstance(value, str):
+            event[key] = _traceback(value) if key == "exception" else _field(value)
+    return event
+
+
+def _field(text: str) -> str:
+    clean = _printable(text)
+    return clean if len(clean) <= FIELD_MOST else clean[:FIELD_MOST] + "..."
+
+
+def _traceback(text: str) -> str:
+    """Line by line; of a long one where it began, and what the error said last."""
+    if len(text) > EXCEPTION_MOST:
+        half = EXCEPTION_MOST // 2
+        text = f"{text[:half]}\n...\n{text[-half:]}"
+    return "\n".join(map(_printable, text.split("\n")))
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _indented(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """A traceback has lines, and an error's text may have some that look like the log's: none begins where those do."""
+    if isinstance(text := event.get("exception"), str):
+        event["exception"] = "\n".join(f"  {line}" for line in text.split("\n"))
     return event
 
 

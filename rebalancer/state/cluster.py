@@ -230,7 +230,7 @@ class ClusterState:
     def _others_are(self, change: Change) -> None:
         """Look at pods anew whose node came or went, or of whose replicas it is known now how many pods they have."""
         old, new = change
-        if isinstance(new, Workload) and new.pods > 1:
+        if isinstance(new, Workload) and new.pods != (old.pods if isinstance(old, Workload) else 1):
             for pod in self._objects.pods_of.get(new.ref):
                 self._pod_is(pod)
         for obj in change:

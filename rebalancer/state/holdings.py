@@ -130,8 +130,8 @@ class Holdings:
         return tuple(each for each in self._alive(pod) if each.member == 0)
 
     def _alive(self, pod: Pod) -> Iterator[Pod]:
-        for each in self._objects.pods_of.get(pod.workload):
-            if each.ordinal == pod.ordinal and each.deleting_at is None and not each.terminal:
+        for each in self._objects.pods_numbered.get((pod.workload, pod.ordinal)):
+            if each.deleting_at is None and not each.terminal:
                 yield each
 
     def _pods_per_replica(self, pod: Pod) -> int:

@@ -59,6 +59,7 @@ class Objects:
         self._source_of: dict[str, str] = {}
         self._claims = Claims()
         self.pods_of = Index[Pod](lambda pod: pod.workload)
+        self.pods_numbered = Index[Pod](_numbered)
         self.pods_on = Index[Pod](lambda pod: pod.node)
         self.device_pods_in = Index[Pod](lambda pod: pod.namespace if pod.gpus else None)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
@@ -69,7 +70,7 @@ class Objects:
         self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {
             kind: cast("tuple[Index[ClusterObject], ...]", indexes)
             for kind, indexes in (
-                (Pod, (self.pods_of, self.pods_on, self.device_pods_in)),
+                (Pod, (self.pods_of, self.pods_numbered, self.pods_on, self.device_pods_in)),
                 (Hpa, (self.hpas_of,)),
                 (ScaledObject, (self.scaled_objects_of,)),
                 (PodAutoscaler, (self.pod_autoscalers_of,)),
@@ -197,6 +198,11 @@ def key_of(obj: ClusterObject) -> Key:
     if isinstance(obj, Workload):
         return obj.ref.namespace, obj.ref.name
     return getattr(obj, "namespace", ""), obj.name
+
+
+def _numbered(pod: Pod) -> tuple[WorkloadRef, int] | None:
+    """What the pods of one numbered replica share: their workload, and their number in it."""
+    return None if pod.workload is None or pod.ordinal is None else (pod.workload, pod.ordinal)
 
 
 def _key(name: str) -> Key:

@@ -126,11 +126,14 @@ def _mark(sample: MetricSample) -> _Mark:
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
     """Nothing where a sample had no counters, or a restarted producer began to count from zero: NaN equals nothing.
 
+    One that says that it counts since when it did before began anew all the same where a counter fell.
     Nobody left where one of the two does not tell who did: all who ever left, told for the first time, came long ago.
     """
     since, inside, start, waiting, finished, gone, tokens, read = before
     until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens, later_read = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
+        return _NONE
+    if later_finished < finished or later_gone < gone or later_tokens < tokens:
         return _NONE
     left = 0.0 if isnan(later_gone - gone) else later_gone - gone
     came = later_inside - inside + left

@@ -31,6 +31,7 @@ class _Loading:
     name: name of its pod.
     model: id of its model.
     pool: name of its pool.
+    gated: whether it was made at a scheduling gate; it starts when it has a node, since nobody dates the gate's end.
     kind: its kind as the node tells it, "" before it has one.
     failed: its wake, once that should have ended long ago.
     """
@@ -38,6 +39,7 @@ class _Loading:
     name: str
     model: str
     pool: str
+    gated: bool
     kind: str = ""
     failed: FailedWake | None = None
 
@@ -61,18 +63,19 @@ class Starts:
 
     def see(self, pod: Pod, model: str, pool: str, *, known: bool) -> bool:
         """A model's pod as it stands now, `known` from before or not; whether a start of it was measured."""
-        starts = not pod.ready and not pod.gates and not _was_ready(pod)  # waiting to be admitted is no part of it
-        if starts and not known:
-            self._loading[pod.uid] = _Loading(pod.name, model, pool)
+        if not known and not pod.ready and not _was_ready(pod):
+            self._loading[pod.uid] = _Loading(pod.name, model, pool, gated=bool(pod.gates))
         loading = self._loading.get(pod.uid)
         if loading is None:
             return False
+        if loading.gated and pod.placed_at is not None:  # the wait for an admission is no part of a start
+            pod = replace(pod, created_at=pod.placed_at)
         if not loading.kind and pod.node is not None:
             loading.kind = self._kind(pod, begun=pod.phase != "Pending" and not known)
         if not pod.ready:
             return False
         del self._loading[pod.uid]
-        if pod.ready_at is None:
+        if pod.ready_at is None or (loading.gated and pod.placed_at is None):
             return False
         of_engine = self._bindings.kind(pod)
         start = _start(pod, pool, of_engine or loading.kind or "unknown", pod.ready_at)

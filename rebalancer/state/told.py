@@ -1,6 +1,7 @@
 """Notices about nodes and instances that will vanish, by subject, kind and event; in any order, and repeated.
 
-Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself.
+Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself. An event
+that is told again with another deadline has that one; who names no event adds to what was told.
 
 A notice about a node that is not there yet waits for it. A notice about a node whose Node object has gone stays for as
 long as somebody says that it matters (`forget`): the machine is gone then, but not yet the pods that ran on it.
@@ -25,15 +26,16 @@ WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on wha
 REPEATS_KEPT = 8  # issues of one notice
 EVENTS_AT_MOST = 64  # open for one node: its maker plans a few at a time, and again a bound on what a liar can fill
 
-_Subject = tuple[str, str, str]  # node or instance, kind, event ("" where the source names none)
+# Node, or what a notice names while no such node is there; kind; event ("" where the source names none).
+_Subject = tuple[str, str, str]
 
 
 class ToldPast(Struct, frozen=True):
     """The notices about one subject in one kind and event, for the checkpoint.
 
-    subject: name of the node, or id of the instance.
+    subject: name of the node; while it is awaited, or from a version that kept both, it may be the instance's id.
     kind: kind of the notices.
-    heard_at: when the first of them came.
+    heard_at: when the first of them came, or they were last taken back.
     notices: the last notices of it, taken back or not, by the instant they were issued.
     cancelled_at: notices issued up to this instant are taken back; 0: none is.
     uid: UID of the Node, "" while it is awaited; another Node of that name is another machine, unless it has the
@@ -92,7 +94,8 @@ class _Told(Struct):
     def standing(self, node: Node | None, now: float) -> Iterator[CapacityNotice]:
         """The notices that stand for the node (None: it has gone): not taken back, and the node was not spared."""
         for at, notice in self.notices.items():
-            if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
+            moved = notice.event != "" and notice.deadline != self.notices[max(self.notices)].deadline
+            if at > self.cancelled_at and not moved and (node is None or not _spared(node, notice, now)):
                 yield notice
 
     def ahead(self, now: float) -> bool:
@@ -118,15 +121,18 @@ class ToldNotices:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back."""
-        subject = notice.node or instance_id(notice.instance_id or "") or "", notice.kind, notice.event
-        node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
+        name = notice.node or instance_id(notice.instance_id or "") or ""
+        node = self._objects.one(Node, name) or self._objects.node_of_instance(name)
         home = self._waiting if node is None else self._about(node)
+        subject = (name if node is None else node.name), notice.kind, notice.event
         if subject not in home:
             if len(home) >= (WAITING_AT_MOST if home is self._waiting else EVENTS_AT_MOST):
                 self.counters["too-many-notices"] += 1
                 return
             home[subject] = _Told(heard_at=now)
         home[subject].take(notice)
+        if notice.cancelled:
+            home[subject].heard_at = now  # what it takes back may still come, however long ago the first was heard
         if home is not self._waiting:
             _spread(home)
 
@@ -141,7 +147,7 @@ class ToldNotices:
             names = {node.name, instance} if sure else {node.name}
             for subject in [subject for subject in self._waiting if subject[0] in names]:
                 heard = self._waiting.pop(subject)
-                self._about(node).setdefault(subject, _Told(heard.heard_at)).add(heard)
+                self._about(node).setdefault((node.name, *subject[1:]), _Told(heard.heard_at)).add(heard)
             _spread(self._of.get(node.name, {}))
 
     def _about(self, node: Node) -> dict[_Subject, _Told]:
@@ -154,12 +160,13 @@ class ToldNotices:
         self._machines.pop(name, None)
 
     def forget(self, now: float, matters: Callable[[str], bool]) -> None:
-        """Drop what found no node, what was taken back and what never happened.
+        """Drop what found no node once nodes are listed, what was taken back and what never happened.
 
         `matters`: whether what was told of a node is kept although no such Node is there. Without that it is kept until
         its deadline, as far as the machine would be known again.
         """
-        for subject in [one for one, heard in self._waiting.items() if now - heard.heard_at >= KEPT_SECONDS]:
+        listed = "nodes" in self._objects.listed
+        for subject in [one for one, heard in self._waiting.items() if listed and now - heard.heard_at >= KEPT_SECONDS]:
             self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
         for name, subjects in list(self._of.items()):
             node = self._objects.one(Node, name)
@@ -202,7 +209,7 @@ class ToldNotices:
             if name and not self._machines.setdefault(name, machine).same(machine):
                 continue  # another machine of that name has been told of since
             home = self._of.setdefault(name, {}) if name else self._waiting
-            heard = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
+            heard = home.setdefault((name or one.subject, one.kind, one.event), _Told(one.heard_at))
             heard.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
         _spread(self._of.get(name, {}))
         there = self._objects.one(Node, name)

@@ -15,8 +15,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import plan
 from tests.bench.fleet import Fleet, World
 from tests.builders import a_model, a_notice, a_policy, a_pool, a_snapshot
-
-Tracer = Callable[[FrameType, str, object], "Tracer"]
+from tests.lines import lines
 
 FEW, MANY = 60, 240
 FEW_REPLICAS, MANY_REPLICAS = 300, 1200
@@ -85,21 +84,7 @@ def _drained(replicas: int, kind: str = "Deployment") -> tuple[Snapshot, Policy]
 
 
 def _lines(snapshot: Snapshot, policy: Policy) -> int:
-    """Lines that one plan runs: a loop within one line counts each time, which no call does."""
-    lines = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> Tracer:
-        nonlocal lines
-        lines += event == "line"
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        plan(snapshot, policy, Memory())
-    finally:
-        sys.settrace(before)
-    return lines
+    return lines(lambda: plan(snapshot, policy, Memory()))
 
 
 @pytest.mark.parametrize(

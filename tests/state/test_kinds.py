@@ -10,6 +10,7 @@ from rebalancer.domain.snapshot import Place, Shape, TargetView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import ClusterState
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_target_spec
+from tests.lines import lines
 from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, changed, feed, gone
 
 STATEFUL_SETS, GROUPS = "apps/v1/statefulsets", "leaderworkerset.x-k8s.io/v1/leaderworkersets"
@@ -107,6 +108,17 @@ class TestGroups:
         leaving = a_member("LeaderWorkerSet", 0, 1, deleting_at=NOW + 30)
         target = target_of(self.state(a_member("LeaderWorkerSet", 0, 0), leaving))
         assert sorted(pod.phase for pod in target.pods) == ["pending", "terminating"]
+
+    def test_four_times_as_many_groups_take_about_four_times_as_long_to_look_at(self) -> None:
+        def looks(groups: int) -> tuple[int, int]:
+            members = [a_member("LeaderWorkerSet", n, m, node="n1") for n in range(groups) for m in range(4)]
+            state = self.state()
+            more = ObjectsListed("leaderworkersets", NOW + 2, (replace(self.workload, pods=4, resource_version="2"),))
+            listed = ObjectsListed("pods", NOW + 1, tuple(members))
+            return lines(lambda: feed(state, listed)), lines(lambda: feed(state, more))
+
+        for few, many in zip(looks(20), looks(80), strict=True):
+            assert many < 6.0 * few, f"{few} lines for 20 groups, {many} for 80"
 
     def test_leader_and_workers_that_ask_for_other_numbers_are_told(self) -> None:
         workload = replace(self.workload, leader_gpus={GPU: 0})

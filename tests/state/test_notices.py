@@ -125,6 +125,30 @@ def test_a_cancelled_notice_is_taken_back_in_any_order() -> None:
         assert one(feed(with_nodes(), *order)).deadline == NOW + 300
 
 
+def test_what_is_taken_back_stays_so_for_five_minutes_though_it_was_told_long_before() -> None:
+    told = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 86_400.0, event="first")
+    for event in ("first", ""):
+        state = feed(with_nodes(), told)
+        feed(state, replace(told, at=NOW + 900, cancelled=True, event=event), now=NOW + 900)
+        feed(state, SourceState("nodes", NOW + 1199), now=NOW + 1199)  # looks at what it may forget
+        feed(state, replace(told, at=NOW + 300), now=NOW + 1199)
+        assert notices(state, NOW + 1199) == ()
+
+
+def test_what_was_told_by_node_or_by_instance_is_taken_back_by_either_name() -> None:
+    by_node, by_instance = a_told_notice("n1"), a_told_notice(None, instance_id="i-n1")
+    for told, taking_back, event in (
+        (by_node, by_instance, ""),
+        (by_instance, by_node, ""),
+        (by_instance, by_node, "first"),
+    ):
+        end = replace(taking_back, at=NOW + 1, cancelled=True)
+        for order in permutations((replace(told, event=event), end)):
+            assert notices(feed(with_nodes(), *order)) == ()
+            waiting = feed(a_state(POLICY, a_cluster_node("n2")), *order)
+            assert notices(feed(waiting, changed(a_cluster_node("n1")))) == ()
+
+
 def test_a_cancellation_takes_back_only_its_own_kind() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, kind="rebalance", cancelled=True))
     assert one(state) == a_notice("n1")
@@ -138,6 +162,16 @@ def test_of_two_events_of_one_kind_the_end_of_one_leaves_the_other() -> None:
         assert one(feed(with_nodes(), *order)).deadline == NOW + 3600
     for order in permutations((first, second, *ends)):
         assert notices(feed(with_nodes(), *order)) == ()
+
+
+def test_an_event_told_again_with_another_date_counts_at_that_date_in_any_order() -> None:
+    first = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 3600, event="first")
+    for seconds in (7 * 86_400, 900):  # put off by a week, or brought forward
+        moved = replace(first, at=NOW + 60, deadline=NOW + seconds)
+        again = replace(moved, at=NOW + 120)
+        for order in permutations((first, moved, again)):
+            view = one(feed(with_nodes(), *order))
+            assert (view.since, view.deadline) == (NOW + 60, NOW + seconds)
 
 
 def test_who_takes_back_without_naming_an_event_takes_back_all_of_that_kind() -> None:

@@ -108,6 +108,15 @@ def test_a_restart_keeps_events_apart_and_what_was_kept_before_they_had_names_st
     assert kept.deadline == NOW + 120
 
 
+def test_what_waited_for_its_node_over_a_long_stop_waits_until_nodes_are_listed() -> None:
+    state = feed(with_nodes(), a_told_notice("late", deadline=NOW + 86_400), a_told_notice("foreign"))
+    there = lists(a_cluster_node("n1"), a_cluster_node("late"), *PODS[:1])
+    fresh = restarted(state, *reversed(there), now=NOW + 3600)
+    assert [view.node for view in notices(fresh, NOW + 3600)] == ["late"]
+    feed(fresh, a_sample(at=NOW + 3601), now=NOW + 3601)
+    assert fresh.counters()["unmatched-notice"] == 1
+
+
 def test_notices_of_nodes_that_went_with_their_pods_meanwhile_are_forgotten() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n2")))
     fresh = restarted(state, *lists())

@@ -187,15 +187,25 @@ def a_queue(*quotas: FlavorQuota, name: str = "research", cohort: str = "", used
 
 
 def test_a_wait_for_an_admission_is_no_part_of_a_start() -> None:
-    state = a_state(POLICY, a_cluster_node(), a_target())
+    state = a_state(POLICY, a_cluster_node(created_at=NOW - 400.0), a_target())
+    for name in ("b-1", "b-2", "b-3"):
+        new = a_ready_pod(name, created_at=NOW - 500.0, node=None, phase="Pending", ready=False, ready_at=None)
+        feed(state, changed(replace(new, gates=("kueue.x-k8s.io/admission",))))
+        (target,) = state.peek(NOW).models[0].targets
+        assert target.pods[-1].gated is True
+        placed = replace(new, resource_version="2", node="n1", placed_at=NOW - 70.0)
+        feed(state, changed(placed), changed(replace(placed, resource_version="3", ready=True, ready_at=NOW)))
+    (model,) = state.peek(NOW).models
+    assert (model.load_seconds, [start.median_seconds for start in model.starts]) == (70.0, [70.0])
+    assert model.targets[0].pods[0].gated is UNSET
+
+
+def test_of_an_admitted_pod_whose_place_nobody_dates_nobody_knows_how_long_it_started() -> None:
+    state = a_state(POLICY, a_cluster_node(created_at=NOW - 9000.0), a_target())
     new = a_ready_pod(created_at=NOW - 500.0, node=None, phase="Pending", ready=False, ready_at=None)
     feed(state, changed(replace(new, gates=("kueue.x-k8s.io/admission",))))
-    (target,) = state.peek(NOW).models[0].targets
-    assert target.pods[0].gated is True
     feed(state, changed(a_ready_pod(created_at=NOW - 500.0, ready_at=NOW, resource_version="2")))
-    (model,) = state.peek(NOW).models
-    assert model.load_seconds is None
-    assert model.targets[0].pods[0].gated is UNSET
+    assert state.peek(NOW).models[0].starts == ()
 
 
 def test_who_holds_gpus_besides_the_models_is_named_with_its_end() -> None:

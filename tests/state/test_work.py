@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rebalancer.domain.events import Counters, Gauges
+from rebalancer.domain.events import Counters, Gauges, MetricSample
 from rebalancer.domain.readings import Reading, Work
 from tests.builders import NOW, a_model, a_policy
 from tests.state.loads import load_of, minutes_of, requests_per_second, two_pods
@@ -124,13 +124,21 @@ def test_a_restarted_producer_tells_nothing_about_the_gap() -> None:
     assert requests_per_second(state) == [1.0] * 5
 
 
-def test_a_counter_that_falls_is_no_negative_demand() -> None:
-    state = feed(
-        two_pods(),
-        a_sample(pod="b-1", at=NOW - 5, running=4, finished=100),
-        a_sample(pod="b-1", at=NOW, running=0, finished=50),
-    )
-    assert requests_per_second(state) == [0.0] * 5
+@pytest.mark.parametrize("tokens", [None, 200.0])
+def test_a_counter_that_falls_tells_nothing_about_the_gap(tokens: float | None) -> None:
+    """An exporter that stays while its engine starts anew says that it counts since when it did before."""
+
+    def counted(at: float, finished: float) -> MetricSample:
+        written = None if tokens is None else tokens * finished
+        return a_sample(pod="b-1", at=at, running=4, counters=Counters(NOW - 7200.0, finished, None, None, written))
+
+    state = a_state(None, a_workload(), a_ready_pod("b-1"))
+    feed(state, *(counted(NOW - 600 + 5 * n, 100_000 + 10.0 * n) for n in range(121)))
+    usual = load_of(state).work.short or 0.0
+    for n in range(1, 4):
+        feed(state, counted(NOW + 5 * n, 10.0 * n), now=NOW + 5 * n)
+        assert load_of(state, now=NOW + 5 * n).work.short == pytest.approx(usual, rel=0.3)
+    assert requests_per_second(state)[-10:] == [2.0] * 10
 
 
 def test_no_counters_are_no_arrivals_not_zero_arrivals() -> None:

@@ -110,7 +110,7 @@ async def open_api(where: Where) -> AsyncIterator[Api]:
         pod, port = await _find_pod(cluster, where)
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="rebalancer-")  # 0700
         open_.push_async_callback(asyncio.to_thread, shutil.rmtree, folder, ignore_errors=True)
-        forward = Forward(cluster.access, where.namespace, pod, port, Path(folder))
+        forward = Forward(cluster.access, cluster.clock, where.namespace, pod, port, Path(folder))
         await open_.enter_async_context(forward)
         token = await asyncio.to_thread(_token, place_of(cluster.access.server, where))
         connector = aiohttp.UnixConnector(str(forward.path))
