@@ -213,10 +213,11 @@ def check_budget(
     the others, so what is free there is no room for what others took elsewhere since the plan was made.
     """
     view = next(each for each in snapshot.models if each.id == change.model)
-    own = unseen.with_most(next(target for target in view.targets if _same(target, change.target)))
-    then = replace(own, unconfirmed_replicas=max(peak_replicas(own), asking(change).replicas))
-    if peak_replicas(then) <= peak_replicas(own):
-        return
+    seen = next(target for target in view.targets if _same(target, change.target))
+    if peak_replicas(_after(change, seen)) <= peak_replicas(seen):
+        return  # as far as is known: a write that may not have happened excuses no other one
+    own = unseen.with_most(seen)
+    then = _after(change, own)
     pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
     if pool is None or nodes is None:
         raise Refused("budget", f"pool {own.pool} is unknown, so is its budget")
@@ -242,6 +243,11 @@ def check_budget(
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
             raise Refused("budget", f"{what}, and its budget is {budget}")
+
+
+def _after(change: Change, target: TargetView) -> TargetView:
+    """The target on its way to what it has been asked for, and to what `change` asks for."""
+    return replace(target, unconfirmed_replicas=max(peak_replicas(target), asking(change).replicas))
 
 
 def _runs_in(snapshot: Snapshot, pool: str) -> bool:

@@ -1,11 +1,11 @@
 """The writes of a drain: a node is cordoned under our name and uncordoned again, a pod is evicted or deleted.
 
 What the API server answers to an eviction: 201, it goes; 429, its disruption budget says not now: tried again after
-5 s, then 10 s, or what Retry-After says; 500, two budgets cover it: nobody can help that but people, so it is told and
-not tried again; 404, it is gone; 409, another pod has its name, so it is gone too.
+5 s, then 10 s, or what Retry-After says; 500 that names two budgets: nobody can help that but people, so it is told and
+tried again an hour later; another 5xx, it may have gone: the next plan tries again where it has not; 404, it is gone;
+409, another pod has its name, so it is gone too.
 """
 
-import math
 from typing import Final, NamedTuple
 
 from rebalancer.act.driver import Refused
@@ -118,8 +118,7 @@ class EvictionRests:
         rest, now = self._declined.get(change.uid), self._clock.monotonic()
         if change.kind != "evict" or rest is None or now >= rest.until_monotonic:
             return
-        again = "it is not tried again" if math.isinf(rest.until_monotonic) else "it is tried again"
-        raise Refused("disruption-budget", f"{rest.why}; {again}")
+        raise Refused("disruption-budget", f"{rest.why}; it is tried again in {rest.until_monotonic - now:.0f} s")
 
     def declined(self, change: DrainChange, error: KubeError) -> None:
         """The server declined it: not now (Temporary), or because its budgets contradict each other (Invalid)."""
@@ -129,7 +128,7 @@ class EvictionRests:
         self._declined = {uid: one for uid, one in self._declined.items() if one.forgotten_monotonic > now}
         before = self._declined.get(change.uid)
         times = 1 if before is None else before.times + 1
-        rest = math.inf
+        rest = FORGOTTEN_SECONDS
         if isinstance(error, Temporary):
             rest = min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * times)
             rest = max(rest, error.retry_after_seconds or 0.0)

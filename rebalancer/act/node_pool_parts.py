@@ -28,9 +28,12 @@ class Parts:
 
     @classmethod
     def saved(cls, obj: Object, installation: str) -> Self | None:
-        """The parts before our first write, None when nothing is saved. Raises Refused as `saved_on` does."""
+        """The parts before our first write, None when nothing is saved. Raises Refused as `saved_on` does.
+
+        Limits that we have not written are not saved: the NodePool's own are those that it has now.
+        """
         saved = saved_on(obj, installation)
-        return None if saved is None else cls(saved.get("limits"), saved.get("budgets"))
+        return None if saved is None else cls(saved.get("limits", cls.of(obj).limits), saved.get("budgets"))
 
     @property
     def held(self) -> bool:
@@ -69,7 +72,8 @@ class Parts:
 def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:
     """The merge patch that makes `obj` as `wanted`; None when there is nothing to do.
 
-    It saves the originals with our first write, and removes them with the one that gives them back.
+    It saves the originals with our first write, and removes them with the one that gives them back. Limits are among
+    them while they are ours alone: under a mere hold people may set them.
     """
     now, saved = Parts.of(obj), Parts.saved(obj, installation)
     # Budgets without our hold are not ours: people may have set them since the originals were saved.
@@ -77,7 +81,8 @@ def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:
         limits=saved.limits if saved else now.limits,
         budgets=saved.budgets if saved and now.held else now.budgets,
     )
-    keep = None if wanted == original else {"limits": original.limits, "budgets": original.budgets}
+    limits = {} if wanted.limits == original.limits else {"limits": original.limits}
+    keep = None if wanted == original else {**limits, "budgets": original.budgets}
     if now == wanted and (keep is None) == (saved is None):
         return None
     return {"metadata": annotated(keep, installation), "spec": _difference(now, wanted)}

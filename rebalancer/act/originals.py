@@ -1,8 +1,9 @@
 """The values that an object had before our first write: saved on it in one annotation, as JSON.
 
 `{"min": .., "max": .., "by": ..}` on an autoscaler, `{"limits": .., "budgets": .., "by": ..}` on a NodePool; null means
-that the key was absent. `by` names the installation that wrote: two of them in one cluster leave each other's objects
-alone. Where it is missing an older version wrote; the installation whose policy names the target takes that over.
+that the key was absent. Limits are saved with our first write of them, not with a mere hold. `by` names the
+installation that wrote: two of them in one cluster leave each other's objects alone. Where it is missing an older
+version wrote; the installation whose policy names the target takes that over.
 """
 
 from typing import Any, Final

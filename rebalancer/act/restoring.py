@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _Failed:
-    times: int
+    wait_seconds: float
     again_monotonic: float
 
 
@@ -148,9 +148,8 @@ class Restoring:
 
     def _again(self, one: Pinned, ref: Ref, error: Exception) -> None:
         before = self._failed.get(_key(one))
-        times = 1 if before is None else before.times + 1
-        wait_seconds = min(AT_MOST_SECONDS, AGAIN_SECONDS * 2 ** (times - 1))
-        self._failed[_key(one)] = _Failed(times, self._clock.monotonic() + wait_seconds)
+        wait_seconds = AGAIN_SECONDS if before is None else min(AT_MOST_SECONDS, 2 * before.wait_seconds)
+        self._failed[_key(one)] = _Failed(wait_seconds, self._clock.monotonic() + wait_seconds)
         log.warning("not given back", object=str(one), error=str(error), again_in_seconds=wait_seconds)
         self._events.tell_given_back(ref, one.uid, str(error), self._clock.now(), failed=True)
 

@@ -256,11 +256,11 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
 class SavedNodePool(Struct, frozen=True):
     """A NodePool's own limits and budgets, saved on it before our first write. None = the key was absent.
 
-    `by`: as of `Originals`.
+    `limits`: None, too, where we have not written them. `by`: as of `Originals`.
     """
 
-    limits: dict[str, str] | None
-    budgets: tuple[DisruptionBudget, ...] | None
+    limits: dict[str, str] | None = None
+    budgets: tuple[DisruptionBudget, ...] | None = None
     by: str = ""
 
 

@@ -12,6 +12,7 @@ import msgspec
 from rebalancer.kube.resources import Call
 
 _MESSAGE_LIMIT: Final = 500
+_TWO_BUDGETS: Final = "more than one PodDisruptionBudget"  # the API server's words; other 500s say nothing of the pod
 
 
 class KubeError(Exception):
@@ -93,8 +94,8 @@ def refusal(call: Call, code: int, headers: Mapping[str, str], body: bytes) -> K
         return _not_kubernetes(call, code, _retry_after(headers))
     if code == HTTPStatus.SERVICE_UNAVAILABLE and status.code == code:
         return Temporary(text, _retry_after(headers))  # the API server itself turned it away
-    if call.subresource == "eviction" and status.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Invalid(text)  # such as two disruption budgets on one pod
+    if call.subresource == "eviction" and _TWO_BUDGETS in status.message:
+        return Invalid(text)
     if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return lost(call, text) if call.writes else Temporary(text, _retry_after(headers))
     return _of_code(call, code, text, status, _retry_after(headers))

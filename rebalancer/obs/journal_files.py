@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import os
 import queue
+import re
 import shutil
 import threading
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "ledger/delete": "the oldest file of the ledger beside the journal goes",
 }
 
-_Order = bytes | Future[None] | Path | None  # a line, a flush to answer, the next file, the end
+_Order = bytes | Future[bool] | Path | None  # a line, a flush to answer, the next file, the end
 
 
 class JournalFiles:
@@ -39,7 +40,7 @@ class JournalFiles:
 
     All files together are at most `max_bytes`. `name`: what they are called in place of journal. `packs`: files that
     are over are gzipped. Nothing here blocks the caller or raises: a full disk is `trouble` (text for people), and
-    `flushed` says False.
+    `flushed` says False. What else lies in the folder is left alone.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class JournalFiles:
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
         self._number = 0
         self._size = 0
+        self._handle: BinaryIO | None = None  # the thread's own
+        self._not_opened = False
         self.trouble: str | None = None
 
     def start(self) -> None:
@@ -64,16 +67,23 @@ class JournalFiles:
         """The files there are, oldest first."""
         if self._single is not None:
             return (self._single,)
-        return tuple(sorted(self._folder.glob(f"{self._name}-*.jsonl")))
+        return tuple(path for path in self._files(self._folder) if not path.name.endswith(PACKED))
+
+    def _files(self, folder: Path) -> list[Path]:
+        """Those we wrote, oldest first: a copy that somebody keeps beside them has no number, or ends otherwise."""
+        ours = re.compile(rf"{self._name}-\d+\.jsonl({re.escape(PACKED)})?")
+        there = folder.glob(f"{self._name}-*")
+        return sorted((each for each in there if ours.fullmatch(each.name)), key=lambda each: each.name)
 
     @property
     def full(self) -> bool:
-        """Whether the current file has had its share and the next lines belong into a new one."""
-        return self._single is None and self._size >= self._max_bytes // SHARE_PER_FILE
+        """Whether the next lines belong into a new file: the current one has had its share, or could not be opened."""
+        return self._single is None and (self._not_opened or self._size >= self._max_bytes // SHARE_PER_FILE)
 
     def rotate(self) -> None:
         """Continue in the next file."""
         self._size = 0
+        self._not_opened = False
         self._orders.put(self._single or self._folder)
 
     def append(self, line: bytes) -> None:
@@ -83,13 +93,9 @@ class JournalFiles:
 
     async def flushed(self) -> bool:
         """Wait until everything appended so far is on disk; False when it could not be written."""
-        done: Future[None] = Future()
+        done: Future[bool] = Future()
         self._orders.put(done)
-        try:
-            await asyncio.wrap_future(done)
-        except OSError:
-            return False
-        return self.trouble is None
+        return await asyncio.wrap_future(done) and self.trouble is None
 
     async def close(self) -> None:
         """Write what is queued and end."""
@@ -98,25 +104,32 @@ class JournalFiles:
             await asyncio.to_thread(self._thread.join, 5.0)
 
     def _run(self) -> None:
-        handle: BinaryIO | None = None
         while (order := self._orders.get()) is not None:
             try:
-                if isinstance(order, Path):
-                    handle = self._open(order, handle)
-                elif isinstance(order, Future):
-                    self._flush(order, handle)
-                elif handle is not None:
-                    self._append(order, handle)
-                    self.trouble = None
-            except OSError as error:
-                self.trouble = (
-                    f"{self._name} in {self._folder}: {error.strerror}; free space or set REBALANCER_JOURNAL_DIR"
-                )
+                self._carry_out(order)
+            except Exception as error:  # noqa: BLE001  # it is told; without this thread every flush would wait for ever
+                why = error.strerror if isinstance(error, OSError) and error.strerror else error
+                self.trouble = f"{self._name} in {self._folder}: {why}; free space or set REBALANCER_JOURNAL_DIR"
+                self._not_opened = self._handle is None
                 if isinstance(order, Future):
-                    order.set_exception(error)
-        if handle is not None:
-            with contextlib.suppress(OSError):
-                handle.close()
+                    order.set_result(False)
+        self._close()
+
+    def _carry_out(self, order: bytes | Future[bool] | Path) -> None:
+        if isinstance(order, Path):
+            self._close()
+            self._handle = self._open(order)
+        elif isinstance(order, Future):
+            if order.set_running_or_notify_cancel():  # False: who waited for it has given up
+                self._flush(order)
+        elif self._handle is not None:
+            self._append(order, self._handle)
+            self.trouble = None
+
+    def _flush(self, waiter: Future[bool]) -> None:
+        if self._handle is not None:
+            self._handle.flush()
+        waiter.set_result(self._handle is not None)
 
     def _append(self, line: bytes, handle: BinaryIO) -> None:
         with effect(f"{self._name}/append", handle.name):
@@ -124,21 +137,20 @@ class JournalFiles:
             if self._orders.empty():
                 handle.flush()
 
-    def _flush(self, waiter: Future[None], handle: BinaryIO | None) -> None:
-        if handle is None:
-            raise OSError(2, "no journal file is open")
-        handle.flush()
-        waiter.set_result(None)
-
-    def _open(self, place: Path, handle: BinaryIO | None) -> BinaryIO:
-        """Open the next file; delete the oldest ones beyond the budget."""
+    def _close(self) -> None:
+        """What is still buffered may find no room; the file is closed all the same."""
+        handle, self._handle = self._handle, None
         if handle is not None:
-            handle.close()
+            with contextlib.suppress(OSError):
+                handle.close()
+
+    def _open(self, place: Path) -> BinaryIO:
+        """Open the next file; delete the oldest ones beyond the budget."""
         if place == self._single:
             place.parent.mkdir(parents=True, exist_ok=True)
             return place.open("wb")
         place.mkdir(parents=True, exist_ok=True)
-        files = sorted(place.glob(f"{self._name}-*.jsonl*"), key=lambda path: path.name)
+        files = self._files(place)
         if self._number == 0 and files:
             self._number = int(files[-1].name.removeprefix(f"{self._name}-").partition(".")[0])
         self._number += 1

@@ -61,6 +61,24 @@ async def test_a_raise_whose_reply_was_lost_counts_as_promised(rig: Rig) -> None
     assert later.status == "written"  # after 10 s the watches know
 
 
+async def test_a_raise_that_met_a_conflict_is_judged_by_what_is_free_when_it_is_tried_again(rig: Rig) -> None:
+    """Whether it was written is open, which is no leave to write it: others may have its GPUs by now."""
+    *stay, last = rig.target("b").pods
+    rig.show("b", replicas=4, pods=tuple(stay))
+    gate = rig.gate()
+    rig.server.faults.fail_next(3, 409, method="PUT")
+
+    (conflict,) = await rig.apply_by(gate, change(rig.target("a"), 4))
+    rig.show("b", replicas=5, pods=(*stay, last))
+    (beyond,) = await rig.apply_by(gate, change(rig.target("a"), 4))
+    rig.show("b", replicas=4, pods=tuple(stay))
+    (free,) = await rig.apply_by(gate, change(rig.target("a"), 4))
+
+    assert refused(conflict, "conflict")
+    assert beyond.detail == "budget: 9 GPUs of pool a100 would be promised, and its budget is 8"
+    assert free.status == "written"
+
+
 async def test_a_replacement_beside_doomed_pods_fits_the_budget_that_is_left(rig: Rig) -> None:
     rig.policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
     pools = (replace(rig.facts.pools[0], nodes=a_snapshot(rig.policy).pools[0].nodes),)

@@ -9,6 +9,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import DrainChange
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.resources import NODES, PODS
+from rebalancer.sandbox.api.status import StatusError
 from tests.act.rig import OURS, Rig, pod, refused, says, write_stop
 from tests.builders import NAMESPACE, NOW, a_model, a_notice, a_policy, a_pool, a_snapshot
 
@@ -37,6 +38,12 @@ def of_pod(rig: Rig, kind: str = "evict", number: int = 0, **fields: object) -> 
 def evictions(rig: Rig) -> int:
     """How often the API server was asked for one."""
     return sum(entry.target is not None and entry.target.subresource == "eviction" for entry in rig.server.audit)
+
+
+def two_budgets(_pod: Obj) -> str:
+    raise StatusError(
+        500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    )
 
 
 def there(rig: Rig, name: str) -> Obj | None:
@@ -112,18 +119,34 @@ async def test_429_is_tried_again_after_5_then_10_seconds_or_as_the_server_says(
     assert says(await tried(), "written")
 
 
-async def test_500_of_two_budgets_is_told_and_not_tried_again(rig: Rig) -> None:
+async def test_500_of_two_budgets_is_told_and_tried_again_after_an_hour(rig: Rig) -> None:
     gate, change = rig.gate(), of_pod(rig)
-    rig.server.faults.fail_next(1, 500, path_part="/eviction")
+    rig.server.verbs.refuse_eviction = two_budgets
     (outcome,) = await rig.apply_by(gate, change)
     assert says(outcome, "failed")
-    rig.clock.passed += 1000.0
+    rig.clock.passed += 50.0
     (outcome,) = await rig.apply_by(gate, change)
     assert refused(outcome, "disruption-budget")
-    assert outcome.detail.endswith("it is not tried again")
+    assert outcome.detail.endswith("it is tried again in 3550 s")
     await gate.events.post()
     notes = [entry for entry in rig.server.audit if entry.target and entry.target.resource.plural == "events"]
     assert len(notes) == 1
+    rig.facts = replace(rig.facts, notices=(a_notice(NODE, since=NOW, deadline=NOW + 7200.0),))
+    rig.clock.passed += 3550.0
+    rig.server.verbs.refuse_eviction = lambda _: None
+    (outcome,) = await rig.apply_by(gate, change)
+    assert says(outcome, "written")
+
+
+@pytest.mark.parametrize("code", [500, 504])
+async def test_any_other_5xx_to_an_eviction_is_tried_again_with_the_next_plan(rig: Rig, code: int) -> None:
+    """A webhook that is away for a moment, an etcd that changes its leader."""
+    gate, change = rig.gate(), of_pod(rig)
+    rig.server.faults.fail_next(1, code, path_part="/eviction")
+    (outcome,) = await rig.apply_by(gate, change)
+    assert says(outcome, "unknown")
+    (outcome,) = await rig.apply_by(gate, change)
+    assert says(outcome, "written")
 
 
 async def test_404_is_a_success(rig: Rig) -> None:

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.act.hand_back import restorer
 from rebalancer.act.node_pool_parts import HOLD, Parts, patch
+from rebalancer.kube.resources import NODEPOOLS as KUBE_NODEPOOLS
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged
 from rebalancer.sandbox.api.resources import NODEPOOLS
@@ -153,6 +155,34 @@ async def test_the_annotation_stays_until_hold_and_limit_are_both_given_back(rig
     assert ORIGINALS in between
     assert annotations(rig) == {}
     assert msgspec.json.encode(spec(rig)) == msgspec.json.encode(before)
+
+
+async def test_limits_that_a_person_sets_during_a_hold_are_theirs(rig: Rig) -> None:
+    rig.store.put(node_pool(limits={GPU: "8", "cpu": "100"}, budgets=BUDGETS))
+    await rig.apply(node_pool_change("hold"))
+    saved = msgspec.json.decode(annotations(rig)[ORIGINALS])
+    rig.store.patch(NODEPOOLS, "spot", {"spec": {"limits": {GPU: "32", "cpu": "400"}}})
+
+    given_back = restorer(KUBE_NODEPOOLS, OURS, unnamed=False)(rig.object(NODEPOOLS, "spot"))
+    await rig.apply(node_pool_change("end-hold"))
+
+    assert saved == {"budgets": BUDGETS, "by": OURS}
+    assert given_back is not None
+    assert given_back["spec"] == {"disruption": {"budgets": BUDGETS}}
+    assert spec(rig)["limits"] == {GPU: "32", "cpu": "400"}
+    assert annotations(rig) == {}
+
+
+async def test_limits_that_were_given_back_are_a_persons_again_while_a_hold_lasts(rig: Rig) -> None:
+    rig.store.put(node_pool(limits={GPU: "4"}, budgets=BUDGETS))
+    await rig.apply(node_pool_change("hold"), node_pool_change("limit", limit_from=4, limit_to=8))
+    await rig.apply(node_pool_change("restore-limit", limit_from=8, limit_to=4))
+    rig.store.patch(NODEPOOLS, "spot", {"spec": {"limits": {GPU: "32"}}})
+
+    await rig.apply(node_pool_change("end-hold"))
+
+    assert spec(rig)["limits"] == {GPU: "32"}
+    assert annotations(rig) == {}
 
 
 async def test_budgets_edited_during_a_hold_lose_only_the_hold(rig: Rig) -> None:

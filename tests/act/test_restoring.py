@@ -125,6 +125,21 @@ async def test_an_api_server_that_answers_503_is_asked_again_ever_more_rarely_bu
     assert rig.bounds("b") == (2, 9)
 
 
+async def test_what_nobody_may_read_for_nineteen_hours_is_still_tried_and_then_given_back(rig: Rig) -> None:
+    """Ever longer waits, capped: the thousandth doubling of one is no number any more."""
+    scene = Scene(rig, A)
+    rig.store.put(scaled_object("b", 3, 5, **marked()))
+    scene.see(scaled("b"))
+    rig.server.faults.fail_next(10_000, 403, method="GET", path_part="/scaledobjects/b")
+
+    for _ in range(19 * 60):
+        await scene.look(after_seconds=60.0)
+    rig.server.faults.clear()
+    await scene.look(after_seconds=60.0)
+
+    assert rig.bounds("b") == (2, 9)
+
+
 async def test_what_fails_keeps_nothing_else_from_being_given_back(rig: Rig) -> None:
     scene = Scene(rig, A)
     rig.store.put(scaled_object("b", 3, 5, **marked()))

@@ -245,6 +245,12 @@ def test_a_node_pool_without_limits_or_budgets_has_none_and_saved_nulls_stay_nul
     assert (found.limits, found.budgets, found.saved, found.ready) == ({}, None, SavedNodePool(None, None), False)
 
 
+def test_a_node_pool_under_a_mere_hold_has_no_saved_limits() -> None:
+    found = read("nodepools", node_pool(annotations={"rebalancer.io/originals": '{"budgets":null,"by":"a/b"}'}))
+    assert isinstance(found, NodePool)
+    assert found.saved == SavedNodePool(None, None, "a/b")
+
+
 def test_a_node_claim_holds_what_was_asked_until_its_machine_says_what_it_brings() -> None:
     asked = read("nodeclaims", node_claim())
     launched = read("nodeclaims", node_claim({"capacity": {"nvidia.com/gpu": "8"}, "providerID": "aws:///a/i-1"}))

@@ -258,14 +258,20 @@ async def test_delete_and_evict_name_the_very_pod(server: ApiServer, client: Kub
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"),
-    [(429, Temporary), (500, Invalid), (404, NotFound), (409, Conflict)],
+    ("code", "message", "expected"),
+    [
+        (429, "the disruption budget needs 2", Temporary),
+        (500, "more than one PodDisruptionBudget", Invalid),
+        (500, "failed calling webhook", Ambiguous),
+        (404, "no such pod", NotFound),
+        (409, "another uid", Conflict),
+    ],
 )
 async def test_an_eviction_that_is_refused_says_how(
-    server: ApiServer, client: KubeClient, code: int, expected: type[KubeError]
+    server: ApiServer, client: KubeClient, code: int, message: str, expected: type[KubeError]
 ) -> None:
-    server.on_call.append(answers(code, message="budget"))
-    with pytest.raises(expected, match="budget"):
+    server.on_call.append(answers(code, message=message))
+    with pytest.raises(expected, match=message):
         await client.evict(POD, "u1")
     assert len(server.asked) == 1
 

@@ -25,8 +25,8 @@ KUBERNETES = {"Content-Type": "application/json"}
 PAGE = {"Content-Type": "text/html; charset=utf-8"}
 
 
-def refused(call: Call, code: int, reason: str = "", **headers: str) -> KubeError:
-    status = {"kind": "Status", "code": code, "reason": reason, "message": "because"}
+def refused(call: Call, code: int, reason: str = "", message: str = "because", **headers: str) -> KubeError:
+    status = {"kind": "Status", "code": code, "reason": reason, "message": message}
     return refusal(call, code, KUBERNETES | headers, msgspec.json.encode(status))
 
 
@@ -52,11 +52,18 @@ def refused(call: Call, code: int, reason: str = "", **headers: str) -> KubeErro
         (WRITE, 503, Temporary),  # the API server's own word: it did not take it
         (WRITE, 504, Ambiguous),
         (EVICTION, 429, Temporary),
-        (EVICTION, 500, Invalid),  # more than one disruption budget
+        (EVICTION, 500, Ambiguous),  # such as a webhook that is away
+        (EVICTION, 504, Ambiguous),
     ],
 )
 def test_status_codes_become_errors_by_what_to_do(call: Call, code: int, expected: type[KubeError]) -> None:
     assert type(refused(call, code)) is expected
+
+
+def test_of_all_500s_to_an_eviction_two_budgets_on_the_pod_alone_cannot_be_helped_by_asking_again() -> None:
+    words = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    assert type(refused(EVICTION, 500, "InternalError", words)) is Invalid
+    assert type(refused(EVICTION, 500, "InternalError", "etcdserver: leader changed")) is Ambiguous
 
 
 @pytest.mark.parametrize("code", [200, 403, 404, 429, 502, 503])

@@ -69,12 +69,12 @@ def _target_written(target: TargetView, change: Change) -> TargetView:
 
 
 def _node_pool_written(view: NodePoolView, change: NodePoolChange) -> NodePoolView:
-    limits = None if view.gpu_limit is None else {RESOURCE: str(view.gpu_limit)}
-    saved = view.saved or SavedNodePool(limits=limits, budgets=view.budgets)
+    saved = view.saved or SavedNodePool(budgets=view.budgets)
     if change.kind in {"hold", "end-hold"}:
         held = change.kind == "hold"
         return replace(view, held=held, budgets=(*(saved.budgets or ()), HOLD) if held else saved.budgets, saved=saved)
-    return replace(view, gpu_limit=change.limit_to, saved=saved)
+    limits = None if view.gpu_limit is None else {RESOURCE: str(view.gpu_limit)}
+    return replace(view, gpu_limit=change.limit_to, saved=replace(saved, limits=saved.limits or limits))
 
 
 # --- HPAs, ReplicaSets, scheduler

@@ -68,8 +68,8 @@ class NodeWire(Struct, frozen=True, gc=False):
 class _Saved(Struct, frozen=True, gc=False):
     """How the annotation spells `SavedNodePool`."""
 
-    limits: Quantities | None
-    budgets: tuple[DisruptionBudget, ...] | None
+    limits: Quantities | None = None
+    budgets: tuple[DisruptionBudget, ...] | None = None
     by: str = ""
 
 

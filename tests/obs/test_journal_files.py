@@ -1,0 +1,121 @@
+"""The journal's thread outlives a disk without room, and what people put beside its files."""
+
+import asyncio
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rebalancer.obs.journal_files import SHARE_PER_FILE, JournalFiles
+
+FILE_BYTES = 20_000
+
+
+@pytest.fixture(autouse=True)
+def a_full_disk_is_an_error_alone() -> Iterator[None]:
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGXFSZ, before)
+
+
+@contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """No file of this process grows beyond `size` bytes: each write fails as on a full disk, by another errno."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def begun(folder: Path, name: str = "journal", *, packs: bool = False) -> JournalFiles:
+    files = JournalFiles(folder, SHARE_PER_FILE * FILE_BYTES, name=name, packs=packs)
+    files.start()
+    files.rotate()
+    return files
+
+
+async def flushed(files: JournalFiles) -> bool:
+    return await asyncio.wait_for(files.flushed(), 10.0)
+
+
+def a_line(size: int = 1000) -> bytes:
+    return b"x" * (size - 1) + b"\n"
+
+
+async def test_the_journal_goes_on_by_itself_after_a_disk_that_was_full_at_a_rotation(tmp_path: Path) -> None:
+    files = begun(tmp_path)
+    with no_room_beyond(0):
+        while not files.full:
+            files.append(a_line())
+        assert await flushed(files) is False
+        files.rotate()
+        files.append(a_line())
+        assert await flushed(files) is False
+        assert "File too large" in (files.trouble or "")
+    files.append(a_line())
+    assert await flushed(files) is True
+    await files.close()
+
+
+async def test_a_file_that_could_not_be_opened_is_full_so_the_next_cycle_tries_again(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    await asyncio.to_thread(folder.write_bytes, b"no folder")
+    files = begun(folder)
+    assert await flushed(files) is False
+    assert "File exists" in (files.trouble or "")
+    assert files.full
+    await asyncio.to_thread(folder.unlink)
+    files.rotate()
+    files.append(a_line())
+    assert (await flushed(files), files.full) == (True, False)
+    await files.close()
+
+
+async def test_a_ledger_that_finds_no_room_to_pack_is_told_and_goes_on_once_there_is(tmp_path: Path) -> None:
+    files = begun(tmp_path, "ledger", packs=True)
+    files.append(a_line())
+    assert await flushed(files)
+    with no_room_beyond(0):
+        files.rotate()
+        assert await flushed(files) is False
+        assert (files.full, files.trouble is not None) == (True, True)
+    files.rotate()
+    files.append(a_line())
+    assert (await flushed(files), files.full) == (True, False)
+    await files.close()
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> list[Path]:
+    """What a person put beside a journal's file, each larger than all files together may be."""
+    (tmp_path / "journal-000012.jsonl").write_bytes(b"")
+    paths = [tmp_path / name for name in ("journal-incident.jsonl", "journal-000007.jsonl.bak")]
+    for path in paths:
+        path.write_bytes(b"x" * 2 * SHARE_PER_FILE * FILE_BYTES)
+    return paths
+
+
+async def test_a_copy_that_a_person_keeps_in_the_folder_is_no_file_of_ours(tmp_path: Path, copies: list[Path]) -> None:
+    files = begun(tmp_path)
+    files.append(a_line())
+    assert await flushed(files) is True
+    names = [path.name for path in await asyncio.to_thread(files.paths)]
+    assert names == ["journal-000012.jsonl", "journal-000013.jsonl"]
+    assert await asyncio.to_thread(lambda: all(path.exists() for path in copies))
+    await files.close()
+
+
+async def test_who_gives_up_waiting_for_a_flush_ends_nothing(tmp_path: Path) -> None:
+    files = begun(tmp_path)
+    for _ in range(50):
+        waiting = asyncio.ensure_future(files.flushed())
+        await asyncio.sleep(0)
+        waiting.cancel()
+    files.append(a_line())
+    assert await flushed(files) is True
+    await files.close()
