@@ -63,9 +63,9 @@ class Books:
     `width`: microseconds of a piece of time; pieces count from the epoch, and so are hours of UTC unless told
     otherwise. `capacity`: GPU-microseconds that there were by (piece, shelf), counted from the nodes; `charged`: the
     same by who held them, (piece, shelf, model, state); `usd`: what all of these came to at the prices that `see` was
-    given, by (shelf, model, state); `lent`: by (piece, pool, owner), the owner's side of what is `borrowed`. `gaps`: the
-    first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them together. `since` and `until`:
-    first and last instant in the accounts, in microseconds; None before the first look.
+    given, by (shelf, model, state); `lent`: by (piece, pool, owner), the owner's side of what is `borrowed`. `gaps`:
+    the first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them together. `since` and
+    `until`: first and last instant in the accounts, in microseconds; None before the first look.
     """
 
     def __init__(self, width: int = HOUR) -> None:
