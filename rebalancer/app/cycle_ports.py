@@ -9,6 +9,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ledger.books import ALL_TIME, Books, patience_seconds
+from rebalancer.ledger.inventory import prices
 from rebalancer.ledger.looks import look
 from rebalancer.loop.gate_ports import GatePorts, Hands
 from rebalancer.obs.clock import Clock
@@ -48,7 +49,8 @@ class ServicePorts(GatePorts):
         if self._acts:  # who stands by sees the same notices and GPUs: they count once
             self._metrics.accounts(decision.plan)
             seen = look(snapshot, self.policy)
-            self.books.see(seen.inventory, patience_seconds(self.policy))
+            usd = prices(seen.inventory.capacity, self.policy)
+            self.books.see(seen.inventory, patience_seconds(self.policy), usd)
             if self._ledger is not None:
                 self._ledger.see(seen, self.policy)
 

@@ -4,8 +4,9 @@ What a look shows is taken to last until the next one. After more than `LONGEST_
 `LEAST_SECONDS`) without a look nobody knows what was: that time is `unknown`, at the capacity seen last.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rebalancer.domain.policy import Policy
@@ -18,6 +19,7 @@ ALL_TIME = 10**9 * HOUR  # as the width of a piece: one that never ends, for who
 LONGEST_LOOKS = 3  # plan intervals: a service that turns at all turns once in each, and one late turn is no gap
 LEAST_SECONDS = 60.0  # readings are of a minute, and a start takes about one: what is older says nothing of now
 GAPS_KEPT = 200
+NO_PRICES: Mapping[Shelf, float] = MappingProxyType({})
 
 
 class Charge(NamedTuple):
@@ -60,8 +62,9 @@ class Books:
 
     `width`: microseconds of a piece of time; pieces count from the epoch, and so are hours of UTC unless told
     otherwise. `capacity`: GPU-microseconds that there were by (piece, shelf), counted from the nodes; `charged`: the
-    same by who held them, (piece, shelf, model, state); `lent`: by (piece, pool, owner), the owner's side of what is
-    `borrowed`. `gaps`: the first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them
+    same by who held them, (piece, shelf, model, state); `usd`: what all of these came to at the prices that `see` was
+    given, by (shelf, model, state); `lent`: by (piece, pool, owner), the owner's side of what is `borrowed`. `gaps`:
+    the first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them
     together. `since` and `until`: first and last instant in the accounts, in microseconds; None before the first look.
     """
 
@@ -69,18 +72,21 @@ class Books:
         self.width = width
         self.capacity: Counter[tuple[int, Shelf]] = Counter()
         self.charged: Counter[tuple[int, Shelf, str, str]] = Counter()
+        self.usd: defaultdict[tuple[Shelf, str, str], float] = defaultdict(float)
         self.lent: Counter[tuple[int, str, str]] = Counter()
         self.gaps: list[Gap] = []
         self.unknown_micro = 0
         self.since: int | None = None
         self.until: int | None = None
         self._last: Inventory | None = None
+        self._prices = NO_PRICES
         self._why = ""
 
-    def see(self, now: Inventory, patience: float) -> None:
+    def see(self, now: Inventory, patience: float, prices: Mapping[Shelf, float] = NO_PRICES) -> None:
         """`now` was seen; what was seen before it lasted until then, if that is at most `patience` seconds ago.
 
-        A clock that was set back is waited for: no second counts twice.
+        `prices`: USD of a GPU-hour from now until the next look, where they are known. A clock that was set back is
+        waited for: no second counts twice.
         """
         before, at = self._last, micro(now.at)
         if self.until is None:
@@ -88,7 +94,7 @@ class Books:
         elif before is not None and at > self.until:
             self._book(before, self.until, at, patience)
             self.until = at
-        self._last, self._why = now, ""
+        self._last, self._prices, self._why = now, prices, ""
 
     def lost(self, why: str) -> None:
         """Between the last look and the next one something is missing, so that time is unknown however short it is."""
@@ -115,6 +121,9 @@ class Books:
                 self.capacity[piece, shelf] += gpus * lasted
             for charge in charges(seen, piece, lasted, known=not why):
                 self.charged[piece, charge.shelf, charge.model, charge.state] += charge.amount
+                if charge.shelf in self._prices:
+                    usd = self._prices[charge.shelf] * charge.amount / HOUR
+                    self.usd[charge.shelf, charge.model, charge.state] += usd
             if not why:
                 for (pool, owner), gpus in seen.lent.items():
                     self.lent[piece, pool, owner] += gpus * lasted

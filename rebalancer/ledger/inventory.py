@@ -6,7 +6,7 @@ load and then the youngest.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -51,6 +51,13 @@ def usd_per_gpu_hour(pool: Pool, shelf: Shelf) -> float | None:
     """What the policy says that a GPU there costs for an hour; None where it does not."""
     price = pool.instance_prices.get(shelf.kind, pool.instance_prices.get(shelf.instance_type))
     return price if price is not None else pool.price_per_gpu_hour or None
+
+
+def prices(shelves: Iterable[Shelf], policy: Policy) -> dict[Shelf, float]:
+    """What the policy says that a GPU of each shelf costs for an hour; those of which it does not say are missing."""
+    pools = {pool.name: pool for pool in policy.pools}
+    known = {shelf: usd_per_gpu_hour(pools[shelf.pool], shelf) for shelf in shelves if shelf.pool in pools}
+    return {shelf: usd for shelf, usd in known.items() if usd is not None}
 
 
 def charged_to(entry: Model) -> str:

@@ -11,7 +11,7 @@ from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
 from rebalancer.ledger.books import ALL_TIME, Books
-from rebalancer.ledger.inventory import inventory
+from rebalancer.ledger.inventory import inventory, prices
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import KUBE_ERRORS, METRICS, REASONS
 from rebalancer.obs.metrics.figures import latency_figures, ledger_figures, notice_figures, plan_figures, start_figures
@@ -63,11 +63,23 @@ def test_what_gpus_cost_is_told_where_their_pool_has_a_price() -> None:
     policy = a_policy(a_model("a", team="red"), pools=pools)
     books = Books(ALL_TIME)
     for at in (NOW, NOW + 10.0):
-        books.see(inventory(replace(a_snapshot(policy, {"a": 2}, work={"a": 2.0}), at=at), policy), 60.0)
+        seen = inventory(replace(a_snapshot(policy, {"a": 2}, work={"a": 2.0}), at=at), policy)
+        books.see(seen, 60.0, prices(seen.capacity, policy))
     told = shown(Metrics().text(ledger_figures(books, policy)), "rebalancer_gpu_cost_usd_total")
     of_a = (("owned-busy", 1), ("owned-idle", 0), ("borrowed", 1))
     cents = {("red", "a", "a100", state, "red"): usd for state, usd in of_a}  # charged to its team: no cost center
     assert {held: 100 * usd for held, usd in told.items()} == pytest.approx(cents | {("", "", "a100", "free", ""): 6})
+
+
+def test_a_changed_price_counts_from_then_on_and_the_past_keeps_its_own() -> None:
+    """A counter that falls is a reset to Prometheus: `increase` would count a month again as spent within the hour."""
+    books, usd = Books(ALL_TIME), []
+    for turn, price in enumerate((3.6, 3.6, 1.8, 1.8, 0.0, 0.0, 3.6)):  # USD; 0.0: none
+        policy = a_policy(a_model("a"), pools=(a_pool(price_per_gpu_hour=price),))
+        seen = inventory(replace(a_snapshot(policy), at=NOW + 10.0 * turn), policy)
+        books.see(seen, 60.0, prices(seen.capacity, policy))
+        usd.append(sum(one.value for one in ledger_figures(books, policy) if one.name.endswith("usd_total")))
+    assert usd == pytest.approx([0.0, 0.08, 0.16, 0.2, 0.0, 0.0, 0.24])
 
 
 def test_latency_is_told_while_it_may_vote_and_the_slo_by_every_name_that_engines_use() -> None:

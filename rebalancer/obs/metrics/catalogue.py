@@ -216,7 +216,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_gpu_cost_usd_total",
         COUNTER,
-        "The same at the pool's pricePerGpuHour; pools without a price are absent.",
+        "What they cost at the price that the policy named then; pools without a price are absent.",
         "USD",
         (POOL, MODEL, TEAM, COST_CENTER, Label("state", LEDGER_STATES)),
     ),

@@ -10,8 +10,8 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.starts import MIDDLE, SLOW
-from rebalancer.ledger.books import HOUR, MICRO, Books
-from rebalancer.ledger.inventory import charged_to, usd_per_gpu_hour
+from rebalancer.ledger.books import MICRO, Books
+from rebalancer.ledger.inventory import charged_to, prices
 from rebalancer.obs.metrics.catalogue import MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 from rebalancer.obs.predictions import DayPrediction
@@ -43,17 +43,21 @@ def plan_figures(plan: Plan, now: float, *, sees_replicas: bool = True) -> Itera
 
 
 def ledger_figures(books: Books, policy: Policy) -> Iterator[Figure]:
-    """GPU-seconds and their price since this process leads; nothing of models and pools that left the policy."""
-    pools = {pool.name: pool for pool in policy.pools}
+    """GPU-seconds since this process leads, and what they cost then; nothing of models and pools that left the policy.
+
+    What has no price now is absent, whatever it cost before.
+    """
+    pools = {pool.name for pool in policy.pools}
+    priced = prices({shelf for _, shelf, _, _ in books.charged}, policy)
     charged = {model.id: (model.team, charged_to(model)) for model in policy.models} | {"": ("", "")}
     sums: Counter[tuple[str, str, str]] = Counter()
     usd: dict[tuple[str, str, str], float | None] = {}
     for (_, shelf, model, state), amount in books.charged.items():
         if shelf.pool in pools and model in charged:
-            held, price = (shelf.pool, model, state), usd_per_gpu_hour(pools[shelf.pool], shelf)
+            held = (shelf.pool, model, state)
             sums[held] += amount
             known = usd.get(held, 0.0)
-            usd[held] = None if price is None or known is None else known + price * amount / HOUR
+            usd[held] = None if shelf not in priced or known is None else known + books.usd[shelf, model, state]
     for held, amount in sums.items():
         pool, model, state = held
         labels = (pool, model, *charged[model], state)
