@@ -64,8 +64,8 @@ class Books:
     otherwise. `capacity`: GPU-microseconds that there were by (piece, shelf), counted from the nodes; `charged`: the
     same by who held them, (piece, shelf, model, state); `usd`: what all of these came to at the prices that `see` was
     given, by (shelf, model, state); `lent`: by (piece, pool, owner), the owner's side of what is `borrowed`. `gaps`:
-    the first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them together. `since` and
-    `until`: first and last instant in the accounts, in microseconds; None before the first look.
+    the first `GAPS_KEPT` stretches of which nothing is known; `unknown_micro`: all of them
+    together. `since` and `until`: first and last instant in the accounts, in microseconds; None before the first look.
     """
 
     def __init__(self, width: int = HOUR) -> None:
