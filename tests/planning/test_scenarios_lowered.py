@@ -1,0 +1,27 @@
+"""A number far below what a model holds, or would hold: whoever sets it, the model is given nothing for it."""
+
+import pytest
+
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
+from tests.planning.story import Story, moves
+from tests.planning.test_scenarios_shares import flat, steep
+
+
+def a_story_beside_idle_gpus() -> Story:
+    """Model b has 12 replicas and gains from 18; 10 GPUs are idle. Its outlook knows 6 replicas and more."""
+    policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=1), pools=(a_pool(gpus=24),))
+    readings = {"a": {"concurrency": 4.0}, "b": {"concurrency": 48.0}}
+    story = Story(policy, a_snapshot(policy, {"a": 2, "b": 12}, readings, {"a": 1.0, "b": 12.0}))
+    story.foresee("b", steep(6, 18), level=12.0)
+    story.foresee("a", flat(1, 8), level=1.0)
+    return story
+
+
+class TestBesideIdleGpus:
+    @pytest.mark.parametrize("kind", ["cap", "pin"])
+    @pytest.mark.parametrize("value", [11, 8, 6, 5, 4, 2])
+    def test_a_model_capped_or_pinned_below_what_it_holds_goes_there_at_once(self, kind: str, value: int) -> None:
+        story = a_story_beside_idle_gpus()
+        story.override(an_override(kind, value=value))
+        assert moves(story.turn()) == {"b": (12, value)}
+        assert moves(story.turn()) == {}
