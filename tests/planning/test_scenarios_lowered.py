@@ -25,3 +25,17 @@ class TestBesideIdleGpus:
         story.override(an_override(kind, value=value))
         assert moves(story.turn()) == {"b": (12, value)}
         assert moves(story.turn()) == {}
+
+
+class TestAFloorOfAPerson:
+    @pytest.mark.parametrize("cap", [None, 5, 4])
+    def test_an_owner_who_comes_back_leaves_it_alone(self, cap: int | None) -> None:
+        # chat owns 6 of 8 GPUs and needs them; code owns 2, is served by 2, and a person wants 4 there.
+        policy = a_policy(a_model("chat", 1, entitlement=6), a_model("code", 1, entitlement=2), pools=(a_pool(gpus=8),))
+        readings = {"chat": {"concurrency": 24.0}, "code": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"chat": 4, "code": 4}, readings, {"chat": 6.0, "code": 2.0}))
+        story.foresee("chat", steep(1, 12), level=6.0)
+        story.foresee("code", {1: 40.0, 2: 0.2, 3: 0.1, **flat(4, 8)}, level=2.0)
+        caps = () if cap is None else (an_override("cap", "code", cap),)
+        story.override(an_override("floor", "code", 4), *caps)
+        assert [moves(plan) for plan in story.turns(4)] == [{}] * 4
