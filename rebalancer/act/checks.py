@@ -124,10 +124,12 @@ def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
         return own
     newest: dict[str, Override] = {}
     for one in sorted(snapshot.overrides, key=lambda each: each.created_at):
-        if one.subject == change.model and one.kind in {"pin", "cap"} and one.expires_at > snapshot.at:
+        if one.subject == change.model and one.expires_at > snapshot.at:
             newest[one.kind] = one
-    lowered = [one.value for one in newest.values() if one.allow_below_floor and one.value is not None]
-    return min([own, *lowered])
+    decides = next((newest[kind] for kind in ("pause", "freeze", "pin", "cap") if kind in newest), None)
+    if decides is None or decides.value is None or not decides.allow_below_floor:
+        return own
+    return min(own, decides.value)
 
 
 def check_floor(  # noqa: PLR0913  # what a floor is judged by

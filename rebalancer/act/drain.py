@@ -79,7 +79,7 @@ def check_drain(change: DrainChange, facts: Snapshot, pools: dict[str, Pool]) ->
     if pool is None or node is None:
         raise Refused("moved", f"node/{change.node} is in no pool of the policy any more")
     if change.kind == "uncordon":
-        if notice is not None or not node.cordoned:
+        if (notice is not None and not notice.doubted) or not node.cordoned:
             raise Refused("moved", f"node/{change.node} is under notice again, or uncordoned already")
         return
     if notice is None or not is_drained(pool, node, notice, facts.at):

@@ -66,6 +66,20 @@ async def test_a_node_is_cordoned_under_our_name_and_uncordoned_again(rig: Rig) 
     assert (node["spec"], node["metadata"].get("annotations") or {}) == ({}, {})
 
 
+async def test_a_node_is_uncordoned_while_its_notice_is_not_believed_and_not_while_it_is(rig: Rig) -> None:
+    await rig.apply(drain("cordon"))
+    pools = tuple(
+        replace(pool, nodes=tuple(replace(each, cordoned=True, schedulable=False) for each in pool.nodes))
+        for pool in rig.facts.pools
+    )
+    rig.facts = replace(rig.facts, pools=pools)
+    (outcome,) = await rig.apply(drain("uncordon"))
+    assert refused(outcome, "moved")
+    rig.facts = replace(rig.facts, notices=tuple(replace(one, doubted="too many") for one in rig.facts.notices))
+    (outcome,) = await rig.apply(drain("uncordon"))
+    assert says(outcome, "written")
+
+
 async def test_what_somebody_else_cordoned_is_neither_taken_over_nor_freed(rig: Rig) -> None:
     theirs = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {"unschedulable": True}}
     rig.store.put(theirs)

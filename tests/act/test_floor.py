@@ -292,6 +292,15 @@ async def test_a_newer_override_of_the_kind_takes_the_exception_away(rig: Rig) -
     assert refused(outcome, "floor")
 
 
+@pytest.mark.parametrize("over", [an_override("pin", "b", 2), an_override("freeze", "b")], ids=["pin", "freeze"])
+async def test_an_override_that_outranks_it_takes_the_exception_away(rig: Rig, over: Override) -> None:
+    rig.facts = replace(rig.facts, overrides=(an_override("cap", "b", 1, allow_below_floor=True), over))
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 1, passes="override cap-b allowBelowFloor"))
+
+    assert refused(outcome, "floor")
+
+
 def failed(rig: Rig, name: str, count: int) -> None:
     """The first `count` pods of the target are not Ready any more: they failed after the plan was made."""
     pods = rig.target(name).pods

@@ -20,6 +20,7 @@ from rebalancer.planning.explanation import lacks
 from rebalancer.planning.facts import build, holdings, pools, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages, outcomes
+from rebalancer.planning.overrides import rulings
 from rebalancer.planning.shares import before_gain, by_worth, sharers, swings
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
@@ -76,6 +77,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield _instead(roles.Roles, "_bearing", "ratio", "bears anything", lambda *_, **__: lambda _: True)
     yield _instead(bounds, "couples", "ratio", "pins nobody", lambda _: {})
+    yield _instead(rulings.Ruling, "over", "outranked", "lowers the floor", lambda *_: None)
     yield from _rollouts()
     yield from _owed()
     yield from _used()

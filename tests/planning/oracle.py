@@ -3,6 +3,7 @@
 `judge_write(world before, world after, change, ...)` asserts it for one write; the names of the rules are in its text.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -140,21 +141,20 @@ def _runs_there(snapshot: Snapshot, pool: str) -> bool:
 
 def floors(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
     """minReplicas, or less where a person said so by name."""
-    return {model.id: min([model.min_replicas, *_lowered(snapshot, model.id)]) for model in policy.models}
+    return {model.id: min(model.min_replicas, _lowered(snapshot, model.id)) for model in policy.models}
 
 
-def _lowered(snapshot: Snapshot, model: str) -> list[int]:
-    """Values of the newest pin and cap on the model where they may go below the floor."""
-    found = []
-    for kind in ("pin", "cap"):
+def _lowered(snapshot: Snapshot, model: str) -> float:
+    """The value of the override that decides about the model, where it may go below the floor; else infinite."""
+    for kind in ("pause", "freeze", "pin", "cap"):
         mine = [
             one
             for one in snapshot.overrides
             if (one.kind, one.subject) == (kind, model) and one.expires_at > snapshot.at
         ]
-        newest = sorted(mine, key=lambda one: (-one.created_at, one.name))[:1]
-        found += [one.value for one in newest if one.allow_below_floor and one.value is not None]
-    return found
+        for newest in sorted(mine, key=lambda one: (-one.created_at, one.name))[:1]:
+            return newest.value if newest.allow_below_floor and newest.value is not None else math.inf
+    return math.inf
 
 
 def opened(change: Change, gpus: int, at: float) -> NodeGrant | None:

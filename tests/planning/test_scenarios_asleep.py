@@ -88,6 +88,14 @@ def test_a_floor_does_not_go_to_sleep() -> None:
     assert [plan.refusals for plan in plans] == [()] * 6, "nor is a guard asked each time"
 
 
+def test_what_a_person_froze_does_not_go_to_sleep_and_is_woken_from_its_doze() -> None:
+    for owner in (taken_over(0), taken_over(0, 0, 1)):
+        story = a_story(owner)
+        story.override(an_override("freeze"))
+        story.turns(4)
+        assert bounds(story) == (1, 1)
+
+
 def test_what_nobody_sees_does_not_go_to_sleep() -> None:
     story = a_story(taken_over(0))
     story.load("b", {})

@@ -231,6 +231,21 @@ class TestMinimum:
         story.load("b")
         assert all(plan.empty for plan in story.turns(10))
 
+    def test_while_a_person_froze_the_model_it_keeps_what_runs(self) -> None:
+        # Demand is 2; the HPA may go down to 2, and 5 of at most 6 run when it is frozen.
+        story = on_a_growing_pool(5, 2, ours(2, 6), work=0.5)
+        story.override(an_override("freeze"))
+        story.turn()
+        assert bounds(story) == (5, 6)
+        assert all(plan.empty for plan in story.turns(10))
+
+    def test_what_replaces_doomed_replicas_of_a_frozen_model_is_waited_for(self) -> None:
+        story = on_a_growing_pool(5, 2, ours(5, 5), work=0.5)
+        story.override(an_override("freeze"))
+        story.notice("spot-1", karpenter=True)
+        change = change_of(story.plan(), "b")
+        assert (change.replicas_to, change.minimum) == (10, 10)
+
     def test_a_release_beside_it_lowers_it_no_further_than_the_maximum(self) -> None:
         # c's floor takes 1 of b's 6; b's demand is 2, but what its minimum of 6 loses now is what the maximum loses.
         b, c = a_model("b", 1, pools=("spot",), entitlement=1), a_model("c", 1, pools=("spot",), entitlement=1)

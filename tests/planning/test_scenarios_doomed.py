@@ -246,6 +246,21 @@ class TestNoFreeGpus:
         assert unmet is not None
         assert unmet.replicas == 4
 
+    def test_beside_replicas_that_it_replaced_already_what_a_model_lacks_is_asked_of_a_node(self) -> None:
+        # The 4 on a100-1 are replaced on a100-2, which is full then: the 3 that work needs more wait for no place of
+        # theirs.
+        pool = a_pool(gpus=32, node_pools=("a100",), gpus_per_node=8)
+        policy = a_policy(a_model("b", 2, entitlement=7), pools=(pool,))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"a100": 2}))
+        first, second = story.view("a100").nodes
+        story.pool("a100", nodes=(first, replace(second, foreign_gpus=4)))
+        karpenter(story, voluntary=True)
+        assert moves(story.turn()) == {"b": (4, 8)}
+        story.load("b", {"concurrency": 28.0}, 7.0)
+        plan = story.plan()
+        assert moves(plan) == {"b": (8, 11)}
+        assert node_pool_changes(plan)["limit"].limit_to == 24
+
     def test_an_interruption_asks_for_a_node(self) -> None:
         pool = a_pool(gpus=32, node_pools=("a100",), gpus_per_node=8)
         policy = a_policy(a_model("b", 2, entitlement=4), pools=(pool,))

@@ -56,6 +56,18 @@ class TestCordon:
         story.snapshot = replace(story.snapshot, notices=())
         assert done(story.plan()) == [("uncordon", "a100-1")]
 
+    def test_what_we_cordoned_for_a_fault_is_uncordoned_when_that_is_not_believed(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 3600.0, kind="fault", confidence="likely")
+        story.write(story.plan())
+        (notice,) = story.snapshot.notices
+        story.snapshot = replace(story.snapshot, notices=(replace(notice, doubted="3 of 4 nodes are called faulty"),))
+        plan = story.plan()
+        assert done(plan) == [("uncordon", "a100-1")]
+        assert str(plan.drains[0]).endswith("its notice is not believed: 3 of 4 nodes are called faulty")
+        story.write(plan)
+        assert done(story.plan()) == []
+
     def test_what_a_person_uncordoned_stays_so(self) -> None:
         story = a_story()
         story.notice("a100-1", 120.0)

@@ -2,9 +2,10 @@
 
 Where the budget is fixed, and for the roles of a couple, the minimum is the grant (minimum = maximum pins the number).
 Where nodes can go it is the demand, less the replicas that the model's other targets have already, so that the sum of
-minimums never falls under the floor. A minimum that falls is a decrease for every guard, since the autoscaler may
-follow it; while a guard forbids the decrease, the minimum stays. It falls to 0 for a last replica that nobody needs,
-where its people let it sleep: when it goes and when it comes back is the autoscaler's own choice then.
+minimums never falls under the floor; of a model that a person froze it is what runs. A minimum that falls is a decrease
+for every guard, since the autoscaler may follow it; while a guard forbids the decrease, the minimum stays. It falls to
+0 for a last replica that nobody needs, where its people let it sleep: when it goes and when it comes back is the
+autoscaler's own choice then.
 """
 
 from collections.abc import Iterator
@@ -46,11 +47,13 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
         for target in model.targets
         if target.owner is not None
     }
+    frozen = model.ruling.frozen is not None
     for target in follows:
-        then = after[target.key]
-        own = max(0, min(then.staying_replicas, needed))
+        then, minimum = after[target.key], target.owner.minimum if target.owner is not None else 0
+        runs = max(minimum, target.view.replicas)
+        own = max(0, min(then.staying_replicas, runs if frozen else needed))
         needed -= own
-        unseen = target.owner.minimum if target.owner is not None and model.demand.unknown else 0
+        unseen = minimum if model.demand.unknown and not frozen else 0
         minimums[target.key] = min(
             minimums[target.key], max(target.least, unseen or own + then.desired_replicas - then.staying_replicas)
         )
@@ -63,7 +66,7 @@ def _sleepers(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, Afte
     Beside a maximum of 1 alone: with a minimum of 0 KEDA ends all that run at once. What is granted is woken by its
     minimum, though no share is for it: beside one of 0 it would be granted for ever.
     """
-    if model.demand.unknown or _coupled(scene, model.entry.id):
+    if model.demand.unknown or model.ruling.frozen is not None or _coupled(scene, model.entry.id):
         return
     last = [
         target

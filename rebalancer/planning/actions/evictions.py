@@ -45,8 +45,9 @@ def _cordons(scene: Scene[ModelShare], state: PoolFacts, notices: Mapping[str, N
     """A node is cordoned once, and uncordoned only by whom it was cordoned: if a person undid it, it stays so."""
     for node in state.view.nodes:
         notice = notices.get(node.name)
-        if notice is None and node.cordoned and not node.schedulable:
-            yield _of_node(scene, state, node, "uncordon", "its notice is over")
+        if (notice is None or notice.doubted) and node.cordoned and not node.schedulable:
+            why = "its notice is over" if notice is None else f"its notice is not believed: {notice.doubted}"
+            yield _of_node(scene, state, node, "uncordon", why)
         elif notice is not None and node.schedulable and not node.cordoned and drains(scene, state.pool.name, notice):
             yield _of_node(scene, state, node, "cordon", f"under notice ({notice.kind}, {notice.source or 'unknown'})")
 

@@ -187,9 +187,10 @@ def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
 
 
 def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
-    """Doomed replicas under voluntary disruption: Karpenter brings their node itself."""
+    """Doomed replicas under voluntary disruption that nothing replaces yet: Karpenter brings their node itself."""
     voluntary = {notice.node for notice in scene.snapshot.notices if notice.voluntary}
-    return sum(1 for target in model.targets for pod in target.doomed if pod.on(voluntary))
+    unreplaced = (pod for target in model.targets for pod in target.doomed if pod not in target.beside)
+    return sum(1 for pod in unreplaced if pod.on(voluntary))
 
 
 def _growth(scene: Scene[ModelShare], state: PoolFacts, plan: NodePlan) -> int:

@@ -60,9 +60,9 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seati
         return donor.floor
     if donor.entry.takes_idle:
         return max(donor.floor, donor.demand.replicas)
-    own = max(donor.entry.entitlement, ruling.raised_floor)
     if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, seating)):
-        return max(donor.floor, min(donor.demand.owed, own))
+        own, demand = min(donor.demand.owed, donor.entry.entitlement), donor.demand.replicas
+        return max(donor.floor, own, min(demand, ruling.raised_floor))
     return max(donor.floor, donor.aim, 0 if recipient.patient_until is None else donor.demand.replicas)
 
 

@@ -38,7 +38,9 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
     needed = shown.demand
     if ruled := model.ruling.said(model.entry, needed.replicas):
         wanted = model.ruling.wanted(model.entry, needed.replicas)
-        needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{ruled}; {needed.why}")
+        capped = wanted < needed.replicas and model.ruling.pin is None
+        busy = needed.busy if capped else None  # a cap is no claim: room for bursts is not owed under it either
+        needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{ruled}; {needed.why}", busy=busy)
     stance = demand.Stance(model.entry, model.load.work, shown.memory, policy, now)
     stands_back, memory = deferral.defer(stance, model.load, needed, model.staying_replicas)
     memory = _without_void(memory, model) if memory.replaced else memory

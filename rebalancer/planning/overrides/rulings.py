@@ -49,13 +49,16 @@ class Ruling:
     def floor_of(self, model: Model) -> int:
         """The floor this model's actions must keep.
 
-        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
-        name.
+        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override that no other
+        outranks lowers it by name.
         """
         if self.pin is None and self.cap is None and self.scheduled is None:
             return model.min_replicas
-        lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
-        return min([max(model.min_replicas, self._scheduled_floor), *lowered])
+        floor = max(model.min_replicas, self._scheduled_floor)
+        one = self.pin or self.cap
+        if one is None or one.value is None or not one.allow_below_floor or self.over(one.kind) is not None:
+            return floor
+        return min(floor, one.value)
 
     def wanted(self, model: Model, demand: int) -> int:
         """Demand as the overrides and below them the schedules leave it, within [floor, maxReplicas]."""

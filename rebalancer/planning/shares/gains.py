@@ -12,7 +12,8 @@ def next_gain(model: ModelShare, count: int, memo: Memo) -> float:
     outlook = model.load.outlook
     if outlook is None or model.share is None or count < outlook.least:
         return 0.0
-    values = values_of(model, outlook, memo)[count - outlook.least : model.most_replicas - outlook.least + 1]
+    end = max(0, model.most_replicas - outlook.least + 1)  # it may have been told to have fewer than the outlook knows
+    values = values_of(model, outlook, memo)[count - outlook.least : end]
     return memo.of(model.entry.id, _best_mean, values) / model.gpus
 
 
