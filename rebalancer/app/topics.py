@@ -26,7 +26,7 @@ def _files(settings: ServiceSettings) -> tuple[Path, ...]:
 
 
 def _security(settings: ServiceSettings) -> dict[str, Any]:
-    """Arguments of a client. Raises BadSettings for a password that cannot be read, OSError for a certificate."""
+    """Arguments of a client. Raises OSError for a password or a certificate that cannot be read."""
     protocol = settings.kafka_security_protocol
     arguments: dict[str, Any] = {"security_protocol": protocol}
     if protocol in {"SSL", "SASL_SSL"}:

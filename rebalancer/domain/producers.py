@@ -24,7 +24,7 @@ class GaugeRule(Part):
         default=1.0, description="What its value is multiplied by: 0.01 for a percentage, 0.001 for milliseconds."
     )
     combine: Combine = Field(
-        default="sum", description="How the values of one pod's engines or GPUs become one (labels.parts)."
+        default="sum", description="How the values of one pod's engines, models or GPUs become one (labels.parts)."
     )
 
 
@@ -60,9 +60,20 @@ class ProducerLabels(Part):
         description="UID of the pod; it counts before namespace and name.",
     )
     parts: Labels = Field(
-        default=("engine", "model_name", "gpu", "UUID", "GPU_I_ID", "gpu_id", "gpu_uuid"),
-        description="What tells the engines or GPUs of one pod apart. Series that differ in other labels only are one:"
-        " two replicas of Prometheus tell of the same requests.",
+        default=(
+            "engine",
+            "dp_rank",
+            "model_name",
+            "model",
+            "version",
+            "gpu",
+            "UUID",
+            "GPU_I_ID",
+            "gpu_id",
+            "gpu_uuid",
+        ),
+        description="What tells the engines, models or GPUs of one pod apart. Series that differ in other labels only"
+        " are one: two replicas of Prometheus tell of the same requests.",
     )
 
 
@@ -111,7 +122,7 @@ KNOWN_NAMES: tuple[GaugeRule, ...] = (
     _rule("sglang:token_usage", "kvCacheUse", "max"),
     _rule("tgi_batch_current_size", "running"),
     _rule("tgi_queue_size", "waiting"),
-    _rule("nv_inference_pending_request_count", "waiting"),
+    _rule("nv_inference_pending_request_count", "waiting", "max"),  # a request waits in an ensemble and in its parts
     # A GPU that is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL to tell; each instance has its activity.
     _rule("DCGM_FI_DEV_GPU_UTIL", "gpuUtilisation", "mean", 0.01),
     _rule("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpuUtilisation", "mean"),

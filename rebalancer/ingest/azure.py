@@ -13,7 +13,7 @@ from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import refuse_ahead
 from rebalancer.ingest.instants import cloud_time
 from rebalancer.ingest.losses import InstanceLoss, ToldLoss
-from rebalancer.ingest.rejected import Reason, RejectedError
+from rebalancer.ingest.rejected import Reason, RejectedError, explain
 from rebalancer.ingest.wrappings import Message, Sent
 
 IMDS_SOURCE = "azure.imds"
@@ -51,7 +51,7 @@ class _Scheduled(Struct, frozen=True, rename="pascal"):
 
 class _Answer(Struct, frozen=True, rename="pascal"):
     document_incarnation: int
-    events: tuple[_Scheduled, ...] = ()
+    events: tuple[msgspec.Raw, ...] = ()
 
 
 class _OfCluster(Struct, frozen=True, rename="camel"):
@@ -72,18 +72,30 @@ class _Told(Struct, frozen=True, rename={"resource_info": "resourceInfo"}):
 
 _answer = msgspec.json.Decoder(_Answer).decode
 _decode = msgspec.json.Decoder(_Told).decode
-_properties = msgspec.json.Decoder(_Scheduled).decode
+_scheduled = msgspec.json.Decoder(_Scheduled).decode
 _of_cluster = msgspec.json.Decoder(_OfCluster).decode
 AKS_TYPE = "microsoft.containerservice/managedclusters/scheduledevents"
 
 
-def read_answer(message: Message, now: float) -> list[ToldLoss]:
+def read_answer(message: Message, now: float) -> list[ToldLoss | RejectedError]:
     """What an answer of the metadata service says, event by event. Raises RejectedError and ValueError."""
     answer, at = _answer(message.data), refuse_ahead(message.sent.at, now)
-    return [
-        ToldLoss(_loss(event, at), Sent(IMDS_SOURCE, f"{event.event_id}/{answer.document_incarnation}", at))
-        for event in answer.events
-    ]
+    told: list[ToldLoss | RejectedError] = []
+    for place, raw in enumerate(answer.events):
+        try:
+            told.append(_of_answer(raw, f"{message.path}.Events[{place}]", answer.document_incarnation, at))
+        except RejectedError as rejected:
+            told.append(rejected)
+    return told
+
+
+def _of_answer(raw: msgspec.Raw, path: str, incarnation: int, at: float) -> ToldLoss:
+    """Raises RejectedError."""
+    try:
+        event = _scheduled(raw)
+        return ToldLoss(_loss(event, at), Sent(IMDS_SOURCE, f"{event.event_id}/{incarnation}", at))
+    except (ValueError, RecursionError) as error:
+        explain(error, raw, Reason.INVALID_DATA, root=path)
 
 
 def read_grid(message: Message, now: float) -> list[ToldLoss]:
@@ -93,7 +105,7 @@ def read_grid(message: Message, now: float) -> list[ToldLoss]:
     if info.type.lower() == AKS_TYPE:
         _of_cluster(info.properties)
         return [ToldLoss(None, sent)]
-    return [ToldLoss(_loss(_properties(info.properties), at), sent)]
+    return [ToldLoss(_loss(_scheduled(info.properties), at), sent)]
 
 
 def _loss(event: _Scheduled, at: float) -> InstanceLoss | None:

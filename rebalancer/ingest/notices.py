@@ -1,6 +1,6 @@
 """Capacity notices: our own CloudEvents, and the events of clouds as they send them. Pure; no input raises."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ from rebalancer.ingest.wrappings import Message, Sent, data_of, messages
 STALE_SECONDS = 3600.0
 
 # The key that tells a message's kind -> who reads it
-READERS: dict[str, Callable[[Message, float], list[ToldLoss]]] = {
+READERS: dict[str, Callable[[Message, float], Sequence[ToldLoss | RejectedError]]] = {
     "detail-type": read_eventbridge,
     "AutoScalingGroupName": read_hook,
     "DocumentIncarnation": read_answer,
@@ -71,10 +71,11 @@ def decode_notice(
     notices: list[CapacityNotice] = []
     refused: list[RejectedError] = []
     for message in _messages(value, headers, Sent("", str(position), kafka_timestamp)):
-        try:
-            notices += _read(message, position, now)
-        except RejectedError as rejected:
-            refused.append(rejected)
+        for one in _read(message, position, now):
+            if isinstance(one, RejectedError):
+                refused.append(one)
+            else:
+                notices.append(one)
     if not refused:
         return tuple(notices)
     why = refused[0].at(position, now)
@@ -90,20 +91,27 @@ def _messages(value: bytes, headers: Headers, sent: Sent) -> Iterator[Message | 
         yield rejected
 
 
-def _read(message: Message | RejectedError, position: Position, now: float) -> list[CapacityNotice]:
-    """Raises RejectedError."""
-    if isinstance(message, RejectedError):
-        raise message
-    if message.sent.type == CAPACITY_NOTICE_TYPE:
-        notices = [_own(message, position, now)]
+def _read(message: Message | RejectedError, position: Position, now: float) -> Iterator[CapacityNotice | RejectedError]:
+    """What a message says, notice by notice, and what of it says nothing."""
+    try:
+        if isinstance(message, RejectedError):
+            raise message
+        if message.sent.type == CAPACITY_NOTICE_TYPE:
+            notices = [_own(message, position, now)]
+        else:
+            notices = []
+            for told in _told(message, now):
+                if isinstance(told, RejectedError):
+                    yield told
+                else:
+                    notices += told.notices(position)
+    except RejectedError as rejected:
+        yield rejected
     else:
-        notices = [one for subject in _told(message, now) for one in subject.notices(position)]
-    for notice in notices:
-        _refuse_stale(notice, now)
-    return notices
+        yield from (_stale(notice, now) or notice for notice in notices)
 
 
-def _told(message: Message, now: float) -> list[ToldLoss]:
+def _told(message: Message, now: float) -> Sequence[ToldLoss | RejectedError]:
     read = next((READERS[key] for key in READERS if key in message.keys), None)
     if read is None:
         raise _unknown(message)
@@ -125,13 +133,14 @@ def _unknown(message: Message) -> RejectedError:
     return RejectedError(Reason.NOT_CLOUDEVENT, detail)
 
 
-def _refuse_stale(notice: CapacityNotice, now: float) -> None:
-    """Raise RejectedError where a notice was told, and was to come true, so long ago that the Node knows better."""
+def _stale(notice: CapacityNotice, now: float) -> RejectedError | None:
+    """Why a notice is none that was told, and was to come true, so long ago that the Node knows better."""
     last = max(notice.at, notice.deadline, notice.ends_at or 0.0)
-    if not notice.cancelled and now - last > STALE_SECONDS:
-        when = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        detail = f"it was over at {when}, more than {STALE_SECONDS:.0f} s ago: nothing is done for it"
-        raise RejectedError(Reason.STALE, detail)
+    if notice.cancelled or now - last <= STALE_SECONDS:
+        return None
+    when = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    detail = f"it was over at {when}, more than {STALE_SECONDS:.0f} s ago: nothing is done for it"
+    return RejectedError(Reason.STALE, detail)
 
 
 def _own(message: Message, position: Position, now: float) -> CapacityNotice:

@@ -29,6 +29,10 @@ class BadSettings(ValueError):
     """The environment does not make settings; the text has one line per variable, for people."""
 
 
+class PasswordUnreadable(BadSettings, OSError):
+    """Also an OSError, as for a certificate: a file that is away while a Secret is replaced is there again soon."""
+
+
 class ServiceSettings(BaseSettings):
     """Everything that is not policy. Changing any of it needs a restart."""
 
@@ -309,13 +313,13 @@ class ServiceSettings(BaseSettings):
         return frozenset(name.strip() for name in self.api_hosts.split(",")) - {""}
 
     def kafka_password(self) -> SecretStr | None:
-        """The password in its file as it is now, None without a file. Raises BadSettings when it cannot be read."""
+        """The password in its file as it is now, None without a file. Raises PasswordUnreadable."""
         if self.kafka_password_file is None:
             return None
         try:
             return SecretStr(self.kafka_password_file.read_text().rstrip("\r\n"))
         except (OSError, UnicodeDecodeError) as error:
-            raise BadSettings(
+            raise PasswordUnreadable(
                 f"{PREFIX}KAFKA_PASSWORD_FILE={self.kafka_password_file}: cannot be read ({error})"
             ) from None
 

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.events import CapacityNotice, Position, Rejection
 from rebalancer.ingest.azure import TABLE as AZURE
 from rebalancer.ingest.gcp import TABLE as GCP
-from rebalancer.ingest.notices import STALE_SECONDS, decode_notice
+from rebalancer.ingest.notices import STALE_SECONDS, Partly, decode_notice
 from tests.ingest.wire import NOW, eventbridge, notice
 
 HERE = Position("rebalancer.notices", 0, 7)
@@ -69,6 +69,26 @@ def test_a_scheduled_event_that_has_started_goes_now_and_one_that_is_over_is_tak
 @pytest.mark.parametrize("event", [{"EventType": "Freeze"}, {"ResourceType": "VirtualMachineScaleSet"}])
 def test_a_freeze_takes_nothing_away(event: dict[str, Any]) -> None:
     assert decode(imds(**event)) == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "reason", "said"),
+    [
+        ({"EventType": "Resize"}, "unknown-type", "'Resize'"),
+        ({"NotBefore": "soon"}, "invalid-data", "`$.Events[0]`"),
+        ({"EventId": 7}, "invalid-data", "`$.Events[0].EventId`"),
+        ({"EventType": "Reboot", "NotBefore": "Fri, 15 Jan 2027 06:00:00 GMT"}, "stale", "06:59:00Z"),
+    ],
+)
+def test_an_event_of_an_answer_that_says_nothing_loses_none_beside_it(
+    other: dict[str, Any], reason: str, said: str
+) -> None:
+    answer = imds(**other)
+    answer["Events"] += imds()["Events"]
+    found = decode_notice(json.dumps(answer).encode(), (), HERE, NOW - STALE_SECONDS - 60, NOW)
+    assert isinstance(found, Partly)
+    assert [one.instance_id for one in found.notices] == ["aks-gpu-1-vmss_0", "aks-gpu-1-vmss_7"]
+    assert (found.rejection.reason, said in found.rejection.detail) == (reason, True), found.rejection
 
 
 def test_event_grid_sends_the_same_in_its_own_schema() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.domain.events import Counters, Event, Gauges, MetricSample
 from rebalancer.domain.metric_maps import MetricMap, MetricSource
-from rebalancer.ingest.counter_starts import CounterStarts
+from rebalancer.ingest.counter_starts import KEPT_SECONDS, CounterStarts
 from rebalancer.ingest.prometheus import LOOK_AGAIN_SECONDS, LOOK_SECONDS, PrometheusReadings, Server
 from rebalancer.ingest.prometheus_answer import read_answer
 from rebalancer.ingest.prometheus_session import QueryCost, answers
@@ -111,6 +112,19 @@ class TestCounterStarts:
         assert self.started(starts, 920.0, NOW + 15) == NOW - 600
         assert self.started(starts, 3.0, NOW + 30) == NOW + 30
         assert self.started(starts, 9.0, NOW + 45) == NOW + 30
+
+    def test_a_pod_that_polls_missed_while_it_restarted_began_anew(self) -> None:
+        starts = CounterStarts()
+        self.started(starts, 900.0, NOW)
+        starts.dated([])
+        assert self.started(starts, 3.0, NOW + 30) == NOW + 30
+
+    def test_pods_that_are_gone_are_forgotten(self) -> None:
+        starts = CounterStarts()
+        self.started(starts, 900.0, NOW)
+        other = replace(self.sample(1.0, NOW + KEPT_SECONDS + 15), pod="other")
+        starts.dated([other])
+        assert self.started(starts, 3.0, NOW + KEPT_SECONDS + 30) == NOW - 600
 
 
 async def test_which_metrics_there_are_is_asked_rarely(serve: Serve) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import random
+from pathlib import Path
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -12,6 +13,7 @@ from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
+from rebalancer.settings.service import ServiceSettings
 from tests.kafka.waiting import records, until
 
 
@@ -62,6 +64,26 @@ async def test_before_there_is_a_broker_a_send_is_false_and_afterwards_true(
     embedded.heal()
     assert await outbox.send("state", b"memory", b"{}", deadline_seconds=15.0)
     assert outbox.trouble is None
+    running.cancel()
+    await asyncio.wait({running})
+    await outbox.close()
+
+
+async def test_a_password_file_that_is_away_for_a_moment_costs_a_connection_and_not_the_service(
+    embedded: EmbeddedBroker, clock: RealClock, rng: random.Random, tmp_path: Path
+) -> None:
+    settings = ServiceSettings(kafka_bootstrap=embedded.bootstrap, kafka_password_file=tmp_path / "password")
+
+    def security() -> dict[str, str]:
+        settings.kafka_password()
+        return {}
+
+    outbox = Outbox(Broker(embedded.bootstrap, security=security), clock, rng)
+    running = asyncio.create_task(outbox.run())
+    await until(lambda: running.done() or "password: cannot be read" in str(outbox.trouble))
+    assert not running.done()
+    await asyncio.to_thread((tmp_path / "password").write_text, "secret")
+    assert await outbox.send("decisions", None, b"after", deadline_seconds=15.0)
     running.cancel()
     await asyncio.wait({running})
     await outbox.close()

@@ -12,6 +12,8 @@ def command() -> int:
 
     try:
         settings = read_settings()
+        if settings.kafka_enabled:
+            settings.kafka_password()  # away at the start it is a wrong path; later on it is waited for
     except BadSettings as wrong:
         raise Failed(str(wrong)) from wrong
     lines = log.configure(settings.log_level, settings.log_format)

@@ -100,10 +100,11 @@ class Percentile(NamedTuple):
 class PodCounts:
     """Counters and histograms of one pod, as they were last told. `began`: since when they count, as far as we know."""
 
-    __slots__ = ("_before", "_values", "_window_seconds", "began")
+    __slots__ = ("_before", "_scrape_seconds", "_values", "_window_seconds", "began")
 
     def __init__(self, interval_seconds: float) -> None:
         self.began = inf
+        self._scrape_seconds = interval_seconds / 2
         self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
         self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
         self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
@@ -136,11 +137,11 @@ class PodCounts:
     def percentiles(self, since: float) -> dict[str, float]:
         """The 95th percentile of each histogram of which something was told since then, over the last four scrapes.
 
-        Under the name of `ABOVE` the last bound, where it lies above that.
+        Under the name of `ABOVE` the last bound, where it lies above that. None while buckets of a scrape are missing.
         """
         figures = {}
         for name, source, series in self._first(since):
-            if name not in COUNTERS:
+            if name not in COUNTERS and self._whole(series):
                 buckets: dict[float, float] = {}
                 for each in series.values():
                     if each.upper is not None:
@@ -149,6 +150,13 @@ class PodCounts:
                 if percentile is not None:
                     figures[ABOVE[name] if percentile.above else name] = percentile.value / source.per
         return figures
+
+    def _whole(self, series: Mapping[CountedPart, CountReading]) -> bool:
+        """Whether all buckets of each part are of one scrape: two scrapes' counts together are no histogram."""
+        instants: dict[tuple[str, ...], list[float]] = {}
+        for (part, _), each in series.items():
+            instants.setdefault(part, []).append(each.at)
+        return all(max(every) - min(every) < self._scrape_seconds for every in instants.values())
 
     def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
         """Of each reading the first row that was told since then."""
@@ -162,9 +170,10 @@ class PodCounts:
         before = self._before.setdefault((name, 0), deque())
         while before and before[0][0] < at - self._window_seconds:
             before.popleft()
+        if before and before[-1][0] == at:  # what came late for a scrape makes its mark again
+            before.pop()
         oldest = before[0][1] if before else None
-        if not before or before[-1][0] < at:
-            before.append((at, buckets))
+        before.append((at, buckets))
         if oldest is None or oldest.keys() != buckets.keys():
             return None
         return quantile({upper: count - oldest[upper] for upper, count in buckets.items()})

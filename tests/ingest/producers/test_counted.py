@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.events import Counters, MetricSample, Rejection
 from rebalancer.ingest.producers.counted import counts, quantile, rows_of
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.otlp import decode_otlp_proto
 from rebalancer.ingest.producers.series import MetricSeries
 from tests.ingest.producers.records import AT, POD, producer, read, readings, samples
@@ -190,6 +191,22 @@ def test_above_the_last_bound_it_is_told_as_more_than_that_and_of_nothing_as_not
     assert above.gauges.ttft == (1.0, True)
     *_, nothing = told("telegraf", [buckets(slow) | scrape(1), buckets(idle) | scrape(2)])
     assert nothing.gauges.ttft == (None, False)
+
+
+@pytest.mark.parametrize("late", [{"+Inf"}, {"0.5", "1.0"}])
+def test_a_bucket_that_comes_late_is_waited_for_and_moves_no_percentile(late: set[str]) -> None:
+    """Else a scrape's mark has the count of the one before: at once, or a minute on, more came than in any bucket."""
+    entry, seen = producer("prometheus"), list[tuple[float | None, bool]]()
+    gathering = PodGathering(entry)
+    for count in range(1, 13):
+        at = AT - 600 + 15 * count
+        every = {"0.5": 100.0 * count, "1.0": 150.0 * count, "+Inf": 150.0 * count}
+        behind = late if count == 6 else set[str]()
+        for after, uppers in ((0.0, every.keys() - behind), (0.6, behind)):
+            for record in adapter(buckets({upper: every[upper] for upper in uppers}) | scrape(count), at):
+                gathering.put(readings(entry, record).readings, at + after)
+            seen += [sample.gauges.ttft for sample in gathering.settled(at + after + SETTLE_SECONDS)]
+    assert {(seconds and round(seconds, 6), above) for seconds, above in seen} == {(None, False), (0.925, False)}
 
 
 @given(st.lists(st.floats(0.0, 9.9), min_size=1, max_size=60))

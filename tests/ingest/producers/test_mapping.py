@@ -63,6 +63,20 @@ def test_engines_of_one_pod_are_summed_and_their_caches_are_not() -> None:
     assert sample.gauges == Gauges(running=7.0, kv_cache_use=0.7)
 
 
+def test_data_parallel_ranks_of_sglang_are_summed_and_tensor_parallel_ones_count_once() -> None:
+    ranks = [(0, 0, 20), (0, 1, 20), (1, 2, 30), (1, 3, 30)]
+    records = [telegraf({"sglang:num_running_reqs": n}, dp_rank=f"{dp}", tp_rank=f"{tp}") for dp, tp, n in ranks]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(running=50.0)
+
+
+def test_of_the_models_that_a_pod_of_triton_chains_the_longest_queue_counts() -> None:
+    queues = [("ensemble", 40), ("postprocessing", 0), ("tensorrt_llm", 38), ("preprocessing", 0)]
+    records = [telegraf({"nv_inference_pending_request_count": n}, model=model, version="1") for model, n in queues]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(waiting=40.0)
+
+
 def test_two_replicas_of_prometheus_that_tell_of_the_same_requests_count_once() -> None:
     records = [telegraf({"vllm:num_requests_running": 3}, prometheus_replica=name) for name in "ab"]
     (sample,) = samples(producer(), records)
