@@ -133,25 +133,49 @@ class _Excess:
     needs: dict[str, int]
 
 
+class _Edge(NamedTuple):
+    """At `at` (UTC epoch seconds) a `window` of the claim at `place` ends or `begins`; `path`: of its floor."""
+
+    at: float
+    place: int
+    window: Window
+    path: Path
+    begins: bool
+
+    @property
+    def order(self) -> tuple[float, bool, int, str]:
+        """What ends at an instant has ended when others begin there."""
+        return self.at, self.begins, self.place, self.window.schedule.name
+
+
 def _first_excess(claims: list[_Claim], limit: int) -> _Excess | None:
-    """The first window at whose beginning the floors of all models together need more GPUs than `limit`."""
-    days = _days_of(schedule for claim in claims for schedule, _ in claim.schedules)
-    begun = sorted(
-        ((window, place, path) for place, claim in enumerate(claims) for one, path in claim.schedules
-         for window in _windows(one, days)),
-        key=lambda each: (each[0].begins, each[1], each[0].schedule.name),
-    )  # fmt: skip
+    """The first window at whose beginning the floors of all models together need more GPUs than `limit`.
+
+    A year of 500 models has half a million edges: each one looks at its own claim alone.
+    """
     needs = Counter({claim.model: claim.gpus * claim.floor for claim in claims})
-    running: dict[int, list[Window]] = {}
-    for window, place, path in begun:
-        running.setdefault(place, []).append(window)
-        for other, windows in running.items():
-            windows[:] = [one for one in windows if one.ends > window.begins]
-            claim = claims[other]
-            needs[claim.model] = claim.gpus * max([claim.floor, *(one.schedule.min_replicas or 0 for one in windows)])
-        if needs.total() > limit:
-            return _Excess(window, path, dict(needs))
+    total = needs.total()
+    running: list[list[Window]] = [[] for _ in claims]
+    for edge in sorted(_edges(claims), key=lambda each: each.order):
+        windows = running[edge.place] = [one for one in running[edge.place] if one.ends > edge.at]
+        if edge.begins:
+            windows.append(edge.window)
+        claim = claims[edge.place]
+        need = claim.gpus * max([claim.floor, *(one.schedule.min_replicas or 0 for one in windows)])
+        total += need - needs[claim.model]
+        needs[claim.model] = need
+        if total > limit:
+            return _Excess(edge.window, edge.path, dict(needs))
     return None
+
+
+def _edges(claims: list[_Claim]) -> Iterator[_Edge]:
+    days = _days_of(schedule for claim in claims for schedule, _ in claim.schedules)
+    for place, claim in enumerate(claims):
+        for schedule, path in claim.schedules:
+            for window in _windows(schedule, days):
+                yield _Edge(window.begins, place, window, path, begins=True)
+                yield _Edge(window.ends, place, window, path, begins=False)
 
 
 def _excess(excess: _Excess, pools: list[str], limit: int) -> DraftFinding:

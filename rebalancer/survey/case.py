@@ -89,15 +89,20 @@ class Case:
         return not pods or any(each.on_gpus for each in pods)
 
     def fewest(self, template: Template) -> int | None:
-        """The fewest pods the workload may have by its own replicas, its autoscaler and the policy; None: unknown."""
+        """The fewest pods the workload may have; None: unknown.
+
+        Where the policy names it, its floor says so: replicas and the autoscaler's minimum are what was written last.
+        """
         owner = template.owner
         if owner.get("kind") not in {"Deployment", "StatefulSet"}:
             return None
+        if homes := self.homes(address_of(owner)):
+            return max(1, *(home.model.min_replicas for home in homes))
         own = whole(owner, "spec", "replicas")
         count = 1 if own is None else own
         for scaler in self.scalers.get(address_of(owner), []):
             count = max(1, whole(scaler, "spec", "minReplicaCount") or whole(scaler, "spec", "minReplicas") or 1)
-        return max([count, *(home.model.min_replicas for home in self.homes(address_of(owner)))])
+        return count
 
     def selected(self, budget: Object) -> list[Template]:
         """The pods that a PodDisruptionBudget is about; without a selector it is about none."""

@@ -95,3 +95,19 @@ def test_with_msk_s_iam_both_accounts_carry_the_role_and_keda_asks_as_we_do() ->
 def test_an_address_of_tokens_with_a_password_in_it_is_refused() -> None:
     with pytest.raises(Refused, match="kafka/tokenUrl"):
         render(OAUTH | {"kafka.tokenUrl": "https://me:secret@login.example.com/token"})
+
+
+def ways_out(rendered: Rendered, policy: str) -> dict[int, Json]:
+    """Its egress rules with addresses, by port."""
+    rules = rendered.one("NetworkPolicy", policy)["spec"]["egress"]
+    return {port["port"]: rule["to"] for rule in rules if "to" in rule for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("policy", ["rebalancer", "rebalancer-aggregate"])
+def test_who_logs_in_to_kafka_may_reach_who_gives_the_token(policy: str) -> None:
+    login = {"networkPolicy.kafkaLogin": {"ports": [8443], "to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}}
+    for given in (BY_URL, MSK):
+        assert 443 in ways_out(render(given), policy)
+        assert ways_out(render(given | login), policy)[8443] == [{"ipBlock": {"cidr": "10.1.0.0/16"}}]
+    for given in (CERTIFICATE, OAUTH | {"kafka.tokenAudience": "kafka"}):
+        assert 8443 not in ways_out(render(given | login), policy)

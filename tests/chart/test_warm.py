@@ -32,6 +32,14 @@ def test_a_pool_with_warm_gpus_gets_placeholders_that_hold_as_many_and_give_way_
     assert not service.items() <= pod["metadata"]["labels"].items(), "none is taken for the service"
 
 
+def test_a_new_version_never_has_more_placeholders_than_before_and_the_chart_s_alone_replaces_none() -> None:
+    made = render({"policy": policy(SPOT)}).one("Deployment", "rebalancer-warm-spot")
+    assert made["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    version = {"app.kubernetes.io/version", "helm.sh/chart"}
+    assert version <= made["metadata"]["labels"].keys()
+    assert not version & made["spec"]["template"]["metadata"]["labels"].keys()
+
+
 def test_the_service_gets_no_right_for_them() -> None:
     warm, cold = (render(EVERY_ACTUATION | {"policy": policy(SPOT | {"warmGpus": gpus})}) for gpus in (8, 0))
     assert warm.rights == cold.rights

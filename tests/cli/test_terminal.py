@@ -69,6 +69,21 @@ async def test_resume_wants_the_word(kubernetes: EmbeddedKubernetes) -> None:
         assert len(kubernetes.store.list(WRITESTOPS)) == there
 
 
+async def test_resume_takes_no_stop_away_that_it_did_not_show(kubernetes: EmbeddedKubernetes) -> None:
+    pressed = {"apiVersion": "rebalancer.io/v1alpha1", "kind": "WriteStop", "metadata": {"name": "stop"}}
+    kubernetes.store.put(pressed | {"spec": {"reason": "bad rollout", "actor": "ann"}})
+    async with terminal("writes", "resume") as shown:
+        await shown.shows("type resume ")
+        kubernetes.store.delete(WRITESTOPS, "stop")
+        kubernetes.store.put(pressed | {"spec": {"reason": "fire", "actor": "bob"}})
+        shown.type("resume\n")
+        assert await shown.ends() == 1
+        assert "Writes resumed" not in shown.screen
+        assert "writes stay stopped, somebody pressed meanwhile; look again: Writes stopped by bob" in shown.screen
+    (left,) = kubernetes.store.list(WRITESTOPS)
+    assert left["spec"]["actor"] == "bob"
+
+
 async def test_colour_is_for_terminals_without_no_color() -> None:
     async with terminal("status") as shown:
         assert await shown.ends() == 0

@@ -1,5 +1,6 @@
 """Scheduled floors that hold at the same time must fit; which window does not is told."""
 
+import time
 from dataclasses import dataclass
 
 from rebalancer.settings.problems import Problem, check_text
@@ -106,3 +107,19 @@ def test_a_window_that_clocks_skip_on_its_only_day_never_happens() -> None:
         "models.chat.schedules.night",
         "the window never happens: it begins on no day from 2027-03-28 to 2027-03-28",
     )
+
+
+def half_a_day_each(models: int) -> float:
+    """CPU seconds to find fit `models` of which each second one has a higher floor by day, the others by night."""
+    day, night = a_window("day", "08:00", "19:00", 3), a_window("night", "20:00", "07:00", 3)
+    gpus = POLICY.replace("gpuLimit: 16", f"gpuLimit: {2 * models}")
+    served = "".join(str(Served(f"m{n}", (day if n % 2 else night,))) for n in range(models))
+    began = time.process_time()
+    assert check_text(gpus + served, "policy.yaml")[1] == ()
+    return time.process_time() - began
+
+
+def test_four_times_the_models_take_no_more_than_some_four_times_as_long_to_check() -> None:
+    # Judged by each window against every other, as by four times four, a few hundred outlast the startup probe.
+    few = half_a_day_each(24)
+    assert half_a_day_each(96) < 6 * few

@@ -149,6 +149,16 @@ def test_a_budget_blocks_when_the_fewest_pods_are_all_needed(
     assert bool(said("blocking-budget", objects)) is blocks
 
 
+@pytest.mark.parametrize(("floor", "blocks"), [(0, True), (1, True), (2, True), (3, False)])
+def test_a_budget_blocks_when_the_policys_floor_needs_all_pods_however_many_there_are_now(
+    floor: int,
+    blocks: bool,  # noqa: FBT001 - what the table says
+) -> None:
+    policy = a_policy(a_model("b", min_replicas=floor, max_replicas=9), pools=(a_pool(),))
+    objects = [a_deployment(replicas=5), a_scaled_object(minReplicaCount=5), a_budget(minAvailable=2)]
+    assert bool(said("blocking-budget", objects, policy)) is blocks
+
+
 @pytest.mark.parametrize(
     ("query", "wrong"),
     [

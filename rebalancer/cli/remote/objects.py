@@ -101,14 +101,18 @@ async def find_override(cluster: OpenedCluster, name: str) -> Ref:
     return Ref(OVERRIDES, namespaces[0], name)
 
 
-async def remove(cluster: OpenedCluster, ref: Ref) -> bool:
-    """Delete; whether it was there. A lost reply is tried again."""
+async def remove(cluster: OpenedCluster, ref: Ref, *, uid: str | None = None) -> bool:
+    """Delete; whether it was there. With `uid` only that very object. A lost reply is tried again."""
     for _ in range(TRIES):
         try:
-            await cluster.kube.delete(ref)
+            await cluster.kube.delete(ref, uid=uid)
             return True
         except NotFound:
             return False
+        except Conflict:
+            if uid is None:
+                raise
+            return False  # another has its name by now
         except Ambiguous:
             continue
     raise Failed(f"no reply about {ref.name} after {TRIES} tries; it may be gone: look", UNREACHABLE)

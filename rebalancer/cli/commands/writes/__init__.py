@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.failure import DONE
+from rebalancer.cli.failure import DONE, Failed
 from rebalancer.cli.group import group
 from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
@@ -61,7 +61,7 @@ def resume(
     no_input: NoInputOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Take every write stop away, after showing what would be written first. Wants the word resume, or --yes."""
+    """Take the write stops away that it shows, with what is written first then. Wants the word resume, or --yes."""
     import asyncio
 
     from rebalancer.cli.commands.writes.write_stops import first_plan, remove_stops, stops
@@ -78,6 +78,8 @@ def resume(
         return DONE
     talk.typed(RESUME, "Writing again", RESUME if yes else None, "--yes")
     asyncio.run(remove_stops(where, there))
+    if pressed := asyncio.run(stops(where)):
+        raise Failed(f"writes stay stopped, somebody pressed meanwhile; look again: {render_stops(pressed)}")
     typer.echo("Writes resumed.")
     return DONE
 

@@ -69,7 +69,7 @@ async def first_plan(where: Where) -> tuple[str, ...]:
 
 
 async def remove_stops(where: Where, there: Sequence[WriteStop]) -> None:
-    """Take these stops away; one that is gone already is no error."""
+    """Take these very stops away; one that is gone already is no error. The console's all have one name."""
     async with open_cluster(where) as cluster:
         for each in there:
-            await remove(cluster, Ref(WRITESTOPS, None, each.name))
+            await remove(cluster, Ref(WRITESTOPS, None, each.name), uid=each.uid)
