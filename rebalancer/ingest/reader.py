@@ -66,7 +66,7 @@ class Reader:
         self._dead_letters = dead_letters
         self._queue = queue
         self._completeness = completeness
-        self._seen: dict[tuple[str, str], None] = {}
+        self._seen: dict[tuple[str, ...], None] = {}
         self._mended_at: dict[tuple[str, str], float] = {}
         self._streams: dict[str, ProducerStream] = {}
 
@@ -195,16 +195,16 @@ class Reader:
         self._bury(record, mended.rejection)
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
-        """The notices of one record without those whose source and id came with a record before."""
+        """The notices of one record without those that came with a record before."""
         if not notices:
             self.counts["ignored"] += 1
-        identities = dict.fromkeys((one.source, one.id) for one in notices)
+        identities = dict.fromkeys(map(_identity, notices))
         known = {identity for identity in identities if identity in self._seen}
         self.counts["duplicates"] += len(known)
         self._seen |= identities
         while len(self._seen) > REMEMBERED_IDS:
             del self._seen[next(iter(self._seen))]
-        return tuple(one for one in notices if (one.source, one.id) not in known)
+        return tuple(one for one in notices if _identity(one) not in known)
 
     def _apply(self, events: list[Event], batch: Batch, now: float) -> None:
         try:
@@ -235,3 +235,8 @@ class Reader:
     def _bury(self, record: ConsumerRecord, why: Rejection) -> None:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
         self._dead_letters.bury(Letter(record, why, frontier))
+
+
+def _identity(notice: CapacityNotice) -> tuple[str, ...]:
+    """What two notices have in common that are one: some producers give those of one second the same id."""
+    return notice.source, notice.id, notice.node or "", notice.instance_id or ""

@@ -54,6 +54,7 @@ def test_the_template_of_the_termination_handler_makes_notices_of_ours() -> None
         value = json.loads(filled(TEMPLATE, kind))["value"]["data"]  # what a REST proxy writes
         found = notice(json.dumps(value))
         assert (found.kind, found.instance_id, found.deadline) == (expected, "i-1", NOW + 120)
+        assert found.id == "spot-itn-1/i-1"  # its EventID alone may be that of other nodes, too
 
 
 def filled(template: str, kind: str) -> str:

@@ -1,0 +1,47 @@
+"""What the reader makes of batches, without a broker: what is one notice, and what two."""
+
+import random
+
+from rebalancer.domain.events import CapacityNotice, Event
+from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.reader import Reader
+from rebalancer.kafka.dead_letters import DeadLetters
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.kafka.records import ConsumerRecord, TopicPartition
+from rebalancer.loop.clock import RealClock
+from tests.ingest.rig import Refusing
+from tests.ingest.wire import NOW, STRUCTURED, notice
+
+NOTICES = TopicPartition("rebalancer.notices", 0)
+
+
+class Reading:
+    """A reader of notices, and what came out of it."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        letters = DeadLetters(Refusing(), RealClock(), random.Random(1))
+        self.reader = Reader({NOTICES.topic: decode_notice}, self.events.extend, letters)
+        self.reader.frontiers[NOTICES] = Frontier(0)
+
+    @property
+    def instances(self) -> list[str | None]:
+        return [one.instance_id for one in self.events if isinstance(one, CapacityNotice)]
+
+    def read(self, *values: bytes) -> None:
+        self.reader.read({NOTICES: [record(NOTICES, offset, value) for offset, value in enumerate(values)]}, NOW)
+
+
+def record(partition: TopicPartition, offset: int, value: bytes) -> ConsumerRecord:
+    at = int(NOW * 1000)
+    return ConsumerRecord(*partition, offset, at, 0, None, value, None, 0, len(value), STRUCTURED)
+
+
+def test_notices_of_several_nodes_under_one_id_are_all_heard_and_each_of_them_once() -> None:
+    """In IMDS mode aws-node-termination-handler gives all nodes that are taken in one second the same id."""
+    reading = Reading()
+    storm = [notice(node=None, instanceId=instance) for instance in ("i-1", "i-2", "i-3")]
+    reading.read(*storm)
+    reading.read(storm[1])
+    assert reading.instances == ["i-1", "i-2", "i-3"]
+    assert reading.reader.counts["duplicates"] == 1
