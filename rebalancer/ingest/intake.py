@@ -1,7 +1,7 @@
 """What comes from Kafka: metrics, notices and overrides, each record to the state, to an object or to a dead letter.
 
-Promised: each record reaches the sink or the dead-letter topic at least once. Notices and overrides are never kept
-waiting by a flood of metrics.
+Promised: each record that the client can decode reaches the sink or the dead-letter topic at least once. Notices and
+overrides are never kept waiting by a flood of metrics.
 """
 
 import asyncio

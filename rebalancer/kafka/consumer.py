@@ -19,6 +19,7 @@ from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, brin
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.offsets import starts
 from rebalancer.kafka.progress import Progress
+from rebalancer.kafka.unreadable import pass_unreadable
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
 
@@ -70,7 +71,8 @@ class Consumer:
     that are taken of these at once. `read_up_to`: next offset per
     (topic, partition) from a checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics
     that do not exist.
-    `counts`: resyncs (what was to be read next is gone: everything there is was read again) and reconnects.
+    `counts`: resyncs (what was to be read next is gone: everything there is was read again), unreadable (records that
+    the client cannot decode, which are given up) and reconnects.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it connects
@@ -253,10 +255,18 @@ class Consumer:
         """Read a share of these partitions' records; whether there were any."""
         if not partitions:
             return False
-        batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=share)
+        try:
+            batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=share)
+        except UnicodeDecodeError:
+            frontiers = {one: self._reader.frontiers[one] for one in partitions}
+            self.counts["unreadable"] += await pass_unreadable(consumer, frontiers, share, self._read)
+            return True
         if batch or wait_ms:  # readers hold what may be half a sample: they are asked when nothing comes, too
-            self._reader.read(batch, self._clock.now())
+            self._read(batch)
         return bool(batch)
+
+    def _read(self, batch: Batch) -> None:
+        self._reader.read(batch, self._clock.now())
 
     async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
         """What was to be read next is gone (retention, a topic made anew): read everything there is."""

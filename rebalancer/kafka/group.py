@@ -28,6 +28,7 @@ from rebalancer.kafka.consumer import (
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.offsets import starts
 from rebalancer.kafka.progress import Progress
+from rebalancer.kafka.unreadable import pass_unreadable
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
 
@@ -79,7 +80,8 @@ class GroupConsumer:
     """Run `run()` as a task. `topic`: name without prefix; `since_seconds`: how far back it is read at the very first.
 
     `trouble` says why nothing is read, None while it is. `counts`: rebalances, resyncs (records were gone before they
-    were read) and reconnects. `lag_records`: of our partitions, those that are not read yet.
+    were read), unreadable (records that the client cannot decode) and reconnects. `lag_records`: of our partitions,
+    those that are not read yet.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it connects
@@ -171,8 +173,14 @@ class GroupConsumer:
             await self._resync(consumer, error.args[0])
         except NoOffsetForPartitionError:  # a partition that the group has not read yet came while we waited
             self._moved = True
+        except UnicodeDecodeError:
+            ours = {one: at for one, at in self._worker.frontiers.items() if one in consumer.assignment()}
+            self.counts["unreadable"] += await pass_unreadable(consumer, ours, SHARE, self._take)
         else:
-            self._worker.read(batch, self._clock.now())
+            self._take(batch)
+
+    def _take(self, batch: Batch) -> None:
+        self._worker.read(batch, self._clock.now())
 
     async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
         """What was to be read next is gone (retention, a topic made anew): read everything there is."""

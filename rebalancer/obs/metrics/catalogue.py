@@ -37,7 +37,7 @@ INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
     *("unknown-model", "unknown-pod", "unbound-launcher", "unknown-source", "too-many-sources"),
     *("before-pods", "older-object"),
-    *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
+    *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "unreadable", "reconnects"),
     *("orders-taken", "orders-put-off", "unmapped", "gaps"),
 )
 REASONS = (
