@@ -3,7 +3,7 @@
 Pure; no input raises.
 """
 
-from math import isfinite
+from math import isfinite, isnan, nan
 from typing import NamedTuple
 
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, Position, Rejection
@@ -152,7 +152,10 @@ def _upper(series: MetricSeries) -> float:
     """Raises RejectedError."""
     text = series.labels.get(UPPER, "")
     try:
-        return float(text)
+        upper = float(text)
     except ValueError:
+        upper = nan
+    if isnan(upper):
         detail = f"{series.name} is a bucket whose label `{UPPER}` is {text!r}: keep that label"
-        raise RejectedError(Reason.INVALID_DATA, detail) from None
+        raise RejectedError(Reason.INVALID_DATA, detail)
+    return upper

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, MetricSeries
+from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, MetricSeries, number_of
 from rebalancer.ingest.rejected import Reason, RejectedError
 
 NO_RECORDED_VALUE = 1  # flag of a point that only says that its series ended
@@ -141,21 +141,21 @@ def _cumulative(points: Any) -> Any:  # noqa: ANN401  same
 
 
 def _at(point: Any) -> float | None:  # noqa: ANN401  same
-    return float(point.time_unix_nano) * NANOSECONDS or None
+    return number_of(point.time_unix_nano) * NANOSECONDS or None
 
 
 def _buckets(name: str, labels: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
     """OTLP counts each bucket by itself, Prometheus all up to its upper bound."""
     below = 0.0
     for upper, count in zip((*point.explicit_bounds, "+Inf"), point.bucket_counts, strict=False):
-        below += float(count)
+        below += number_of(count)
         yield MetricSeries(f"{name}_bucket", labels | {"le": str(upper)}, below, _at(point))
 
 
 def _number(point: Any) -> float | None:  # noqa: ANN401  same
     if isinstance(point, _Point):
         given = point.as_int if point.as_double is None else point.as_double
-        return None if given is None else float(given)
+        return None if given is None else number_of(given)
     which = point.WhichOneof("value")
     return None if which is None else float(getattr(point, which))
 

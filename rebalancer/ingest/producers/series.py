@@ -32,8 +32,8 @@ Decoder = Callable[[bytes], Iterator[MetricSeries | RejectedError]]
 DIGITS_OF_SECONDS = 1e11  # epoch seconds stay below this until the year 5138, milliseconds have passed it in 1973
 
 
-def number_of(value: float) -> float:
-    """A number that JSON spells, which may be an integer of any length; inf of one that is beyond all floats."""
+def number_of(value: float | str) -> float:
+    """A number that JSON spells, in quotes or not: it may be an integer of any length; inf beyond all floats."""
     try:
         return float(value)
     except OverflowError:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.domain.events import Counters, MetricSample
+from rebalancer.domain.events import Counters, MetricSample, Rejection
 from rebalancer.ingest.producers.counted import counts, quantile, rows_of
 from rebalancer.ingest.producers.otlp import decode_otlp_proto
 from rebalancer.ingest.producers.series import MetricSeries
@@ -231,6 +231,13 @@ def test_a_bucket_without_its_bound_is_told_and_costs_itself_alone() -> None:
     assert "keep that label" in found.dropped[0].detail
     assert len(found.readings) == 1
     assert not isinstance(read(producer(), telegraf({BUCKET: 3.0}, AT)[0]), tuple)
+
+
+def test_a_bucket_whose_bound_is_no_number_is_refused() -> None:
+    (record,) = telegraf({BUCKET + '{le="NaN"}': 3.0}, AT)
+    refused = read(producer(), record)
+    assert isinstance(refused, Rejection)
+    assert refused.reason == "invalid-data"
 
 
 def test_reasons_are_told_apart_as_the_maps_say() -> None:

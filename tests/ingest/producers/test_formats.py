@@ -192,3 +192,23 @@ def test_an_integer_of_hundreds_of_digits_is_beyond_all_floats_and_its_neighbour
     series = list(decode_flat(b'{"pod": "p", "a": 1' + b"0" * 400 + b', "b": 2}'))
     values = {one.name: one.value for one in series if isinstance(one, MetricSeries)}
     assert values == {"a": math.inf, "b": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("point", "reason"),
+    [
+        ({"asInt": 10**400}, "not-finite"),
+        ({"asInt": 1, "timeUnixNano": 10**400}, "time-ahead"),
+        ({"bucketCounts": [10**400, 1], "explicitBounds": [1]}, "not-finite"),
+    ],
+)
+def test_a_point_of_otlp_with_an_integer_beyond_all_floats_is_dropped_alone(point: object, reason: str) -> None:
+    whole = json.loads(RUNNING["otlp-json"])
+    metrics = whole["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+    metrics += [
+        {"name": "vllm:num_requests_waiting", "gauge": {"dataPoints": [point]}},
+        {"name": "vllm:time_to_first_token_seconds", "histogram": {"dataPoints": [point]}},
+    ]
+    result = readings(producer("otlp-json"), json.dumps(whole).encode())
+    assert [one.name for one in result.readings] == ["running"]
+    assert {one.reason for one in result.dropped} == {reason}
