@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
 from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, bring_up, finish
 from rebalancer.kafka.frontier import Frontier
@@ -69,8 +69,8 @@ class Consumer:
     `since_seconds`: the topics by name without prefix, with how far back each is read where no offset is known;
     `bulk` is the one of them that waits for the others, as do those that `follow` adds, and `bulk_share` the records
     that are taken of these at once. `read_up_to`: next offset per
-    (topic, partition) from a checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics
-    that do not exist.
+    (topic, partition) from a checkpoint. `trouble` says why nothing is read, or which topics are not for lack of a
+    right, None while all are; `missing` names topics that do not exist.
     `counts`: resyncs (what was to be read next is gone: everything there is was read again), unreadable (records that
     the client cannot decode, which are given up) and reconnects.
     """
@@ -100,6 +100,7 @@ class Consumer:
         self._backoff = Backoff(rng, *BACKOFF_SECONDS)
         self._progress = Progress(clock.monotonic())
         self._there: frozenset[TopicPartition] = frozenset()
+        self._refused: dict[str, float] = {}  # topics that we may not read, with the monotonic instant to try again
         self._urgent: tuple[TopicPartition, ...] = ()
         self._bulk: tuple[TopicPartition, ...] = ()
         self._faltered = False
@@ -185,7 +186,7 @@ class Consumer:
         self._recovered()
         looked_monotonic = started_monotonic
         while True:
-            if self._there != assigned:
+            if self._readable() != assigned:
                 assigned = await self._assign(consumer)
             monotonic = self._clock.monotonic()
             if monotonic - looked_monotonic >= LOOK_SECONDS:
@@ -194,23 +195,31 @@ class Consumer:
             await self._turn(consumer)
 
     async def _assign(self, consumer: AIOKafkaConsumer) -> frozenset[TopicPartition]:
-        """Read all partitions there are."""
-        there = self._there
-        partitions = sorted(there)
+        """Read all partitions there are, as far as we may."""
+        readable = self._readable()
+        partitions = sorted(readable)
         if partitions:
             await self._seek(consumer, partitions)
         bulk = {self._bulk_topic, *self._others}
         self._bulk = tuple(one for one in partitions if one.topic in bulk)
         self._urgent = tuple(one for one in partitions if one.topic not in bulk)
-        self._progress.follow(partitions, self._clock.monotonic())
-        return there
+        self._progress.follow(self._there, self._clock.monotonic())
+        return readable
+
+    def _readable(self) -> frozenset[TopicPartition]:
+        """All partitions there are, but for those that we were not allowed to read a moment ago."""
+        now = self._clock.monotonic()
+        return frozenset(one for one in self._there if self._refused.get(one.topic, now) <= now)
 
     async def _look(self, consumer: AIOKafkaConsumer, session_seconds: float) -> None:
         """Is anything coming through? Raises StuckError when nothing has for a minute, RotatedError."""
         if await self._broker.credentials() != self._credentials:
             raise RotatedError("the files with our credentials have changed: connecting anew")
-        await self._progress.look(consumer, self._clock.monotonic())
-        stuck = self.stuck_seconds()
+        monotonic = self._clock.monotonic()
+        await self._progress.look(consumer, monotonic)
+        silent = self._progress.stuck_by_topic(monotonic)
+        self._refused = {topic: again for topic, again in self._refused.items() if silent.get(topic, 0.0) > 0.0}
+        stuck = max((seconds for topic, seconds in silent.items() if topic not in self._refused), default=0.0)
         if min(stuck, session_seconds) > STUCK_SECONDS:
             raise StuckError(f"no progress for {stuck:.0f} s")
         if not self._faltered:
@@ -238,12 +247,15 @@ class Consumer:
             busy = await self._take(consumer, self._bulk, self._bulk_share) or busy
             if busy:
                 await asyncio.sleep(0)  # noqa: TID251  # no wait: the loop's other tasks have their turn
-            elif self._there:
+            elif self._urgent or self._bulk:
                 await self._take(consumer, self._urgent + self._bulk, self._bulk_share, IDLE_MS)
             else:
                 await self._clock.sleep(LOOK_SECONDS)
         except OffsetOutOfRangeError as error:
             await self._resync(consumer, error.args[0])
+        except TopicAuthorizationFailedError as error:
+            self._refused[error.args[0]] = self._clock.monotonic() + TOPICS_SECONDS
+            self._recovered()
         except KafkaError as error:
             self._faltered = True
             self._troubled(f"records cannot be read: {error!r}")
@@ -283,6 +295,9 @@ class Consumer:
         self.trouble = why
 
     def _recovered(self) -> None:
-        if self.trouble is not None:
+        """Everything is read again, but for topics that we may not read."""
+        if self._refused:
+            self._troubled(f"no right to read {', '.join(sorted(self._refused))}: allow the operation Read")
+        elif self.trouble is not None:
             log.info("kafka intake", trouble=None)
             self.trouble = None

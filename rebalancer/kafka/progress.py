@@ -41,10 +41,10 @@ class Progress:
         self._abreast_monotonic = {one: self._abreast_monotonic.get(one, monotonic) for one in self._alive_monotonic}
 
     async def look(self, consumer: AIOKafkaConsumer, monotonic: float) -> None:
-        """Compare with the last look. The consumer must be assigned what is followed."""
+        """Compare with the last look. What the consumer is not assigned of what is followed makes no progress."""
         if not self._alive_monotonic:
             self._started_monotonic = monotonic  # nothing to be stuck on
-        for one in self._alive_monotonic:
+        for one in self._alive_monotonic.keys() & consumer.assignment():
             before = self._marks.get(one)
             mark = _Mark(consumer.last_poll_timestamp(one), await consumer.position(one))
             end = consumer.last_stable_offset(one) or 0

@@ -16,6 +16,9 @@ class Seen:
         self.read = {FIRST: 0, SECOND: 0}
         self.readable = {FIRST: 0, SECOND: 0}
 
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self.answered)
+
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         return self.answered[partition]
 

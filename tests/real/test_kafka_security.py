@@ -12,17 +12,19 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from rebalancer.app.topics import broker_of
 from rebalancer.kafka.broker import BROKER_ERRORS, Broker
+from rebalancer.kafka.consumer import SHARE, TOPICS_SECONDS
 from rebalancer.kafka.last_records import last_records
 from rebalancer.kafka.outbox import Outbox, send_once
 from rebalancer.kafka.topic_plan import differences, there_now
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.service import ServiceSettings
 from tests.cli.running import rebalancer
-from tests.ingest.rig import Intake
+from tests.ingest.rig import Intake, Refusing
 from tests.ingest.wire import STRUCTURED, event
 from tests.testbed.build import Missing, build
 from tests.testbed.kafka import Kafka
@@ -267,3 +269,41 @@ async def test_a_token_in_a_file_proves_who_we_are(
     await asyncio.to_thread(file.write_text, unsecured_token("rebalancer", -3600))
     with pytest.raises(BROKER_ERRORS):
         await last_records(broker_of(by_token), f"{PREFIX}metrics", 1)
+
+
+@pytest.mark.timeout(180)
+async def test_a_topic_that_may_be_seen_and_not_read_holds_up_no_other_and_is_read_once_it_may_be(
+    broker: SecuredKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await ready(broker, capsys)
+    await may(broker, "narrow", "Describe", "metrics", "notices", "overrides", "state", "decisions", "dead-letter")
+    await may(broker, "narrow", "Read", "metrics", "notices")
+    file = tmp_path / "token"
+    await asyncio.to_thread(file.write_text, unsecured_token("narrow", 3600))
+    narrow = broker_of(
+        ServiceSettings(
+            kafka_bootstrap=broker.sasl,
+            kafka_security_protocol="SASL_SSL",
+            kafka_sasl_mechanism="OAUTHBEARER",
+            kafka_token_file=file,
+            kafka_ca_file=broker.certificates.ca,
+        )
+    )
+    async with Intake(narrow, Refusing()) as intake:
+        consumer = intake.intake.consumer
+        await until(lambda: consumer.trouble is not None and "no right to read" in consumer.trouble)
+        assert consumer.trouble == "no right to read rebalancer.overrides: allow the operation Read"
+        before = len(intake.samples)
+        async with AIOKafkaProducer(bootstrap_servers=broker.admin) as producer:
+            for number in range(10 * SHARE):
+                await producer.send(f"{PREFIX}metrics", event(id=f"n{number}", time=None), headers=list(STRUCTURED))
+        await until(lambda: len(intake.samples) == before + 10 * SHARE, 8.0)
+        await until(lambda: consumer.stuck_by_topic()["overrides"] > 3 > consumer.stuck_by_topic()["metrics"])
+        await may(broker, "narrow", "Read", "overrides")
+        await until(lambda: consumer.trouble is None, TOPICS_SECONDS + 10)
+        assert intake.intake.counts["reconnects"] == 0
+
+
+async def may(kafka: SecuredKafka, user: str, operation: str, *topics: str) -> None:
+    named = [word for topic in topics for word in ("--topic", f"{PREFIX}{topic}")]
+    await asyncio.to_thread(kafka.grant, "--add", "--allow-principal", f"User:{user}", "--operation", operation, *named)
