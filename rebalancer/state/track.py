@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from math import ceil, inf, isnan, nan
 from typing import NamedTuple
 
-from rebalancer.domain.events import MetricSample
+from rebalancer.domain.events import MetricSample, Position
 from rebalancer.domain.policy import SurgeRules
 from rebalancer.state.habit import Habit
 from rebalancer.state.highest import More, Sides, once
@@ -98,6 +98,8 @@ class Track:
         self._leaving: dict[str, float] = {}  # pods that were Ready, by UID, with the newest sample's instant then
         self._left_at = -inf  # when the last of them was gone, at the latest
         self._live: set[int] = set()
+        self._position: Position | None = None  # of the record that a sample came with last
+        self._seen_before = False  # whether that one had been taken before
 
     # --- pods
 
@@ -268,13 +270,18 @@ class Track:
             self._live.clear()  # nobody asks for more
 
     def redelivered(self, sample: MetricSample) -> bool:
-        """Whether the rings have this very record: Kafka hands records out again after a restart, and in order."""
+        """Whether the rings have this very record: Kafka hands records out again after a restart, and in order.
+
+        Several samples may come in one record, one behind the other.
+        """
         position = sample.position
         if position is None:
             return False
         place = position.topic, position.partition
-        expected = self.seen_offsets.get(place, 0)
-        if position.offset < expected and sample.at <= self.newest_at:
+        if position != self._position:
+            self._position = position
+            self._seen_before = position.offset < self.seen_offsets.get(place, 0)
+        if self._seen_before and sample.at <= self.newest_at:
             return True
         self.seen_offsets[place] = position.offset + 1  # smaller than expected: the topic was made anew
         return False

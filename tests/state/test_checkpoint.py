@@ -77,6 +77,18 @@ def test_records_that_come_again_after_a_restart_are_not_counted_twice() -> None
     assert load(fresh).signals == load(state).signals
 
 
+def test_samples_of_one_record_are_all_counted_and_none_of_them_twice_after_a_restart() -> None:
+    apart = history()
+    together = [at_offset(sample, offset // 2) for offset, sample in enumerate(apart)]
+    state = feed(a_start(), *together)
+    one, two = (ModelPast.from_bytes(each.rings_bytes("b")) for each in (feed(a_start(), *apart), state))
+    assert two.rings == one.rings
+    fresh = a_start()
+    fresh.restore_rings("b", state.rings_bytes("b"))
+    feed(fresh, *together[100:])
+    assert fresh.rings_bytes("b") == state.rings_bytes("b")
+
+
 def test_samples_of_one_instant_from_two_topics_are_both_counted() -> None:
     of_one = feed(a_start(), *history())
     apart = [
