@@ -107,7 +107,9 @@ class Reader:
         self, partition: TopicPartition, records: Sequence[ConsumerRecord], now: float, events: list[Event]
     ) -> None:
         topic, number = partition
-        decode = self._decoders[topic]
+        decode = self._decoders.get(topic)
+        if decode is None:  # its producer left the policy; the consumer still has it for up to half a minute
+            return
         for record in records:
             if record.value is None:
                 self.counts["tombstones"] += 1

@@ -1,8 +1,9 @@
-"""What the reader makes of batches, without a broker: what is one notice, and what two."""
+"""What the reader makes of batches, without a broker."""
 
 import random
 
 from rebalancer.domain.events import CapacityNotice, Event
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.reader import Reader
 from rebalancer.kafka.dead_letters import DeadLetters
@@ -45,3 +46,14 @@ def test_notices_of_several_nodes_under_one_id_are_all_heard_and_each_of_them_on
     reading.read(storm[1])
     assert reading.instances == ["i-1", "i-2", "i-3"]
     assert reading.reader.counts["duplicates"] == 1
+
+
+def test_records_of_a_topic_that_left_the_policy_are_passed_over_and_cost_no_notice() -> None:
+    reading, left = Reading(), TopicPartition("telegraf-metrics", 0)
+    reading.reader.follow([MetricProducer(topic=left.topic, decoder="telegraf")])
+    reading.reader.frontiers[left] = Frontier(0)
+    reading.reader.follow([])
+    told = record(NOTICES, 0, notice(node=None, instanceId="i-1"))
+    reading.reader.read({NOTICES: [told], left: [record(left, 0, b"{}")]}, NOW)
+    assert reading.instances == ["i-1"]
+    assert reading.reader.frontiers[left].next_offset == 1
