@@ -115,13 +115,17 @@ class Reader:
                 self.counts["tombstones"] += 1
                 continue
             position = Position(topic, number, record.offset)
-            decoded = decode(record.value, record.headers, position, record.timestamp / 1000, now)
-            if type(decoded) is MetricSample:
-                events.append(decoded)
-            elif isinstance(decoded, tuple):
-                events += self._fresh(decoded)
-            else:
-                self._decoded(record, decoded, now, events)
+            try:
+                decoded = decode(record.value, record.headers, position, record.timestamp / 1000, now)
+                if type(decoded) is MetricSample:
+                    events.append(decoded)
+                elif isinstance(decoded, tuple):
+                    events += self._fresh(decoded)
+                else:
+                    self._decoded(record, decoded, now, events)
+            except Exception as error:
+                log.exception("a record was not read")
+                self._defect(record, error, now)
 
     def _decoded(self, record: ConsumerRecord, decoded: Decoded, now: float, events: list[Event]) -> None:
         """What is neither one sample nor only notices."""
@@ -171,7 +175,12 @@ class Reader:
                 self.counts["tombstones"] += 1
                 continue
             position = Position(record.topic, record.partition, record.offset)
-            samples, why = stream.take(record.value, position, record.timestamp / 1000, now)
+            try:
+                samples, why = stream.take(record.value, position, record.timestamp / 1000, now)
+            except Exception as error:
+                log.exception("a record was not read")
+                self._defect(record, error, now)
+                continue
             events += samples
             if why is not None:
                 self._bury(record, why)
@@ -226,9 +235,13 @@ class Reader:
                     position = event.position
                     records = batch.get(TopicPartition(position.topic, position.partition), ())
                     record = next((one for one in records if one.offset == position.offset), None)
-                    why = f"{type(error).__name__}: {error}: a defect of the rebalancer, report it with this record"
                     if record is not None and position.topic not in self._streams:
-                        self._reject(record, rejection(position, now, Reason.NOT_APPLIED, why))
+                        self._defect(record, error, now)
+
+    def _defect(self, record: ConsumerRecord, error: Exception, now: float) -> None:
+        position = Position(record.topic, record.partition, record.offset)
+        why = f"{type(error).__name__}: {error}: a defect of the rebalancer, report it with this record"
+        self._reject(record, rejection(position, now, Reason.NOT_APPLIED, why))
 
     def _reject(self, record: ConsumerRecord, why: Rejection) -> None:
         self.counts[f"rejected.{why.reason}"] += 1

@@ -2,10 +2,11 @@
 
 import random
 
-from rebalancer.domain.events import CapacityNotice, Event
+from rebalancer.domain.events import CapacityNotice, Event, Position
 from rebalancer.domain.producers import MetricProducer
+from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
-from rebalancer.ingest.reader import Reader
+from rebalancer.ingest.reader import Decoded, Decoder, Reader
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.records import ConsumerRecord, TopicPartition
@@ -19,10 +20,10 @@ NOTICES = TopicPartition("rebalancer.notices", 0)
 class Reading:
     """A reader of notices, and what came out of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, decode: Decoder = decode_notice) -> None:
         self.events: list[Event] = []
         letters = DeadLetters(Refusing(), RealClock(), random.Random(1))
-        self.reader = Reader({NOTICES.topic: decode_notice}, self.events.extend, letters)
+        self.reader = Reader({NOTICES.topic: decode}, self.events.extend, letters)
         self.reader.frontiers[NOTICES] = Frontier(0)
 
     @property
@@ -57,3 +58,16 @@ def test_records_of_a_topic_that_left_the_policy_are_passed_over_and_cost_no_not
     reading.reader.read({NOTICES: [told], left: [record(left, 0, b"{}")]}, NOW)
     assert reading.instances == ["i-1"]
     assert reading.reader.frontiers[left].next_offset == 1
+
+
+def test_a_defect_in_a_decoder_costs_the_record_that_shows_it_and_no_neighbour() -> None:
+    def choking(value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float) -> Decoded:
+        if value == b"7":
+            raise ZeroDivisionError("a defect")
+        return decode_notice(value, headers, position, kafka_timestamp, now)
+
+    reading = Reading(choking)
+    reading.read(notice(node=None, instanceId="i-1"), b"7", notice(node=None, instanceId="i-2", kind="rebalance"))
+    assert reading.instances == ["i-1", "i-2"]
+    assert reading.reader.counts["rejected.not-applied"] == 1
+    assert reading.reader.frontiers[NOTICES].next_offset == 3

@@ -156,6 +156,14 @@ def test_an_object_whose_replicas_are_no_number_is_unusable_with_the_path() -> N
     assert "`spec.replicas` is no number of replicas" in found.why
 
 
+@pytest.mark.parametrize("conditions", [{"Ready": "True"}, ["Ready"], [None], "Ready", 7])
+def test_a_kind_whose_conditions_are_no_list_of_objects_is_a_target_that_does_not_say_whether_it_rolls(
+    conditions: object,
+) -> None:
+    thing = served_as("example.com/v1/things", "Thing")
+    assert not target(shape_of(thing, PATHS), rollout(replicas=1) | {"status": {"conditions": conditions}}).rolling
+
+
 @pytest.mark.parametrize("replicas", [2**31 - 1, 100_001, -1])
 def test_a_number_of_replicas_that_no_policy_could_allow_makes_its_target_unusable(replicas: int) -> None:
     found = seen(STATEFUL_SETS, stateful_set(replicas=replicas))

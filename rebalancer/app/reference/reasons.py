@@ -175,7 +175,7 @@ _REJECTIONS = {
     "override-signature": "An override's signature is not good for its key.",
     "override-late": "A signed override came too late, or a second time.",
     "override-refused": "A signed override was understood, and may not be made; the detail says why.",
-    "not-applied": "It was understood and could not be applied; the detail says why.",
+    "not-applied": "A defect of the rebalancer kept it from being read or applied; the detail says which.",
 }
 
 

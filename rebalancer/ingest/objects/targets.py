@@ -230,5 +230,9 @@ def _rolling(kind: str, status: Mapping[str, Any]) -> bool:
     """Whether a rollout is under way, where the kind's status says so."""
     if kind == "Rollout":
         return bool(status.get("stableRS")) and status.get("currentPodHash") != status.get("stableRS")
-    conditions = status.get("conditions") or ()
-    return any(one.get("type") == "UpdateInProgress" and one.get("status") == "True" for one in conditions)
+    conditions = status.get("conditions")
+    listed = conditions if isinstance(conditions, list) else ()  # kinds of others may mean something else by it
+    return any(
+        isinstance(one, Mapping) and one.get("type") == "UpdateInProgress" and one.get("status") == "True"
+        for one in listed
+    )
