@@ -161,13 +161,16 @@ class Outbox:
         self._connected.set()  # who waits for a connection finds that there is no producer
 
     async def _until_broken(self) -> None:
-        """Wait until the producer is to be replaced: it is past repair, or its credentials have changed."""
+        """Wait until the producer is to be replaced: it is past repair, or its credentials have changed.
+
+        Also one in trouble that holds no record whose way would show the end of that: a standby sends nothing then.
+        """
         credentials = await self._broker.credentials()
         while not self._broken.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._broken.wait()
-            if await self._broker.credentials() != credentials:
+            if await self._broker.credentials() != credentials or (self.trouble is not None and not self.pending_bytes):
                 return
 
     async def _connect(self) -> None:

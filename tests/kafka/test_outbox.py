@@ -52,6 +52,19 @@ async def test_with_the_broker_away_a_send_ends_at_its_deadline_and_the_record_m
     assert await values(broker, "decisions") == [b"before", b"meanwhile", b"after"]
 
 
+@pytest.mark.parametrize("topic", ["decisions", "notices"])  # one that the producer knows, and one that it never got to
+async def test_when_kafka_is_back_there_is_no_trouble_though_nothing_more_is_sent(
+    topic: str, outbox: Outbox, embedded: EmbeddedBroker
+) -> None:
+    assert await outbox.send("decisions", None, b"before")
+    embedded.cut()
+    assert not await outbox.send(topic, None, b"meanwhile", deadline_seconds=0.3)
+    assert outbox.trouble is not None
+    embedded.heal()
+    await until(lambda: outbox.trouble is None)
+    assert await outbox.send(topic, None, b"after")
+
+
 async def test_before_there_is_a_broker_a_send_is_false_and_afterwards_true(
     embedded: EmbeddedBroker, broker: Broker, clock: RealClock, rng: random.Random
 ) -> None:
