@@ -202,12 +202,13 @@ class GroupConsumer:
         log.info("reads", partitions=[one.partition for one in partitions])
 
     async def _look(self, consumer: AIOKafkaConsumer) -> None:
-        """Is anything coming through? Raises StuckError when nothing has for a minute."""
+        """Is anything coming through? Raises StuckError when nothing has in a minute since the take-over."""
         if self._moved:
             return
-        await self._progress.look(consumer, self._clock.monotonic())
-        if (stuck := self.stuck_seconds()) > STUCK_SECONDS and self._worker.frontiers:
-            raise StuckError(f"no progress for {stuck:.0f} s")
+        monotonic = self._clock.monotonic()
+        await self._progress.look(consumer, monotonic)
+        if self._progress.session_stuck_seconds(monotonic) > STUCK_SECONDS and self._worker.frontiers:
+            raise StuckError(f"no progress for {self.stuck_seconds():.0f} s")
 
     async def _hand_on(self, consumer: AIOKafkaConsumer) -> None:
         async with self._handing_on:

@@ -67,6 +67,10 @@ class Progress:
         """Age of the partition that was alive longest ago; since the start when there was none yet."""
         return monotonic - min(self._alive_monotonic.values(), default=self._started_monotonic)
 
+    def session_stuck_seconds(self, monotonic: float) -> float:
+        """The same, but no longer than these partitions are followed: who took them over has had no answer yet."""
+        return min(self.stuck_seconds(monotonic), monotonic - self._started_monotonic)
+
     def stuck_by_topic(self, monotonic: float) -> dict[str, float]:
         """The same for each topic that is followed, by its full name."""
         return _worst(self._alive_monotonic, monotonic)
