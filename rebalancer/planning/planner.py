@@ -134,6 +134,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         drains=tuple(drained),
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
+    memory = outcomes.handed_on(memory, nodes.handed_on, policy, scene.now) if nodes.handed_on else memory
     return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
 
 

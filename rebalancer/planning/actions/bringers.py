@@ -19,12 +19,15 @@ REFUSED_FOR_SECONDS = 180.0  # so long Karpenter asks a cloud no more for what i
 Bringer = NodePoolView | NodeGroupView
 
 
-def willing(scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> Bringer | None:
-    """The one that is to bring the next nodes, None where nobody does. `nodes`: wanted by this plan, by bringer."""
-    node_pool = _node_pool(scene, state)
+def willing(scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int], but: str = "") -> Bringer | None:
+    """The one that is to bring the next nodes, None where nobody does.
+
+    `nodes`: wanted by this plan, by bringer. `but`: one that has just brought nothing.
+    """
+    node_pool = _node_pool(scene, state, but)
     if node_pool is not None:
         return node_pool
-    resting = {failure.node_pool for failure in resting_of(scene, state)}
+    resting = {but, *(failure.node_pool for failure in resting_of(scene, state))}
     groups = (group for group in state.view.node_groups if group.name not in resting)
     return next((group for group in groups if not _none_of(group, scene, state, nodes)), None)
 
@@ -67,9 +70,9 @@ def _none_of(group: NodeGroupView, scene: Scene[ModelShare], state: PoolFacts, n
     return ""
 
 
-def _node_pool(scene: Scene[ModelShare], state: PoolFacts) -> NodePoolView | None:
+def _node_pool(scene: Scene[ModelShare], state: PoolFacts, but: str) -> NodePoolView | None:
     """The first NodePool that may grow and has not just failed; if it can be, one whose nodes are not likely to go."""
-    failing = {failure.node_pool for failure in resting_of(scene, state)}
+    failing = {but, *(failure.node_pool for failure in resting_of(scene, state))}
     views = {view.name: view for view in state.view.node_pools if view.fixed is None}
     able = [views[name] for name in state.pool.node_pools if name in views and name not in failing]
     able.sort(key=lambda view: (refused(view, scene.now), -view.weight))

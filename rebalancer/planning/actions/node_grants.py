@@ -39,6 +39,7 @@ class NodePlan:
     nodes: nodes that this plan wants to come, by NodePool or node group.
     units: replicas granted onto nodes to come, each with its grant's id and the NodePool or node group.
     withdrawn: for each grant that ended the grant, its target, how many replicas go, and why.
+    handed_on: grants whose NodePool brought nothing and whose replicas stay: the grant, who is asked now, and why.
     refusals: why no node may come for a model.
     ended: ids of grants of which nothing is left.
     """
@@ -49,12 +50,13 @@ class NodePlan:
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
     withdrawn: list[tuple[NodeGrant, TargetFacts, int, str]] = field(default_factory=list)
+    handed_on: list[tuple[NodeGrant, str, str]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
 
     def stopped(self) -> "NodePlan":
         """The same with nothing to write."""
-        return dataclasses.replace(self, changes=[])
+        return dataclasses.replace(self, changes=[], handed_on=[])
 
 
 def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seating) -> NodePlan:
@@ -74,7 +76,8 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
             _grant(scene, model, targets, short[0], missing, plan, seating)
-    needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
+    asked = {grant.id: name for grant, name, _ in plan.handed_on}
+    needed = {asked.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
@@ -82,7 +85,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
 def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
     """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it.
 
-    So do those that the other role of its couple cannot do without yet.
+    So do those that the other role of its couple cannot do without yet. For what stays another NodePool is asked.
     """
     for grant in scene.memory.node_grants:
         model = scene.models.get(grant.model)
@@ -98,12 +101,32 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> Non
         waiting = max(0, waiting - _for_later(scene, grant) // target.gpus)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
         count = seating.roles.parting(grant.model, count)
+        why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
+        stay = min(waiting, grant.replicas) - max(0, count)
         if count == min(waiting, grant.replicas):
             plan.ended.add(grant.id)
+        elif stay > 0:
+            _hand_on(scene, plan, grant, target, stay, why)
         if count > 0:
             seating.gone[grant.model] += count
-            why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, target, count, why))
+
+
+def _hand_on(  # noqa: PLR0913  # which grant, for how many replicas of whom, and why
+    scene: Scene[ModelShare], plan: NodePlan, grant: NodeGrant, target: TargetFacts, stay: int, why: str
+) -> None:
+    """Asks the next NodePool or node group, where another one is willing, for the grant's replicas that stay."""
+    state = scene.pools[grant.pool]
+    nodes = -(-stay * target.gpus // state.pool.gpus_per_node)
+    bringer = willing(scene, state, plan.nodes, but=grant.node_pool)
+    most = None if bringer is None else room(bringer, scene, state, plan.nodes)
+    if bringer is None or (most is not None and most < nodes):
+        return
+    plan.nodes[bringer.name] += nodes
+    if isinstance(bringer, NodePoolView):
+        short = f"{grant.model} is short of {counted(stay, 'replica')} for which {grant.node_pool} brought no node"
+        _raise(scene, state, bringer, short, grant.id, plan)
+    plan.handed_on.append((grant, bringer.name, f"{why} (node grant {grant.id})"))
 
 
 def _for_later(scene: Scene[ModelShare], grant: NodeGrant) -> int:

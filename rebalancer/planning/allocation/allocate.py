@@ -73,7 +73,7 @@ def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
 
 def _homeless(seating: Seating) -> dict[str, tuple[int, str, str]]:
     """Replicas without a node that fit on none and were given no place, the constraint, and why; by model id."""
-    granted = {grant.model for grant in seating.scene.memory.node_grants}
+    granted = {grant.model for grant in seating.scene.memory.node_grants if seating.scene.now < grant.until}
     homeless = {}
     for name, unseated in sorted(seating.unseated.items()):
         model, waiting = seating.scene.models[name], unseated - seating.reseated[name]

@@ -5,7 +5,7 @@ is made again until it goes through. An outcome that says nothing to the policy 
 and memory of models and pools that left the policy is forgotten.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -38,7 +38,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
-            failures = _failed(grants, failures, intent, policy, outcome.at)
+            over = any(grant.id == intent.grant and outcome.at >= grant.until for grant in grants)
+            failures = _failed(failures, intent.node_pool or "", intent.reason, policy, outcome.at, over=over)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
     pools, window_seconds = {pool.name for pool in policy.pools}, _longest_window(policy)
@@ -130,24 +131,37 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
     )
 
 
-def _failed(
-    grants: list[NodeGrant], failures: list[GrantFailure], intent: Intent, policy: Policy, at: float
-) -> list[GrantFailure]:
-    """The failures with one of this grant's NodePool, which is left alone for a while.
+def handed_on(memory: Memory, grants: Iterable[tuple[NodeGrant, str, str]], policy: Policy, at: float) -> Memory:
+    """Memory once others are asked for the nodes of `grants`: each with who is asked now, and why the first one failed.
 
-    After a time-out for as long again; after a failed NodeClaim for a minute, then for twice as long each time, at most
-    a time-out. What fails while it rests is the same failure.
+    What a grant still waits for stays; the time for it begins anew.
     """
-    name = intent.node_pool or ""
+    open_grants, failures = memory.node_grants, list(memory.grant_failures)
+    until = at + policy.nodes.node_timeout_seconds
+    for grant, name, why in grants:
+        failures = _failed(failures, grant.node_pool, why, policy, at, over=at >= grant.until)
+        on = replace(grant, node_pool=name, asked_at=at, until=until)
+        open_grants = tuple(on if each.id == grant.id else each for each in open_grants)
+    return replace(memory, node_grants=open_grants, grant_failures=tuple(failures))
+
+
+def _failed(  # noqa: PLR0913  # who failed, why and when
+    failures: list[GrantFailure], name: str, why: str, policy: Policy, at: float, *, over: bool
+) -> list[GrantFailure]:
+    """The failures with one of the NodePool `name`, which is left alone for a while.
+
+    After a time-out (`over`) for as long again; after a failed NodeClaim for a minute, then for twice as long each
+    time, at most a time-out. What fails while it rests is the same failure.
+    """
     before = next((failure for failure in failures if failure.node_pool == name), None)
     longest = policy.nodes.node_timeout_seconds
     rest = FIRST_REST_SECONDS
-    if any(grant.id == intent.grant and at >= grant.until for grant in grants):
+    if over:
         rest = longest
     elif before is not None:
         rest = max(rest, before.rest_seconds * (1 if at < before.until else 2))
     rest = min(rest, longest)
-    failure = GrantFailure(node_pool=name, until=at + rest, why=intent.reason, rest_seconds=rest)
+    failure = GrantFailure(node_pool=name, until=at + rest, why=why, rest_seconds=rest)
     return [*(each for each in failures if each is not before), failure]
 
 
