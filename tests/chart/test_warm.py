@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from rebalancer.cli.remote.client import LABEL, SERVICE
 from tests.chart.helm import EVERY_ACTUATION, Json, Refused, Right, render
 
 SPOT: Json = {"name": "spot", "nodeLabels": {"pool": "spot"}, "nodePools": ["spot"], "gpusPerNode": 8, "warmGpus": 8}
@@ -38,6 +39,18 @@ def test_a_new_version_never_has_more_placeholders_than_before_and_the_chart_s_a
     version = {"app.kubernetes.io/version", "helm.sh/chart"}
     assert version <= made["metadata"]["labels"].keys()
     assert not version & made["spec"]["template"]["metadata"]["labels"].keys()
+
+
+@pytest.mark.parametrize("name", ["", "gpu-rebalancer"])
+def test_the_command_line_takes_the_services_pods_for_it_and_no_others_whatever_their_name(name: str) -> None:
+    given = {"policy": policy(SPOT), "nameOverride": name, "aggregate.enabled": True}
+    makers = render(EVERY_ACTUATION | given).of("Deployment", "StatefulSet", "Job")
+    assert {each["kind"] for each in makers} == {"Deployment", "StatefulSet", "Job"}
+    assert sum("-warm-" in each["metadata"]["name"] for each in makers) == 1
+    for each in makers:
+        is_service = each["spec"]["template"]["spec"]["containers"][0].get("args") == ["run"]
+        for labels in (each["metadata"]["labels"], each["spec"]["template"]["metadata"]["labels"]):
+            assert (labels.get(LABEL) == SERVICE) is is_service, each["metadata"]["name"]
 
 
 def test_the_service_gets_no_right_for_them() -> None:

@@ -18,12 +18,12 @@ from tests.cli.running import rebalancer
 Captured = pytest.CaptureFixture[str]
 
 
-def pod(name: str, *, ready: bool = True, app: str = "rebalancer", port: int = 8080) -> dict[str, object]:
+def pod(name: str, *, ready: bool = True, component: str = "service", port: int = 8080) -> dict[str, object]:
     """A pod as the API server lists it."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "rebalancer", "labels": {"app.kubernetes.io/name": app}},
+        "metadata": {"name": name, "namespace": "rebalancer", "labels": {"rebalancer.io/component": component}},
         "spec": {"containers": [{"name": "rebalancer", "ports": [{"name": "api", "containerPort": port}]}]},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
     }
@@ -101,7 +101,7 @@ async def gate(night: Night, home: Path, monkeypatch: pytest.MonkeyPatch) -> Asy
 async def test_without_a_server_the_command_goes_through_the_kubeconfig(
     gate: Gate, night: Night, capsys: Captured
 ) -> None:
-    for each in (pod("rb-0", ready=False), pod("rb-1", port=9090), pod("other", app="nginx")):
+    for each in (pod("rb-0", ready=False), pod("rb-1", port=9090), pod("a-warm-pool", component="")):
         gate.behind.store.put(each)
     assert await rebalancer("status") == 0
     assert capsys.readouterr().out.startswith("prod-eu  03:12:07 UTC  leader rb-0")
@@ -136,7 +136,7 @@ async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Nig
 @pytest.mark.parametrize(
     ("pods", "said"),
     [
-        ([], "no service in namespace rebalancer: no pod with app.kubernetes.io/name=rebalancer"),
+        ([], "no service in namespace rebalancer: no pod with rebalancer.io/component=service"),
         ([pod("rb-0", ready=False)], "no service in namespace rebalancer: 1 pods, none ready"),
     ],
 )

@@ -36,6 +36,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{/* What the command line, the console and the runbooks find the service by, whatever nameOverride calls it. */}}
+{{- define "rebalancer.found" -}}
+rebalancer.io/component: service
+{{- end -}}
+
 {{- define "rebalancer.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}

@@ -125,7 +125,7 @@ function header() {
   ];
 }
 
-const POD = "--namespace rebalancer --selector app.kubernetes.io/name=rebalancer";
+const POD = "--namespace rebalancer --selector rebalancer.io/component=service";
 
 /** The service is silent: what that means, and what to do; it goes by itself when the next word comes. */
 function gone() {

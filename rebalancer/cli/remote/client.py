@@ -24,7 +24,7 @@ from rebalancer.loop.clock import RealClock
 
 TIMEOUT_SECONDS = 10.0
 API_PORT = 8080
-APP_LABEL, APP = "app.kubernetes.io/name", "rebalancer"
+LABEL, SERVICE = "rebalancer.io/component", "service"  # whatever nameOverride says; placeholders have none
 GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 
 
@@ -135,11 +135,11 @@ def place_of(server: str, where: Where) -> str:
 async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
     """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
     pods = (await cluster.kube.list(PODS, where.namespace)).items
-    ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(APP_LABEL) == APP]
+    ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(LABEL) == SERVICE]
     names = (pod["metadata"]["name"] for pod in ours if _is_ready(pod))
     ready = sorted(names, key=lambda name: (name == but, name))
     if not ready:
-        state = f"{len(ours)} pods, none ready" if ours else f"no pod with {APP_LABEL}={APP}"
+        state = f"{len(ours)} pods, none ready" if ours else f"no pod with {LABEL}={SERVICE}"
         fix = "--service-namespace or --server names another place"
         raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
     chosen = next(pod for pod in ours if pod["metadata"]["name"] == ready[0])
