@@ -164,10 +164,9 @@ class Seating:
         `now`: with the pods that are on their way out, which the scheduler counts until they have gone. `beside`: nodes
         that other pods of the same replica have or are to have. `replica`: its UID where some of its pods are there.
         """
-        placement = target.view.placement
-        if not placement.by_own_pods:
+        state = self.scene.pools.get(target.pool)
+        if state is None or not target.view.placement.by_own_pods:
             return frozenset()
-        rooms = self.rooms.get(target.pool, {})
         gone = {pod.uid for pod in self.taken.get(target.key, ())}
         others = Counter(self.seats.get(target.key, ()))
         for pod in target.view.pods:
@@ -175,7 +174,7 @@ class Seating:
                 others.update(pod.nodes)
         for nodes in self.homes.get(target.key, {}).values():
             others.update(nodes)
-        return crowded(placement, [rooms[name].node for name in self.eligible(target)], others, beside)
+        return crowded(target, state.view.nodes, others, beside)
 
     def outside(self, target: TargetFacts) -> list[frozenset[str]]:
         """For each domain that may have a whole replica, least room first, the eligible nodes that are not in it.
