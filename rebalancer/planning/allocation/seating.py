@@ -76,7 +76,7 @@ class Seating:
     lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, Hashable], list[ModelShare]] = field(default_factory=dict)
     awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
-    _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
+    _eligible: dict[PodPlacement, frozenset[str]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Seating:
                 self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
             self.homes.setdefault(target.key, {})[pod.uid] = nodes
 
-    def eligible(self, target: TargetFacts) -> tuple[str, ...]:
+    def eligible(self, target: TargetFacts) -> frozenset[str]:
         """Nodes of the target's pool that its pods may land on by themselves; found once per kind of pod."""
         names = self._eligible.get(target.placement)
         if names is None:
@@ -186,7 +186,7 @@ class Seating:
             return [frozenset()]
         inside = domains(topology, [rooms[name].node for name in self.eligible(target)]).values()
         by_room = sorted(inside, key=lambda names: (sum(rooms[name].soon for name in names), min(names)))
-        return [frozenset(self.eligible(target)) - names for names in by_room]
+        return [self.eligible(target) - names for names in by_room]
 
     def fit(
         self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None = None

@@ -38,9 +38,9 @@ def apart_in(target: TargetFacts, state: PoolFacts) -> int:
     return max(target.staying_replicas, most_apart(placement, nodes))
 
 
-def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> tuple[str, ...]:
-    """Names of the nodes that such a pod may land on by itself, in their order."""
-    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> frozenset[str]:
+    """Names of the nodes that such a pod may land on by itself."""
+    return frozenset(node.name for node in nodes if may_land(landing, node))
 
 
 def bars(landing: PodPlacement, nodes: Iterable[NodeView]) -> str:
