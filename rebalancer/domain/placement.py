@@ -63,10 +63,12 @@ class Spread(Struct, frozen=True):
 
     topology: the node label whose values are the domains.
     most_more: pods that a domain may have more than the one with fewest (`maxSkew`).
+    heeds_taints: whether nodes that take no such pod now are in no domain (`nodeTaintsPolicy: Honor`).
     """
 
     topology: str
     most_more: int = 1
+    heeds_taints: bool = False
 
 
 class Placement(Struct, frozen=True, omit_defaults=True):

@@ -221,6 +221,7 @@ def test_what_a_template_asks_of_nodes_beside_selector_and_taints() -> None:
     spreads = [
         {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own},
         {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": own},
+        {"topologyKey": "rack", "nodeTaintsPolicy": "Honor", "labelSelector": own},
     ]
     port = container(1) | {"name": "c", "ports": [{"containerPort": 8000, "hostPort": 8000}]}
     template = {
@@ -233,7 +234,7 @@ def test_what_a_template_asks_of_nodes_beside_selector_and_taints() -> None:
     assert found.placement == Placement(
         terms=(NodeTerm((zone, gpu), (Requirement("metadata.name", "NotIn", ("n9",)),)),),
         apart=("kubernetes.io/hostname", "zone"),
-        spreads=(Spread("zone", 2),),
+        spreads=(Spread("zone", 2), Spread("rack", heeds_taints=True)),
         unseen=(
             "takes host port 8000, which pods of other workloads may have on a node",
             "must stand near pods with app=cache (zone)",

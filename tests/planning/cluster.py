@@ -147,7 +147,8 @@ def _kept_first(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
 def _schedule(snapshot: Snapshot) -> Snapshot:
     if not any(_waits(pod) for model in snapshot.models for target in model.targets for pod in target.pods):
         return snapshot
-    nodes, free = free_gpus(snapshot)
+    _, free = free_gpus(snapshot)
+    nodes = {node.name: node for pool in snapshot.pools for node in pool.nodes}  # distance is kept from pods on any
     models = []
     for model in snapshot.models:
         targets = []
@@ -182,13 +183,8 @@ def free_gpus(snapshot: Snapshot) -> tuple[dict[str, NodeView], dict[str, int]]:
     return nodes, free
 
 
-def _bound(  # what the scheduler looks at
-    pod: PodView,
-    target: TargetView,
-    nodes: dict[str, NodeView],
-    free: dict[str, int],
-    beside: list[str],
-    now: float,
+def _bound(
+    pod: PodView, target: TargetView, nodes: dict[str, NodeView], free: dict[str, int], beside: list[str], now: float
 ) -> PodView:
     if not _waits(pod):
         return pod
@@ -210,7 +206,7 @@ def _near(target: TargetView, nodes: dict[str, NodeView], name: str, beside: lis
         if any(one in nodes and nodes[one].labels.get(topology, one) == label for one in beside):
             return True
     for spread in target.placement.spreads:
-        zones = {node.labels.get(spread.topology): 0 for node in nodes.values() if lands(target, node)}
+        zones = {node.labels.get(spread.topology): 0 for node in nodes.values() if _chosen(target, node)}
         for one in beside:
             if one in nodes and nodes[one].labels.get(spread.topology) in zones:
                 zones[nodes[one].labels.get(spread.topology)] += 1
@@ -237,11 +233,15 @@ def _bound_together(
 
 def lands(target: TargetView, node: NodeView) -> bool:
     """Selector and taints let the target's pods onto the node."""
-    selected = all(node.labels.get(key) == value for key, value in target.node_selector.items())
-    terms = target.placement.terms
-    selected = selected and (not terms or any(term.holds(node.name, node.labels) for term in terms))
     hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
-    return selected and all(any(one.tolerates(taint) for one in target.tolerations) for taint in hard)
+    return _chosen(target, node) and all(any(one.tolerates(taint) for one in target.tolerations) for taint in hard)
+
+
+def _chosen(target: TargetView, node: NodeView) -> bool:
+    """Selector and required affinity name the node: by default a spread counts it whatever its taints."""
+    terms = target.placement.terms
+    selected = all(node.labels.get(key) == value for key, value in target.node_selector.items())
+    return selected and (not terms or any(term.holds(node.name, node.labels) for term in terms))
 
 
 def vanish(snapshot: Snapshot) -> Snapshot:

@@ -138,6 +138,15 @@ class TestPlausible:
         story.wait(100.0)
         assert ("plausible", "b") in refused(story.plan())
 
+    def test_a_confirmed_jump_stays_the_measure_though_a_plan_sees_no_fresh_samples(self) -> None:
+        story = a_jumping_model()
+        says(story, requests=100.0)
+        story.turns(3, 5.0)
+        story.load("b")
+        story.turn(5.0)
+        says(story, requests=200.0)
+        assert ("plausible", "b") not in refused(story.plan())
+
     def test_a_model_of_which_no_hour_is_known_is_believed(self) -> None:
         story = a_jumping_model(usual=None)
         says(story, requests=100.0, usual=None)

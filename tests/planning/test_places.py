@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.planning.shares.curves import Curve
-from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
+from rebalancer.planning.shares.places import MOST_UNIONS, Claim, Space, share_places, smallest, unions
 
 
 def seats(claims: Sequence[Claim], counts: Sequence[int], spaces: Mapping[str, Space]) -> bool:
@@ -203,3 +203,24 @@ def test_what_only_the_paid_pool_can_hold_is_bought_though_others_idle() -> None
 
 def test_nobody_shares_nothing() -> None:
     assert share_places([], {"x": Space(4)}) == ()
+
+
+class TestManyPools:
+    @pytest.mark.parametrize("hub", [True, False])
+    def test_of_a_million_unions_of_pools_few_are_looked_at(self, *, hub: bool) -> None:
+        # 20 models, each on a pool of its own and on one that is everybody's, or on two neighbours of a ring.
+        sets = {frozenset({f"p{place}", "hub" if hub else f"p{(place + 1) % 20}"}) for place in range(20)}
+        few = unions(sets)
+        assert sets < few
+        assert len(few) < MOST_UNIONS
+
+    def test_neighbours_on_a_ring_have_no_more_than_their_pools_hold(self) -> None:
+        # Three models that gain most have the four pools between them, of 2 GPUs each, and others what is left.
+        names = [f"p{place}" for place in range(20)]
+        late = [tuple(100.0 * (9 - n) for n in range(9)) if place < 3 else (9.0, 8.0, 7.0) for place in range(20)]
+        claims = [
+            Claim(Curve(0, late[place]), frozenset({names[place], names[(place + 1) % 20]})) for place in range(20)
+        ]
+        counts = share_places(claims, {name: Space(2) for name in names})
+        assert sum(counts[:3]) == 8
+        assert sum(counts) == 40

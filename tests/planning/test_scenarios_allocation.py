@@ -314,6 +314,22 @@ class TestShift:
         story.plan()
         assert story.memory.shifts == ()
 
+    def test_two_shifts_of_one_plan_stay_two_though_their_names_joined_are_one(self) -> None:
+        # chat on x-a100 and chat-x on a100: both are called chat-x-a100.
+        models = (
+            a_model("chat", 1, pools=("x-a100",), entitlement=3),
+            a_model("chat-x", 1, entitlement=3),
+            a_model("d", pools=("x-a100",)),
+            a_model("e"),
+        )
+        policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("x-a100", gpus=8)))
+        held = {"chat": 1, "chat-x": 1, "d": 7, "e": 7}
+        story = a_story(policy, held, {"chat": 3, "chat-x": 3, "d": 1, "e": 1})
+        story.turn()
+        story.plan()
+        shifts = [(shift.recipient, shift.pool, shift.donors) for shift in story.memory.shifts]
+        assert sorted(shifts) == [("chat", "x-a100", ("d",)), ("chat-x", "a100", ("e",))]
+
     def test_victims_go_as_kubernetes_deletes(self) -> None:
         # First whose image is still on the way, then who is not Ready, then the youngest.
         story = self.a_pair()

@@ -71,6 +71,17 @@ class TestApart:
         nodes = node("n1"), node("n2"), node("n3", zone="b")
         assert moves(a_story(*nodes, placement=Placement(apart=("zone",))).plan()) == {"b": (0, 2)}
 
+    @pytest.mark.parametrize("placement", [Placement(apart=("zone",)), Placement(spreads=(Spread("zone", 1),))])
+    @pytest.mark.parametrize("warned", [True, False])
+    def test_a_pod_on_a_node_that_takes_no_more_counts_in_its_zone(self, placement: Placement, *, warned: bool) -> None:
+        # zone a has one pod, on a node that is cordoned or under notice; b has one, and c one GPU of somebody else.
+        nodes = node("a1", 1, schedulable=warned), node("a2"), node("b1", 1, "b"), node("c1", 1, "c", foreign_gpus=1)
+        story = a_story(*nodes, held=2, wanted=4, placement=placement)
+        story.target("b", pods=(a_pod("b-0", "a1"), a_pod("b-1", "b1")))
+        if warned:
+            story.notice("a1")
+        assert moves(story.plan()) == {}
+
     def test_a_pod_on_its_way_out_keeps_its_place_until_it_has_gone(self) -> None:
         story = a_story(node("n1"), placement=ONE_PER_NODE)
         story.target("b", pods=(a_pod("b-0", "n1", phase="terminating"),))
@@ -97,6 +108,14 @@ class TestSpread:
     def test_a_node_without_the_label_takes_none(self) -> None:
         bare = a_node("n1", 8, labels={"pool": "a100"})
         assert a_story(bare, placement=Placement(spreads=(Spread("zone", 1),))).plan().empty
+
+    @pytest.mark.parametrize(("heeds_taints", "granted"), [(False, 1), (True, 4)])
+    def test_a_zone_whose_only_node_is_cordoned_is_the_emptiest_unless_it_heeds_taints(
+        self, granted: int, *, heeds_taints: bool
+    ) -> None:
+        nodes = node("n1"), node("n2", zone="b", schedulable=False)
+        placement = Placement(spreads=(Spread("zone", 1, heeds_taints),))
+        assert moves(a_story(*nodes, placement=placement).plan()) == {"b": (0, granted)}
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,23 @@ class TestGrant:
             story.wait(10.0)
         assert [(grant.model, grant.gpus) for grant in story.grants()] == [("b", 8)]
 
+    def test_what_one_model_is_granted_in_two_pools_stays_in_the_budget_of_both(self) -> None:
+        # By one id for both, lab was taken to be promised more than its budget, and a replica was released.
+        b = a_model("b", 0, pools=("spot", "lab"), entitlement=0)
+        pools = [an_elastic_pool(name, gpus, gpus_per_node=1) for name, gpus in (("spot", 2), ("lab", 8))]
+        policy = a_policy(b, pools=pools)
+        story = Story(policy, a_snapshot(policy, {}, {"b": {"concurrency": 20.0}}))
+        story.turn()
+        plan = story.plan()
+        grants = [(change.target.pool, change.replicas_to, change.grant) for change in plan.changes]
+        assert sorted(grants) == [("lab", 3, "g3-b@lab"), ("spot", 2, "g3-b")]
+        story.write(plan)
+        story.kubernetes()
+        story.wait(15.0)
+        plan = story.plan()
+        assert moves(plan) == {}
+        assert {pool.pool: pool.budget for pool in plan.pools} == {"lab": 3, "spot": 2}
+
     def test_an_unlimited_node_pool_needs_no_limit(self) -> None:
         story = a_story(3)
         story.pool("spot", node_pools=(a_node_pool("spot", None),))

@@ -76,12 +76,14 @@ class SpreadWire(Struct, frozen=True, gc=False, rename="camel"):
     max_skew: pods that a domain may have more than the one with fewest.
     when_unsatisfiable: `DoNotSchedule` where the scheduler insists on it, `ScheduleAnyway` where it only prefers it.
     label_selector: which pods are counted; None: no pods.
+    node_taints_policy: `Honor` where nodes whose taints the pod does not bear are in no domain.
     """
 
     topology_key: str = ""
     max_skew: int = 1
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: _LabelSelector | None = None
+    node_taints_policy: str = "Ignore"
 
 
 def placement(
@@ -99,7 +101,9 @@ def placement(
         terms=tuple(_terms(affinity.node_affinity)),
         apart=tuple(sorted(own | ({HOSTNAME} if host_ports else set()))),
         spreads=tuple(
-            Spread(one.topology_key, max(1, one.max_skew)) for one in strict if _selects(one.label_selector, labels)
+            Spread(one.topology_key, max(1, one.max_skew), heeds_taints=one.node_taints_policy == "Honor")
+            for one in strict
+            if _selects(one.label_selector, labels)
         ),
         unseen=(
             *_shared_ports(host_ports),

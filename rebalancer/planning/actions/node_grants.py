@@ -186,7 +186,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         if bringer is None or replicas <= 0 or _lacks_memory(model, state):
             plan.refusals.append(_no_growth(scene, model, target, state, plan, wanted))
             continue
-        grant_id = f"g{scene.snapshot.cycle}-{model.entry.id}"
+        grant_id = _named(scene, target, plan)
         plan.nodes[bringer.name] += -(-replicas * target.pods // per_node)
         if isinstance(bringer, NodePoolView):
             short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
@@ -197,6 +197,12 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             plan.quotas.take(target)
         seating.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
+
+
+def _named(scene: Scene[ModelShare], target: TargetFacts, plan: NodePlan) -> str:
+    """An id for a grant in the target's pool: each of a model's grants in one plan ends by itself."""
+    first = f"g{scene.snapshot.cycle}-{target.model}"
+    return f"{first}@{target.pool}" if any(grant == first for _, grant, _ in plan.units) else first
 
 
 def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:

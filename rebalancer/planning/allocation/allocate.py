@@ -8,7 +8,9 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 (`idle.fill`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
@@ -57,12 +59,12 @@ def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
     allocation = Allocation()
     seating.lacking = {name for name, each in scene.models.items() if not _content(each)}
     _shrink(seating, allocation, waiting=False)
-    precedences = sorted({model.precedence for model in scene.models.values()}, reverse=True)
+    equals = [tuple(alike) for _, alike in groupby(scene.models_by_priority, lambda model: model.precedence)]
     for tier in (FLOOR, ENTITLED, WANTED):
         seating.reseating = tier != WANTED
         _keep_for_the_confined(tier, seating)
-        for precedence in precedences:
-            _serve_in_turn(precedence, tier, seating, allocation)
+        for models in equals:
+            _serve_in_turn(models, tier, seating, allocation)
     _give_way(seating, allocation)
     allocation.units += fill(seating)
     _let_go(seating, allocation)
@@ -89,13 +91,9 @@ def _nodes_come(seating: Seating, pool: str) -> bool:
     return any(claim.failed is None for one in behind for claim in one.claims)
 
 
-def _serve_in_turn(precedence: tuple[int, int], tier: str, seating: Seating, allocation: Allocation) -> None:
+def _serve_in_turn(models: Iterable[ModelShare], tier: str, seating: Seating, allocation: Allocation) -> None:
     """Places replicas of models of one precedence in turns, by id: one each, until each has its aim or no place."""
-    wanting = [
-        (model, missing)
-        for model, missing in _lacking(tier, seating)
-        if model.precedence == precedence and model.ruling.paused is None
-    ]
+    wanting = [one for one in _lacking(models, tier, seating) if one[0].ruling.paused is None]
     while wanting:
         left = []
         for model, missing in wanting:
@@ -120,18 +118,20 @@ def _keep_for_the_confined(tier: str, seating: Seating) -> None:
     seating.confined.clear()
     if all(len(model.targets) == 1 for model in seating.scene.models.values()):
         return
-    for model, missing in _lacking(tier, seating):
+    for model, missing in _lacking(seating.scene.models.values(), tier, seating):
         if len(model.targets) == 1 and model.ruling.paused is None:
             (target,) = model.targets
             seating.confined[target.pool] += missing * target.gpus
 
 
-def _lacking(tier: str, seating: Seating) -> list[tuple[ModelShare, int]]:
-    """Models with fewer replicas than the tier entitles them to, by id, and how many they lack."""
+def _lacking(models: Iterable[ModelShare], tier: str, seating: Seating) -> list[tuple[ModelShare, int]]:
+    """Those of `models` with fewer replicas than the tier entitles them to, and how many they lack."""
     lacking = []
     unseated = {} if tier == WANTED else seating.unseated
-    for name in sorted({*seating.lacking, *seating.gone, *unseated}):
-        model = seating.scene.models[name]
+    for model in models:
+        name = model.entry.id
+        if name not in seating.lacking and name not in seating.gone and name not in unseated:
+            continue
         missing = _aim(model, tier) - seating.left_of(model) + unseated.get(name, 0) - seating.gained.get(name, 0)
         if missing > 0:
             lacking.append((model, missing))
@@ -363,7 +363,7 @@ def _why_short(model: ModelShare, seating: Seating) -> tuple[str, str]:
 
 def _barred_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     """Why no node of the pool may take a pod, however many GPUs are free; "" where some node may."""
-    open_nodes = set(seating.eligible(target))
+    open_nodes = seating.eligible(target)
     if state.view.nodes and not open_nodes:
         barred = bars(target.placement, state.view.nodes)
         if barred:

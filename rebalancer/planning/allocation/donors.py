@@ -31,7 +31,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, seating: Sea
         donors = [donor for donor in donors if seating.quotas.frees(donor.target, target)]
     if not donors:
         return None
-    nodes = set(seating.eligible(target)) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
+    nodes = seating.eligible(target) - recipient.ruling.excluded_nodes - seating.crowded(target, now=False)
     overfull = nodes & seating.scene.pools[target.pool].overfull
     chosen = make_room(target, donors, nodes - overfull, seating, owed=tier != WANTED)
     if chosen is None and overfull and tier == FLOOR:

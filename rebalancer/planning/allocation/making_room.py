@@ -46,7 +46,9 @@ class _Step(NamedTuple):
     gpus: int
 
 
-def make_room(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating, *, owed: bool) -> Chosen:
+def make_room(
+    target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating, *, owed: bool
+) -> Chosen:
     """A place on `nodes` for one replica of the target and who goes for it, None where no set of releases makes one.
 
     `owed`: a floor or an owner asks, for whom more may go than would do if it were known who goes.
@@ -57,7 +59,7 @@ def make_room(target: TargetFacts, donors: list[Donor], nodes: set[str], seating
     return _whichever_go(target, donors, nodes, seating) if chosen is None and owed else chosen
 
 
-def _one_victim(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating) -> Chosen:
+def _one_victim(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
     """A single replica whose node then has the room; where nobody marks who goes, whichever it is."""
     for donor in donors:
         if seating.promisable(target) + donor.target.gpus < target.gpus:
@@ -77,7 +79,7 @@ def _all_or_none(picks: Iterable[tuple[str | None, PodView]]) -> list[tuple[str 
     return every if all(node is not None for node, _ in every) else []
 
 
-def _freed(donor: Donor, pod: PodView, target: TargetFacts, nodes: set[str], seating: Seating) -> str | None:
+def _freed(donor: Donor, pod: PodView, target: TargetFacts, nodes: frozenset[str], seating: Seating) -> str | None:
     """The node that has the target's room once the donor's replica has gone; None where none has."""
     home, rooms = seating.home(donor.target, pod), seating.rooms[target.pool]
     for node in dict.fromkeys(home):
@@ -99,7 +101,7 @@ def _surely(donor: Donor, most: int, seating: Seating) -> Iterator[list[PodView]
         yield pods
 
 
-def _several_victims(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating) -> Chosen:
+def _several_victims(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
     """The fewest replicas that make room together on one node; ties by rank of the donor, then by node name."""
     on_node: dict[str, list[_Step]] = {}
     for donor in donors:
@@ -116,7 +118,7 @@ def _several_victims(target: TargetFacts, donors: list[Donor], nodes: set[str], 
     return ((best[2],), picks) if best else None
 
 
-def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating) -> Chosen:
+def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
     """So many of one donor's that a node has the room whichever go, where nobody marks them.
 
     A node that lacks the GPUs of three may lose two and make no room: two of each, and one. Only for who is owed it.
@@ -138,7 +140,7 @@ def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: set[str], sea
     return None
 
 
-def _steps(donor: Donor, nodes: set[str], seating: Seating) -> dict[str, list[_Step]]:
+def _steps(donor: Donor, nodes: frozenset[str], seating: Seating) -> dict[str, list[_Step]]:
     """By node: the donor's replicas there, each with all pods that would end before it.
 
     Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node,
@@ -187,7 +189,7 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, seating: Seating
     return None
 
 
-def _for_several_pods(target: TargetFacts, donors: list[Donor], nodes: set[str], seating: Seating) -> Chosen:
+def _for_several_pods(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
     """Replicas that make room for all pods of one replica, on one node or several; none of them could stay.
 
     They are taken in the donors' order until there is room. Then, from the last one on, each stays that need not go:
@@ -204,7 +206,7 @@ def _for_several_pods(target: TargetFacts, donors: list[Donor], nodes: set[str],
     return None
 
 
-def _needed(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating) -> Picks:
+def _needed(target: TargetFacts, picks: Picks, nodes: frozenset[str], seating: Seating) -> Picks:
     """The picks without those whose room the others make as well."""
     stay: Picks = []
     for pick in reversed(picks):
@@ -220,7 +222,7 @@ def _needed(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating
     return picks
 
 
-def _places(target: TargetFacts, picks: Picks, nodes: set[str], seating: Seating) -> tuple[str, ...]:
+def _places(target: TargetFacts, picks: Picks, nodes: frozenset[str], seating: Seating) -> tuple[str, ...]:
     """A node for each pod of one replica once the picked ones are gone; () where there is none, or no GPUs to promise.
 
     Nodes with least room come first, as `Seating.fit` has it, and pods keep the distance that their template asks for.

@@ -76,7 +76,7 @@ class Seating:
     lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, Hashable], list[ModelShare]] = field(default_factory=dict)
     awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
-    _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
+    _eligible: dict[PodPlacement, frozenset[str]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Seating:
                 self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
             self.homes.setdefault(target.key, {})[pod.uid] = nodes
 
-    def eligible(self, target: TargetFacts) -> tuple[str, ...]:
+    def eligible(self, target: TargetFacts) -> frozenset[str]:
         """Nodes of the target's pool that its pods may land on by themselves; found once per kind of pod."""
         names = self._eligible.get(target.placement)
         if names is None:
@@ -164,10 +164,9 @@ class Seating:
         `now`: with the pods that are on their way out, which the scheduler counts until they have gone. `beside`: nodes
         that other pods of the same replica have or are to have. `replica`: its UID where some of its pods are there.
         """
-        placement = target.view.placement
-        if not placement.by_own_pods:
+        state = self.scene.pools.get(target.pool)
+        if state is None or not target.view.placement.by_own_pods:
             return frozenset()
-        rooms = self.rooms.get(target.pool, {})
         gone = {pod.uid for pod in self.taken.get(target.key, ())}
         others = Counter(self.seats.get(target.key, ()))
         for pod in target.view.pods:
@@ -175,7 +174,7 @@ class Seating:
                 others.update(pod.nodes)
         for nodes in self.homes.get(target.key, {}).values():
             others.update(nodes)
-        return crowded(placement, [rooms[name].node for name in self.eligible(target)], others, beside)
+        return crowded(target, state.view.nodes, others, beside)
 
     def outside(self, target: TargetFacts) -> list[frozenset[str]]:
         """For each domain that may have a whole replica, least room first, the eligible nodes that are not in it.
@@ -187,7 +186,7 @@ class Seating:
             return [frozenset()]
         inside = domains(topology, [rooms[name].node for name in self.eligible(target)]).values()
         by_room = sorted(inside, key=lambda names: (sum(rooms[name].soon for name in names), min(names)))
-        return [frozenset(self.eligible(target)) - names for names in by_room]
+        return [self.eligible(target) - names for names in by_room]
 
     def fit(
         self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pod: PodView | None = None

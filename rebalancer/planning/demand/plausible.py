@@ -33,7 +33,7 @@ class Opinion(Struct, frozen=True):
     keeps: bool = False
 
 
-BELIEVED, NONE = Opinion(), Jump()
+NONE = Jump()
 
 
 def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) -> Opinion:
@@ -42,16 +42,15 @@ def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) 
     A model whose usual work is unknown is believed.
     """
     outlook = model.load.outlook
+    before = _confirmed(model.memory.jump, now)
     if outlook is None or outlook.usual is None or ballot.blind:
-        return BELIEVED
-    known = model.memory.jump
-    before = _confirmed(known, now) if known is not None else NONE
+        return Opinion(jump=_kept(before))
     limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
     loudest = _loudest(ballot, model.serving_replicas)
     voted = float(loudest.replicas) if loudest is not None else 0.0
     work = max(voted, *_means(model.load.work, outlook))
     if work <= limit:
-        return BELIEVED if before is NONE else Opinion(jump=before)
+        return Opinion(jump=_kept(before))
     if loudest is None or voted <= limit:
         return Opinion(_refusal(model, rule, (work, limit), 0, None), _kept(before))
     at = now - loudest.age(now)

@@ -38,9 +38,9 @@ def apart_in(target: TargetFacts, state: PoolFacts) -> int:
     return max(target.staying_replicas, most_apart(placement, nodes))
 
 
-def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> tuple[str, ...]:
-    """Names of the nodes that such a pod may land on by itself, in their order."""
-    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+def eligible(landing: PodPlacement, nodes: Iterable[NodeView]) -> frozenset[str]:
+    """Names of the nodes that such a pod may land on by itself."""
+    return frozenset(node.name for node in nodes if may_land(landing, node))
 
 
 def bars(landing: PodPlacement, nodes: Iterable[NodeView]) -> str:
@@ -69,24 +69,35 @@ def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def crowded(
-    placement: Placement, nodes: Sequence[NodeView], others: Mapping[str, int], beside: Sequence[str] = ()
+    target: TargetFacts, nodes: Sequence[NodeView], others: Mapping[str, int], beside: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Nodes that one more pod may not join because of its own kind.
+    """Nodes that one more pod of the target may not join because of its own kind.
 
-    nodes: those that the pods may land on by themselves.
+    nodes: all of its pool: pods on a node that takes none now keep their distance as well.
     others: how many pods of other replicas are on a node, by its name; names of other nodes count nowhere.
     beside: names of the nodes that pods of the same replica have.
     """
-    standing = Counter(others) + Counter(beside)
+    placement, standing = target.view.placement, Counter(others) + Counter(beside)
     shut: set[str] = set()
     for topology in placement.apart:
         full = _by_domain(topology, nodes, standing)
         shut.update(node.name for node in nodes if full.get(domain_of(topology, node) or "", 0) > 0)
     for spread in placement.spreads:
-        shut.update(_beyond(spread, nodes, standing))
+        inside = [node for node in nodes if _in_spread(spread, target.placement, node)]
+        shut.update(_beyond(spread, inside, standing))
     if placement.alone:
         shut.update(_beside_others(placement.alone, nodes, others, beside))
     return frozenset(shut)
+
+
+def _in_spread(spread: Spread, landing: PodPlacement, node: NodeView) -> bool:
+    """Whether the scheduler counts the node's domain: the template chooses it, and taints matter where it says so."""
+    chosen = all(node.labels.get(key) == value for key, value in landing.selector)
+    chosen = chosen and (not landing.terms or any(term.holds(node.name, node.labels) for term in landing.terms))
+    if not spread.heeds_taints:
+        return chosen
+    bears = all(_tolerated(taint, landing.tolerations) for taint in node.taints)
+    return chosen and bears and node.ready and node.schedulable
 
 
 def needs_words(target: TargetFacts) -> str:

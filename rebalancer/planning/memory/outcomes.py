@@ -23,7 +23,7 @@ FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's sho
 def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: float) -> Memory:
     """Memory after `outcomes`, without what no window needs any more at `now`."""
     models = dict(memory.models)
-    shifts = {shift.id: shift for shift in memory.shifts}
+    shifts = {(shift.id, shift.recipient): shift for shift in memory.shifts}
     grants = list(memory.node_grants)
     remembered = policy.nodes.node_timeout_seconds
     failures = [failure for failure in memory.grant_failures if failure.until + remembered > now]
@@ -179,20 +179,23 @@ def _withdrawn(grants: list[NodeGrant], intent: Intent, policy: Policy, at: floa
     return left
 
 
-def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
-    """Open a shift per recipient at its first release; a recipient's raise grants those that are open in its pool."""
+def _note_shift(shifts: dict[tuple[str, str], Shift], intent: Intent, at: float) -> None:
+    """Open a shift per recipient at its first release; a recipient's raise grants those that are open in its pool.
+
+    An id alone may be that of two: model a-b in pool c spells it as model a in pool b-c.
+    """
     if intent.kind == "release":
         for recipient in intent.recipients:
             name = f"s{intent.cycle}-{recipient}-{intent.pool}"
             opened = Shift(name, intent.pool, recipient, donors=(), replicas=0, opened_at=at, released_at=at)
-            shift = shifts.get(name, opened)
+            shift = shifts.get((name, recipient), opened)
             donors = tuple(sorted({*shift.donors, intent.subject}))
             lost = intent.replicas_from - intent.replicas_to
-            shifts[name] = replace(shift, donors=donors, replicas=shift.replicas + lost)
+            shifts[name, recipient] = replace(shift, donors=donors, replicas=shift.replicas + lost)
     elif intent.kind in RAISES:
-        for shift in list(shifts.values()):
+        for key, shift in list(shifts.items()):
             if (shift.recipient, shift.pool) == (intent.subject, intent.pool) and shift.granted_at is None:
-                shifts[shift.id] = replace(shift, granted_at=at)
+                shifts[key] = replace(shift, granted_at=at)
 
 
 def _within(at: float | None, seconds: float, now: float) -> float | None:

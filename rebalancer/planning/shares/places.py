@@ -8,12 +8,14 @@ that divide one another a node holds what the arithmetic of whole slots says.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rebalancer.planning.shares.curves import I64, Curve, Table, share_rows, table_of
+
+MOST_UNIONS = 10_000  # of sets of pools, which a plan looks at in a tenth of a second
 
 
 class Claim(NamedTuple):
@@ -156,15 +158,32 @@ def _most_beyond(used: Mapping[_Need, int], spaces: Spaces) -> _Need | None:
 
 
 def _used(kinds: Sequence[_Kind], gpus: Sequence[int]) -> dict[_Need, int]:
-    """GPUs that each set of models has: for every union of some models' pools, and every size of pod."""
+    """GPUs that each set of models has: for every union of some models' pools (`unions`), and every size of pod."""
     of_kind: dict[_Kind, int] = {}
     for kind, own in zip(kinds, gpus, strict=True):
         of_kind[kind] = of_kind.get(kind, 0) + own
-    unions: set[Pools] = set()
-    for pools in dict.fromkeys(kind.pools for kind in of_kind):
-        unions |= {pools, *(pools | other for other in unions)}
-    needs = [_Need(union, size) for union in sorted(unions, key=sorted) for size in _sizes(of_kind)]
+    every = unions({kind.pools for kind in of_kind})
+    needs = [_Need(union, size) for union in sorted(every, key=sorted) for size in _sizes(of_kind)]
     return {need: sum([own for kind, own in of_kind.items() if need.has(kind)]) for need in needs}
+
+
+def unions(sets: Collection[Pools]) -> set[Pools]:
+    """Every union of some of the sets; where these are too many, those of a few sets that overlap.
+
+    Of sets that share no pool one has more than holds it where all of them together have.
+    """
+    every: set[Pools] = set()
+    for pools in sets:
+        every |= {pools, *(pools | other for other in every)}
+        if len(every) > MOST_UNIONS:
+            break
+    else:
+        return every
+    few = grown = set(sets)
+    while grown and len(grown) * len(sets) <= MOST_UNIONS:
+        grown = {union | pools for union in grown for pools in sets if union & pools} - few
+        few = few | grown
+    return few
 
 
 def _sizes(kinds: Iterable[_Kind]) -> list[Size]:
