@@ -10,7 +10,7 @@ from rebalancer.api.handlers.session import May
 from rebalancer.api.pages.values.overview import AttentionItem, WayOut
 from rebalancer.planning.overrides.rulings import PRECEDENCE
 from tests.console.conftest import Opened
-from tests.console.scene import CYCLE, PREVIEW
+from tests.console.scene import CAP, CYCLE, PREVIEW
 from tests.console.server import SceneServer
 from tests.console.test_deciding import STOP, ask_cap, shown
 
@@ -89,10 +89,14 @@ async def test_a_need_opens_the_dialog_that_helps_filled_in(scene: SceneServer, 
     await expect(page.get_by_label("What")).to_have_value("cap")
 
 
-async def test_a_need_that_an_override_makes_offers_to_end_that_one(scene: SceneServer, opened: Opened) -> None:
+async def test_a_need_that_an_override_makes_offers_to_end_that_one_and_no_other_of_the_name(
+    scene: SceneServer, opened: Opened
+) -> None:
     end = WayOut("end what keeps sdxl there", "rebalancer override list", "end", "sdxl")
     need = AttentionItem("warning", "sdxl is short of 4 replicas: cap 6 by ci", model="sdxl", way_out=end)
-    scene.overview = replace(scene.overview, attention=(need,))
+    floor = replace(CAP, name="ov-floor", kind="floor", value=2)
+    pool = replace(CAP, name="ov-pool", kind="exclude", subject_kind="pool", value=None)
+    scene.overview = replace(scene.overview, attention=(need,), overrides=(floor, pool, CAP))
     page = await opened(scene.url + "/console/")
     await page.get_by_role("button", name="End what keeps sdxl there").click()
     await expect(page.locator("dialog h2")).to_have_text("End cap sdxl 6?")

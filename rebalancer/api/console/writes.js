@@ -265,9 +265,12 @@ export async function endOverride(each) {
 
 // --- what a need offers
 
+const KEEPS_DOWN = ["pause", "freeze", "pin", "cap"]; // a floor does not, nor what is said of a pool of the model's name
+
 /** The button that opens the right dialog, or the command where only that helps. */
 export function wayOut({ said, command: spoken, kind, model, value }) {
-  const standing = kind === "end" && now.overview.overrides.find((each) => each.subject === model && each.phase === "InForce");
+  const keeps = (each) => each.subject === model && each.subjectKind === "model" && each.phase === "InForce" && KEEPS_DOWN.includes(each.kind);
+  const standing = kind === "end" && now.overview.overrides.find(keeps);
   if (!kind || (kind === "end" && !standing)) return h("p", { class: "command way" }, h("code", {}, spoken));
   const row = now.overview.models.find((each) => each.model === model);
   const cannot = standing ? cannotEnd(standing.namespace) : cannotDecide(row?.namespace);
