@@ -192,19 +192,22 @@ def readings_records(
 ) -> Iterator[tuple[PartitionStretch, bytes]]:
     """The records of a stretch, at least one, none too large for a broker. Samples in the order of their offsets.
 
-    Only the last one says until when the partition is complete. `source`: who read; `now`: UTC epoch seconds.
+    Each is made when it is asked for: one that cannot be sent leaves the rest unmade. Only the last one says until when
+    the partition is complete. `source`: who read; `now`: UTC epoch seconds.
     """
-    encoded = [msgspec.Raw(_encode(_read(sample))) for sample in samples]
     begin, first, size = stretch.begin, 0, 0
-    for place, raw in enumerate(encoded):
+    encoded: list[msgspec.Raw] = []
+    for place, sample in enumerate(samples):
+        raw = msgspec.Raw(_encode(_read(sample)))
         size += len(raw)
-        if size > FULL_BYTES and place > first and _offset(samples[place]) > _offset(samples[place - 1]):
-            end = _offset(samples[place])
+        if size > FULL_BYTES and place > first and _offset(sample) > _offset(samples[place - 1]):
+            end = _offset(sample)
             part = replace(stretch, begin=begin, end=end, complete_until=0.0)
-            yield part, _record(part, samples[first:place], encoded[first:place], source, now)
-            begin, first, size = end, place, len(raw)
+            yield part, _record(part, samples[first:place], encoded, source, now)
+            begin, first, size, encoded = end, place, len(raw), []
+        encoded.append(raw)
     last = replace(stretch, begin=begin)
-    yield last, _record(last, samples[first:], encoded[first:], source, now)
+    yield last, _record(last, samples[first:], encoded, source, now)
 
 
 def _read(sample: MetricSample) -> ReadSample:

@@ -17,6 +17,7 @@ from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.records import TopicPartition
 from rebalancer.obs.clock import Clock
 
+MAX_WAITING = 20_000  # samples that are not handed on; some 15 MiB, and more than a process reads in a second
 EVENT_HEADERS = (("content-type", b"application/cloudevents+json"),)
 
 
@@ -46,6 +47,11 @@ class Aggregation:
     def frontiers(self) -> dict[TopicPartition, Frontier]:
         """How far each partition was read."""
         return self._reader.frontiers
+
+    @property
+    def full(self) -> bool:
+        """Whether more waits to be handed on than is good: what is not read meanwhile, Kafka keeps."""
+        return sum(map(len, self._samples.values())) >= MAX_WAITING
 
     @property
     def counts(self) -> Counter[str]:

@@ -80,13 +80,13 @@ AKS_TYPE = "microsoft.containerservice/managedclusters/scheduledevents"
 def read_answer(message: Message, now: float) -> list[ToldLoss | RejectedError]:
     """What an answer of the metadata service says, event by event. Raises RejectedError and ValueError."""
     answer, at = _answer(message.data), refuse_ahead(message.sent.at, now)
-    told: list[ToldLoss | RejectedError] = []
+    losses: list[ToldLoss | RejectedError] = []
     for place, raw in enumerate(answer.events):
         try:
-            told.append(_of_answer(raw, f"{message.path}.Events[{place}]", answer.document_incarnation, at))
+            losses.append(_of_answer(raw, f"{message.path}.Events[{place}]", answer.document_incarnation, at))
         except RejectedError as rejected:
-            told.append(rejected)
-    return told
+            losses.append(rejected)
+    return losses
 
 
 def _of_answer(raw: msgspec.Raw, path: str, incarnation: int, at: float) -> ToldLoss:

@@ -100,11 +100,11 @@ def _read(message: Message | RejectedError, position: Position, now: float) -> I
             notices = [_own(message, position, now)]
         else:
             notices = []
-            for told in _told(message, now):
-                if isinstance(told, RejectedError):
-                    yield told
+            for loss in _told(message, now):
+                if isinstance(loss, RejectedError):
+                    yield loss
                 else:
-                    notices += told.notices(position)
+                    notices += loss.notices(position)
     except RejectedError as rejected:
         yield rejected
     else:

@@ -57,6 +57,11 @@ class PartitionWorker(Protocol):
         """How far each of them was read."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """Whether no more should be read until what was read is handed on."""
+        ...
+
     def read(self, batch: Batch, now: float) -> None:
         """Take a batch in; called in the event loop. Returns at once and raises nothing, whatever is in it."""
         ...
@@ -156,6 +161,7 @@ class GroupConsumer:
         while True:
             if self._moved:
                 await self._take_over(consumer)
+            self._hold_back(consumer)
             left = handed_on_monotonic + HAND_ON_EVERY_SECONDS - self._clock.monotonic()
             if left > 0:
                 await self._read(consumer, min(WAIT_MS, max(1, int(left * 1000))))
@@ -165,6 +171,16 @@ class GroupConsumer:
                 raise RotatedError("the files with our credentials have changed: connecting anew")
             await self._look(consumer)
             await self._hand_on(consumer)
+
+    def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
+        """Fetch nothing while the worker is full; who is asked for nothing is a member all the same, and not stuck."""
+        assignment, paused = consumer.assignment(), consumer.paused()
+        if self._worker.full:
+            consumer.pause(*assignment)
+            self._progress.follow((), self._clock.monotonic())
+        elif paused:
+            consumer.resume(*paused)
+            self._progress.follow(assignment, self._clock.monotonic())
 
     async def _read(self, consumer: AIOKafkaConsumer, wait_ms: int) -> None:
         try:

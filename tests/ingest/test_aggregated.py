@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.domain.events import METRIC_READINGS_TYPE, MetricSample, Position, Rejection
 from rebalancer.ingest.aggregated import Aggregated, PartitionStretch, decode_readings, readings_records
@@ -56,6 +57,16 @@ def test_a_long_stretch_is_cut_between_records_and_only_the_last_part_says_it_is
     assert [part.complete_until for part in parts] == [0.0] * (len(parts) - 1) + [NOW]
     read = [decoded(value) for _, value in written]
     assert [sample for one in read if isinstance(one, Aggregated) for sample in one.samples] == samples
+
+
+def test_of_a_long_stretch_a_part_is_made_when_the_one_before_was_sent() -> None:
+    """Else each try while nothing can be written encodes all that waits, and holds the process up for seconds."""
+    samples = [a_sample(offset, pod="p" * 250) for offset in range(3000)]
+    parts = readings_records(a_stretch(end=3001), [*samples, replace(samples[0], id=object())], "aggregate-0", NOW)
+    part, _ = next(parts)
+    assert part.begin == 0
+    with pytest.raises(TypeError, match="object"):
+        list(parts)
 
 
 def a_record(models: object, **stretch: object) -> bytes:

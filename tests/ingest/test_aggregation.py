@@ -1,8 +1,10 @@
 """A service behind an aggregate tier decides as one consumer that reads everything, and takes nothing blindly."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from aiokafka import TopicPartition
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -11,9 +13,10 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.ingest.aggregation import MAX_WAITING
 from rebalancer.ingest.completeness import BEHIND_SECONDS
 from rebalancer.planning import plan as decide
-from tests.ingest.tier import PARTITIONS, PODS, POLICY, Tier, a_sample_event
+from tests.ingest.tier import METRICS, PARTITIONS, PODS, POLICY, Tier, a_record, a_sample_event
 
 CYCLE_SECONDS = 5
 LOOK_AHEAD_SECONDS = 75  # within it each model is looked ahead for anew, from samples that both have by then
@@ -157,6 +160,19 @@ def test_a_process_that_dies_and_one_that_does_not_know_that_its_partition_went_
     judged.lives(LOOK_AHEAD_SECONDS)
     judged.same()
     assert judged.tier.behind.counts["events"] > judged.tier.alone.counts["events"], "some came twice"
+
+
+def test_who_has_read_more_than_it_could_hand_on_is_full_until_it_was_sent() -> None:
+    tier, one = Tier(POLICY, 1), TopicPartition(METRICS, 0)
+    tier.gives(0, 0)
+    tier.lost = True
+    value, aggregation = a_sample_event("a", 0, CALM, tier.clock.at), tier.members[0].aggregation
+    aggregation.read({one: [a_record(METRICS, 0, n, value, tier.clock.at) for n in range(MAX_WAITING)]}, tier.clock.at)
+    assert asyncio.run(aggregation.hand_on({one: 0.0}, PARTITIONS)) == {}
+    assert aggregation.full
+    tier.lost = False
+    assert asyncio.run(aggregation.hand_on({one: 0.0}, PARTITIONS)) == {one: MAX_WAITING}
+    assert not aggregation.full
 
 
 @dataclass(frozen=True)

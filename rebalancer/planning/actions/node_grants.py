@@ -76,8 +76,8 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
             _grant(scene, model, targets, short[0], missing, plan, seating)
-    asked = {grant.id: name for grant, name, _ in plan.handed_on}
-    needed = {asked.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
+    bringers = {grant.id: name for grant, name, _ in plan.handed_on}
+    needed = {bringers.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
