@@ -158,6 +158,7 @@ class StatusReporter:
             unknown_signs=dict(self._state.signs.unknown()) if self._state else {},
             off=dict(self.off),
             elastic=self._elastic(),
+            plan_every_seconds=self._period_seconds,
         )
 
     def _elastic(self) -> tuple[str, ...]:

@@ -170,6 +170,14 @@ def test_an_old_plan_says_so(clock: str, said: str) -> None:
     assert render_status(replace(STATUS, at=at(clock))).splitlines()[0].endswith(f"writing  {said}")
 
 
+@pytest.mark.parametrize(
+    ("clock", "said"), [("03:13:06", "1m0s ago"), ("03:15:06", "LATE 3m0s"), ("03:15:07", "NOT LIVE since 03:12:06")]
+)
+def test_a_plan_is_old_by_the_policys_period_where_that_is_longer_than_usual(clock: str, said: str) -> None:
+    status = replace(STATUS, at=at(clock), plan_every_seconds=60.0)
+    assert render_status(status).splitlines()[0].endswith(f"writing  {said}")
+
+
 def test_whatever_keeps_the_service_from_writing_is_said_below_the_first_line() -> None:
     stop = replace(a_write_stop(actor="oncall", reason="bad rollout"), created_at=at("03:11:40"))
     sync = Sync(missing=("pods",), stale=("clock", "nodes", "hpas"))

@@ -33,6 +33,24 @@ async def ask_cap(page: Page) -> None:
 # --- staleness
 
 
+async def test_a_service_that_plans_once_a_minute_is_live_for_a_minute_and_late_for_three(
+    scene: SceneServer, opened: Opened
+) -> None:
+    scene.overview = replace(scene.overview, plan_every_seconds=60.0)
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    scene.silent = True
+    age = page.locator("rb-age")
+    await page.clock.run_for(50_000)
+    await expect(age).to_have_text(re.compile(r"^LIVE 5\d s$"))
+    await page.clock.run_for(100_000)
+    await expect(age).to_have_text(re.compile(r"^LATE 2m\d+s$"))
+    await page.clock.run_for(40_000)
+    await expect(age).to_have_text("NOT LIVE since 03:12:06")
+
+
 async def test_a_silent_service_grows_late_then_not_live(scene: SceneServer, opened: Opened) -> None:
     page = await opened("about:blank")
     await page.clock.install()

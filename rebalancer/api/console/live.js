@@ -3,8 +3,8 @@
 import { Failed, get } from "./wire.js";
 import { clock, ms, setToday, span } from "./words.js";
 
-const LIVE_SECONDS = 10; // a joint plan's period
-const LATE_SECONDS = 30;
+const LIVE_SECONDS = 10; // or one planning period, where that is longer
+const LATE_SECONDS = 30; // or three
 const AGAIN_MS = 2_000;
 const FRAME_MS = 500; // at most two pictures a second
 const SILENT_MS = 3 * 5_000; // three beats of the service missed
@@ -32,7 +32,8 @@ export const age = () => (serverNow() - ms(now.overview?.planAt ?? now.overview?
 export function liveness() {
   const seconds = Math.floor(age());
   if (!Number.isFinite(seconds)) return "";
-  return seconds <= LIVE_SECONDS ? "LIVE" : seconds <= LATE_SECONDS ? "LATE" : "NOT LIVE";
+  const period = now.overview.planEverySeconds;
+  return seconds <= Math.max(LIVE_SECONDS, period) ? "LIVE" : seconds <= Math.max(LATE_SECONDS, 3 * period) ? "LATE" : "NOT LIVE";
 }
 
 /** `LIVE 1 s`, `LATE 14 s`, `NOT LIVE since 03:11:37`. */

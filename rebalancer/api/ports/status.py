@@ -47,6 +47,7 @@ class Status(Struct, frozen=True):
         `condition TYPE`, with the number of nodes that carry each.
     off: parts that this service does not have, each with the reason as a sentence; none where there is a Kafka.
     elastic: names of the policy's pools that nobody owns.
+    plan_every_seconds: the policy's planning period; 0 before there is a policy, and from an older version.
     """
 
     cluster: str
@@ -69,6 +70,7 @@ class Status(Struct, frozen=True):
     unknown_signs: dict[str, int] = {}
     off: dict[str, str] = {}
     elastic: tuple[str, ...] = ()
+    plan_every_seconds: float = 0.0
 
 
 class ProbePort(Protocol):

@@ -11,8 +11,8 @@ from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import NoticeView, Sync
 from rebalancer.domain.words import CLOCK_IS_OFF, sentences
 
-LIVE_SECONDS = 10  # a joint plan's period
-LATE_SECONDS = 30
+LIVE_SECONDS = 10  # or one planning period, where that is longer
+LATE_SECONDS = 30  # or three
 TOLD = {"not listed yet", "silent", "nothing is decided yet"}  # other lines say it already
 MOST_REFUSED = 4  # sentences about models that others own: the doctor has all of them
 HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
@@ -50,10 +50,11 @@ def _age(status: Status) -> str:
     """How old the plan is by the service's own clock."""
     if status.plan is None:
         return ""
-    age = status.at - status.plan.at
-    if int(age) <= LIVE_SECONDS:
+    age, period = status.at - status.plan.at, status.plan_every_seconds
+    if int(age) <= max(LIVE_SECONDS, period):
         return f"{span(age)} ago"
-    return f"LATE {span(age)}" if age <= LATE_SECONDS else f"NOT LIVE since {when(status.plan.at, status.at)}"
+    late = age <= max(LATE_SECONDS, 3 * period)
+    return f"LATE {span(age)}" if late else f"NOT LIVE since {when(status.plan.at, status.at)}"
 
 
 def _warnings(status: Status) -> list[str]:

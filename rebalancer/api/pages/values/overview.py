@@ -140,6 +140,7 @@ class Overview(Struct, frozen=True):
     overrides: overrides that have not expired, the soonest to end first, each with what the last cycle said of it.
     policy_refused: entries of the policy file that are not in force as the file has them, each with what is instead.
     badges: the badges of the models that the tiles of `pools` name, by model id.
+    plan_every_seconds: the policy's planning period, 0 before there is a policy.
     """
 
     epoch: str
@@ -161,6 +162,7 @@ class Overview(Struct, frozen=True):
     overrides: tuple[Override, ...] = ()
     policy_refused: tuple[str, ...] = ()
     badges: dict[str, Badge] = {}
+    plan_every_seconds: float = 0.0
 
 
 class Beat(Struct, frozen=True):
