@@ -17,7 +17,7 @@ from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.records import TopicPartition
 from rebalancer.obs.clock import Clock
 
-MAX_WAITING = 20_000  # samples that are not handed on; some 15 MiB, and more than a process reads in a second
+MAX_WAITING = 20_000  # samples that are not handed on: some 15 MiB
 EVENT_HEADERS = (("content-type", b"application/cloudevents+json"),)
 
 
