@@ -97,7 +97,7 @@ def test_an_address_of_tokens_with_a_password_in_it_is_refused() -> None:
         render(OAUTH | {"kafka.tokenUrl": "https://me:secret@login.example.com/token"})
 
 
-def ways_out(rendered: Rendered, policy: str) -> dict[int, Json]:
+def ways_out(rendered: Rendered, policy: str) -> dict[int, list[Json]]:
     """Its egress rules with addresses, by port."""
     rules = rendered.one("NetworkPolicy", policy)["spec"]["egress"]
     return {port["port"]: rule["to"] for rule in rules if "to" in rule for port in rule["ports"]}

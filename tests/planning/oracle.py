@@ -3,7 +3,6 @@
 `judge_write(world before, world after, change, ...)` asserts it for one write; the names of the rules are in its text.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -141,11 +140,11 @@ def _runs_there(snapshot: Snapshot, pool: str) -> bool:
 
 def floors(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
     """minReplicas, or less where a person said so by name."""
-    return {model.id: min(model.min_replicas, _lowered(snapshot, model.id)) for model in policy.models}
+    return {model.id: _lowered(snapshot, model.id, model.min_replicas) for model in policy.models}
 
 
-def _lowered(snapshot: Snapshot, model: str) -> float:
-    """The value of the override that decides about the model, where it may go below the floor; else infinite."""
+def _lowered(snapshot: Snapshot, model: str, floor: int) -> int:
+    """The floor, or less where the override that decides about the model may go below it."""
     for kind in ("pause", "freeze", "pin", "cap"):
         mine = [
             one
@@ -153,8 +152,8 @@ def _lowered(snapshot: Snapshot, model: str) -> float:
             if (one.kind, one.subject) == (kind, model) and one.expires_at > snapshot.at
         ]
         for newest in sorted(mine, key=lambda one: (-one.created_at, one.name))[:1]:
-            return newest.value if newest.allow_below_floor and newest.value is not None else math.inf
-    return math.inf
+            return min(floor, newest.value) if newest.allow_below_floor and newest.value is not None else floor
+    return floor
 
 
 def opened(change: Change, gpus: int, at: float) -> NodeGrant | None:

@@ -79,7 +79,7 @@ def test_records_that_come_again_after_a_restart_are_not_counted_twice() -> None
 
 def test_samples_of_one_record_are_all_counted_and_none_of_them_twice_after_a_restart() -> None:
     apart = history()
-    together = [at_offset(sample, offset // 2) for offset, sample in enumerate(apart)]
+    together = [of_topic(sample, "metrics", offset // 2) for offset, sample in enumerate(apart)]
     state = feed(a_start(), *together)
     one, two = (ModelPast.from_bytes(each.rings_bytes("b")) for each in (feed(a_start(), *apart), state))
     assert two.rings == one.rings
