@@ -70,7 +70,7 @@ class History:
         """What another one heard before the first cycle that this one heard."""
         self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class
         self._refusals.put_before(older._refusals)  # noqa: SLF001  # of one class
-        self._gone.extendleft(reversed(older._gone))  # noqa: SLF001  # of one class
+        self._gone = deque((*older._gone, *self._gone), MOST_GONE)  # noqa: SLF001  # of one class
         first = self._rows[0].cycle if self._rows else None
         for row in reversed([row for row in older._rows if first is None or row.cycle < first]):  # noqa: SLF001  # of one class
             self._rows.appendleft(row)

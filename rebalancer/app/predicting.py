@@ -29,12 +29,15 @@ log = structlog.get_logger()
 async def played_apart(journal_dir: Path, seconds: float) -> str:
     """A `Play` that takes minutes of a core: nobody waits for it, and at a stop it ends with this process."""
     words = ("--quiet", "--output", "json", "--last", f"{seconds / 60:.1f}m", "--journal", str(journal_dir))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "rebalancer", "report", *words, "--predictions", str(journal_dir / NAME)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "rebalancer", "report", *words, "--predictions", str(journal_dir / NAME)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:  # no room for a process, or no memory: the service goes on without
+        return f"its process could not be started: {error}"
     try:
         os.setpriority(os.PRIO_PROCESS, process.pid, LEAST_PRIORITY)
         _, stderr = await process.communicate()

@@ -239,7 +239,11 @@ def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     has = sum(count for (name, _), count in seen.course.held[0].items() if name == model.id)
     steps = next((each.steps for each in seen.without.now.models if each.model == model.id), ())
     scheduled = next((step.numbers.get("floor") for step in steps if step.stage == "schedule"), None)
-    others = [one.value or 0 for one in known.snapshot.overrides if (one.kind, one.subject) == ("floor", model.id)]
+    others = [
+        one.value or 0
+        for one in known.snapshot.overrides
+        if (one.kind, one.subject) == ("floor", model.id) and one.expires_at > known.snapshot.at
+    ]
     least = max([model.min_replicas, *others, *([scheduled] if isinstance(scheduled, int) else [])])
     stays = min(value, has) - least
     if stays <= 0:

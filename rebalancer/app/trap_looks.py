@@ -50,6 +50,7 @@ class TrapLooks:
             await asyncio.gather(self._look, return_exceptions=True)
 
     async def _run(self, kube: KubeReader) -> None:
+        self._again_monotonic = self._clock.monotonic() + FAILED_AGAIN_SECONDS  # whatever becomes of this one
         policy, known = self._policy(), self._snapshot()
         namespaces = {model.namespace for model in policy.models}
         try:
@@ -59,7 +60,6 @@ class TrapLooks:
                 WARN, "cluster", f"its objects could not be read: {error}", "rebalancer doctor asks again"
             )
             self._last = TrapLook(self._clock.now(), (finding,), (ELSEWHERE,))
-            self._again_monotonic = self._clock.monotonic() + FAILED_AGAIN_SECONDS
             return
         starts = [model.load_seconds for model in known.models if model.load_seconds]
         node_pools = frozenset(view.name for pool in known.pools for view in pool.node_pools)

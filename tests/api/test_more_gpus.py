@@ -188,3 +188,23 @@ def test_each_pool_is_told_with_whether_a_replica_fits_there_and_its_price() -> 
     assert (own.pool, own.fits, own.usd_per_gpu_hour) == ("a100", True, None)
     assert (spot.pool, spot.fits, spot.why) == ("spot", False, "b has no target there (models.b.targets)")
     assert spot.usd_per_gpu_hour == 1.4
+
+
+@pytest.mark.parametrize(
+    ("limit", "groups", "how"),
+    [
+        (16, (), "needs more nodes"),
+        (8, (), "needs more nodes and a higher gpuLimit (now 8)"),
+        (16, ("eks-gpu",), "gpuLimit 16, so up to 8 more may come"),
+    ],
+)
+def test_a_pool_says_what_it_takes_to_have_more_and_who_brings_it(
+    limit: int, groups: tuple[str, ...], how: str
+) -> None:
+    pool = a_pool(gpus=limit, node_groups=groups)
+    policy = a_policy(a_model("b", entitlement=0, gpus_per_replica=2), pools=(pool,))
+    snapshot = a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 12.0}}, {"b": 3.0}, {"a100": 1})
+    plan = Plan(cycle=1, at=NOW, models=(DECISION,))
+    data = PageData(PAGE_DATA.epoch, replace(PAGE_DATA.status, at=NOW, plan=plan), snapshot, policy)
+    (fit,) = more_gpus(data, plan, policy.models[0], DECISION, NO_DAY).pools
+    assert fit.why.endswith(f"in all, {how}")

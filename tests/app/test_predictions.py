@@ -95,3 +95,10 @@ async def test_a_day_that_cannot_be_predicted_is_told_and_left(tmp_path: Path) -
 @pytest.mark.timeout(240)  # it imports a compiler: 4 s of a core that others may have
 async def test_a_process_of_its_own_predicts_and_says_why_it_cannot(tmp_path: Path) -> None:
     assert "no journal in" in await played_apart(tmp_path, 86_400.0)
+
+
+async def test_a_process_that_cannot_be_started_is_a_reason_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert "could not be started" in await played_apart(tmp_path, 86_400.0)

@@ -1,5 +1,6 @@
 """What an override would do now: lines for people, the hash they agree to, what they must type. Pure."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.requests import Preview
@@ -110,6 +111,12 @@ def test_a_floor_that_moves_nothing_now_says_what_it_keeps_in_the_next_surge() -
         "1 replica that they could have borrowed stays; unmet 1 replica of llama-70b"
     )
     assert seen.effects == ()
+
+
+@pytest.mark.parametrize(("seconds", "keeps"), [(60.0, False), (-60.0, True)])
+def test_a_floor_that_stands_leaves_nothing_to_keep_and_one_that_is_over_does(seconds: float, *, keeps: bool) -> None:
+    known = a_scene(an_override("floor", "qwen-32b", 2, name="other", expires_at=NOW + seconds))
+    assert ("could have borrowed" in preview(known, "floor", "qwen-32b", 2).lines[0]) == keeps
 
 
 def test_a_floor_that_the_policy_has_already_keeps_nothing_more() -> None:

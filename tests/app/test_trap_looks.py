@@ -71,3 +71,18 @@ async def test_it_looks_again_only_when_the_last_look_is_old_and_somebody_asks(l
     looking.clock.advance(1.0)
     await looking.ended()
     assert looking.looks.last().at == looking.clock.now()
+
+
+async def test_a_look_that_ends_in_a_defect_is_not_begun_anew_by_everybody_who_asks(looking: Looking) -> None:
+    begun: list[float] = []
+
+    def defect() -> Snapshot:
+        begun.append(looking.clock.now())
+        raise ZeroDivisionError
+
+    looking.looks = TrapLooks(looking.clock, lambda: POLICY, defect)
+    looking.looks.kube = KubeClient(Access(looking.kubernetes.url, ""), looking.clock, random.Random(1))
+    async with looking.looks.kube:
+        for _ in range(3):
+            await looking.ended()
+    assert len(begun) == 1

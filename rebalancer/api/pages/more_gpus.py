@@ -258,7 +258,8 @@ def _fit(model: Model, pool: Pool, view: ModelView, pools: Sequence[PoolView]) -
     has = sum(node.gpus for node in there.nodes)
     room = pool.gpu_limit - has
     grown = f"gpuLimit {pool.gpu_limit}, so up to {room} more may come" if room > 0 else f"gpuLimit {pool.gpu_limit}"
-    how = grown if pool.node_pools and room > 0 else f"needs more nodes and a higher gpuLimit (now {pool.gpu_limit})"
+    higher = "" if room > 0 else f" and a higher gpuLimit (now {pool.gpu_limit})"
+    how = grown if pool.brings_nodes and room > 0 else f"needs more nodes{higher}"
     return PoolFit(pool.name, fits=True, why=f"it has {counted(has, 'GPU')} in all, {how}", usd_per_gpu_hour=usd)
 
 

@@ -52,7 +52,13 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     """The policy against the cluster."""
     for pool in snapshot.pools:
         fix = "compare the policy's node labels with kubectl get nodes --show-labels"
-        yield _if(bool(pool.nodes or pool.node_pools), WARN, f"pool/{pool.name}", "no node has its labels", fix)
+        yield _if(
+            bool(pool.nodes or pool.node_pools or pool.node_groups),
+            WARN,
+            f"pool/{pool.name}",
+            "no node has its labels",
+            fix,
+        )
     for quota in snapshot.quotas:
         fix = "raise it, or end what holds it; nothing is asked for beyond it. docs: Permission to ask"
         amount = max(draw.amount for draw in quota.draws)
