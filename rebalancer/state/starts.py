@@ -21,6 +21,7 @@ REMEMBERED = 20  # of each kind in each pool: an hour of a busy day, and a new i
 SLOWEST_WAKE = 3.0  # times the middle wake; what takes longer is not waking
 WAKE_SECONDS = 20.0  # so long a wake may take in any case: published ones take 3 to 5 s, and probes add up to 5 s
 PROMPT_SECONDS = 60.0  # a kubelet says of a pod that it is not Ready within seconds of taking it on
+LONGEST_SECONDS = 7200.0  # from a node to Ready: a pod that took longer failed for most of that, and loaded at last
 ASLEEP = "hot"  # no plan can count on finding an engine asleep: which GPUs a pod gets is not ours to say
 
 
@@ -79,6 +80,8 @@ class Starts:
             return False
         of_engine = self._bindings.kind(pod)
         start = _start(pod, pool, of_engine or loading.kind or "unknown", pod.ready_at)
+        if start.load_seconds is not None and start.load_seconds > LONGEST_SECONDS:
+            return False
         if of_engine == "unknown":  # it may have been asleep
             start = replace(start, load_seconds=None)
         if loading.failed is None:

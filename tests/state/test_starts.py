@@ -66,8 +66,8 @@ def test_of_a_pod_that_ran_before_we_looked_nobody_knows_whether_its_image_was_t
     assert [start.kind for start in view(state).starts] == ["unknown"]
 
 
-def test_a_pod_that_fails_its_probes_after_days_of_service_does_not_start() -> None:
-    placed_at = NOW - 3 * 86_400.0
+def test_a_pod_that_fails_its_probes_after_an_hour_of_service_does_not_start() -> None:
+    placed_at = NOW - 3600.0
     failing = replace(
         a_pending_pod("b-1", image=IMAGE), node="n1", phase="Running", created_at=placed_at, placed_at=placed_at
     )
@@ -75,6 +75,14 @@ def test_a_pod_that_fails_its_probes_after_days_of_service_does_not_start() -> N
         state = a_state(None, a_workload(), a_node(), replace(failing, unready_at=unready_at))
         feed(state, changed(replace(failing, resource_version="2", ready=True, ready_at=NOW)))
         assert len(view(state).starts) == starts
+
+
+def test_a_pod_that_failed_for_days_before_it_was_ready_is_no_start_of_days() -> None:
+    state = a_state(None, a_workload(), a_node())
+    for name, seconds in (("b-1", 40.0), ("b-2", 50.0), ("b-3", 3 * 86_400.0), ("b-4", 60.0)):
+        started(state, name, seconds)
+    (there,) = view(state).starts
+    assert (there.count, there.slow_seconds) == (3, 60.0)
 
 
 def test_each_kind_has_its_own_distribution() -> None:
