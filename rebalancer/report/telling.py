@@ -209,9 +209,14 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of one width, the first column to the left, the others to the right."""
+    """Rows of one width, the first column to the left, the others to the right.
+
+    A name that is too long for its column stands above its row: half of two names may be the same.
+    """
     wide = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     wide[0] = min(wide[0], max(8, WIDE - sum(wide[1:]) - 2 * (len(wide) - 1)))
     for head, *cells in rows:
         right = "  ".join(cell.rjust(size) for cell, size in zip(cells, wide[1:], strict=True))
-        yield f"{head[: wide[0]].ljust(wide[0])}  {right}".rstrip()
+        if len(head) > wide[0]:
+            yield head
+        yield f"{head if len(head) <= wide[0] else '':{wide[0]}}  {right}".rstrip()

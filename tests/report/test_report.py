@@ -21,7 +21,7 @@ from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
 from rebalancer.report.prices import PriceUnknown, prices
 from rebalancer.report.report import UNCOUNTED, Report, headline, report, worth
-from rebalancer.report.telling import lines
+from rebalancer.report.telling import columns, lines
 from rebalancer.settings.policy_file import check_bytes
 from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, IDLE, NODES, a_month_policy
@@ -135,6 +135,14 @@ def test_a_patch_is_nested_as_the_policy_is() -> None:
 def test_gpus_are_free_when_nine_of_ten_such_hours_had_them() -> None:
     least = {(24 * day + 3, "p"): free for day, free in enumerate([5, 5, 5, 5, 5, 5, 5, 5, 4, 0])}
     assert free_hours(least) == (FreeHour("p", 3, likely=0, usual=5, days=10),)
+
+
+def test_a_name_that_is_too_long_for_its_column_stands_whole_above_its_numbers() -> None:
+    cells = [["1,000.00"] * 7 for _ in range(3)]
+    names = ("llama-70b-chat", "llama-70b-code", "qwen")
+    table = [*columns([[name, *row] for name, row in zip(names, cells, strict=True)])]
+    assert [line.split()[0] for line in table] == ["llama-70b-chat", "1,000.00", "llama-70b-code", "1,000.00", "qwen"]
+    assert max(map(len, table)) <= 80
 
 
 def test_tables_fit_80_columns(made: Report) -> None:
