@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.timeline import TimelineEvent
-from rebalancer.app.history import MOST_CYCLES, MOST_EVENTS, MOST_PER_CYCLE, RECENT_SECONDS, History
+from rebalancer.app.history import MOST_CYCLES, MOST_EVENTS, MOST_GONE, MOST_PER_CYCLE, RECENT_SECONDS, History
 from rebalancer.domain.memory import Loan, Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Decision, Plan, Refusal
@@ -107,6 +107,16 @@ def test_what_was_heard_before_a_start_stands_before_what_is_heard_after_it() ->
     history.put_before(older)
     assert [row.cycle for row in history.rows()] == [1, 5, 6]
     assert told(history)[1] == ("grant", "demand is 3 (2 -> 3)")
+
+
+def test_what_went_after_a_start_is_not_pushed_out_by_as_many_as_are_kept_from_before_it() -> None:
+    older, history = History(), History()
+    for heard, names in ((older, [f"old-{n}" for n in range(MOST_GONE)]), (history, ["just-now"])):
+        there = tuple(an_override("floor", "b", 2, name=name, uid=name) for name in names)
+        heard.cycle(*cycle(1, overrides=there))
+        heard.cycle(*cycle(2))
+    history.put_before(older)
+    assert [one.name for one in (history.gone()[0], history.gone()[-1])] == ["old-1", "just-now"]
 
 
 @pytest.mark.parametrize(
