@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.past_refusals import PastRefusal
-from rebalancer.api.text.words import span
+from rebalancer.api.text.words import goes, span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.cli.render.overrides import clock_words, render_overrides
 from rebalancer.domain.memory import Memory
@@ -219,6 +219,14 @@ def test_notices_come_soonest_first_and_a_long_list_is_counted() -> None:
     assert foot == (
         "NOTICE old was due 1m30s ago, spot-0 in 0 s, spot-1 in 1m0s, spot-2 in 2m0s, spot-3 in 3m0s and 3 more"
     )
+
+
+def test_a_persons_drain_has_no_instant_at_which_its_node_goes() -> None:
+    drain = a_notice("n1", kind="drain", deadline=NOW - 900.0)
+    assert render_status(replace(STATUS, notices=(drain,), overrides=())).splitlines()[-1] == (
+        "NOTICE n1 to be emptied, asked 15m0s ago"
+    )
+    assert goes(drain, NOW) == "n1 is to be emptied"
 
 
 def test_a_notice_whose_time_has_not_come_says_when_it_counts() -> None:

@@ -44,9 +44,11 @@ def counts_from(notice: NoticeView, now: float) -> str:
 
 
 def goes(notice: NoticeView, now: float) -> str:
-    """`n1 goes 2027-01-29 08:00 (counts from 2027-01-29 07:57)`, or `n1 is gone`."""
+    """`n1 goes 2027-01-29 08:00 (counts from 2027-01-29 07:57)`, `n1 is gone`, or of a person's drain what is asked."""
     if notice.kind == "gone":
         return f"{notice.node} is gone"
+    if notice.kind == "drain":  # its deadline is when it was asked for
+        return f"{notice.node} is to be emptied"
     return f"{notice.node} goes {when(notice.deadline, now)}{counts_from(notice, now)}"
 
 

@@ -176,6 +176,8 @@ def _foot(status: Status) -> str:
 
 def _notice(notice: NoticeView, at: float) -> str:
     left = notice.deadline - at
+    if notice.kind == "drain":  # its deadline is when it was asked for
+        return f"{notice.node} to be emptied, asked {span(-left)} ago"
     if left < 0:
         return f"{notice.node} {'went' if notice.kind == 'gone' else 'was due'} {span(-left)} ago"
     return f"{notice.node} in {span(left)}{counts_from(notice, at)}"
