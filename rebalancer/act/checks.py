@@ -25,7 +25,7 @@ from rebalancer.domain.arithmetic import (
 )
 from rebalancer.domain.couples import couples
 from rebalancer.domain.memory import NodeGrant
-from rebalancer.domain.people import Override
+from rebalancer.domain.people import DECIDING, Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
@@ -126,7 +126,7 @@ def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
     for one in sorted(snapshot.overrides, key=lambda each: each.created_at):
         if one.subject == change.model and one.expires_at > snapshot.at:
             newest[one.kind] = one
-    decides = next((newest[kind] for kind in ("pause", "freeze", "pin", "cap") if kind in newest), None)
+    decides = next((newest[kind] for kind in DECIDING if kind in newest), None)
     if decides is None or decides.value is None or not decides.allow_below_floor:
         return own
     return min(own, decides.value)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
 
+DECIDING: Final = ("pause", "freeze", "pin", "cap")  # of a model's the first of these that is in force decides
 LOCAL: Final = "local"  # whoever decides where nobody asks who it is: an API without login, and the demo
 
 
@@ -48,10 +49,9 @@ class Override(Struct, frozen=True):
     message: str = ""
 
     @property
-    def models(self) -> frozenset[str]:
-        """Ids of the models that it names: none where it is about a node or a pool, whatever that is called."""
-        named = {self.subject} if self.subject_kind == "model" else set()
-        return frozenset(named if self.model is None else named | {self.model})
+    def named_model(self) -> str | None:
+        """Id of the model that it names; None where it is about a node or a pool alone, whatever that is called."""
+        return self.subject if self.subject_kind == "model" else self.model
 
 
 class WriteStop(Struct, frozen=True):

@@ -20,6 +20,7 @@ from tests.builders import (
 )
 from tests.planning.story import (
     Story,
+    change_of,
     decision_of,
     moves,
     node_pool_changes,
@@ -92,11 +93,14 @@ class TestStart:
         story.snapshot = replace(story.snapshot, sync=CLOCK_OFF, drains_nodes=True)
         story.notice("a100-1", 120.0)
         plan = story.plan()
-        assert moves(plan) == {"b": (4, 8)}
+        assert (change_of(plan, "b").kind, moves(plan)) == ("replace", {"b": (4, 8)})
         story.write(plan)
         story.settle()
         story.wait(seconds)
         assert story.plan().empty
+        story.snapshot = replace(story.snapshot, sync=Sync(synced_at=NOW - 600.0))
+        story.wait(100.0 - seconds)
+        assert moves(story.plan()) == {"b": (8, 4)}
 
     def test_a_raise_may_go_meanwhile(self) -> None:
         policy = a_policy(a_model("b", entitlement=4), pools=(a_pool(gpus=8),))

@@ -289,12 +289,19 @@ def test_the_digest_of_the_source_covers_every_module_that_decides_however_deep(
     assert "planning/guards/guards.py" in deciding
 
 
-async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> None:
+async def recording(folder: Path) -> tuple[Recorder, Told]:
+    """A recorder of POLICY with a keyframe each 300 s, and what it told."""
     told = Told()
-    files = JournalFiles(tmp_path, max_bytes=1 << 30)
+    files = JournalFiles(folder, max_bytes=1 << 30)
     files.start()
     recorder = Recorder(files, told.publish, told.tell, 300.0)
+    recorder.code = await asyncio.to_thread(journal.code_digest)
     recorder.policy(POLICY, 0.0)
+    return recorder, told
+
+
+async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> None:
+    recorder, told = await recording(tmp_path)
     snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
     for set_by in (0.0, 1.0, -1800.0):
         world = replace(snapshot, at=snapshot.at + set_by)
@@ -305,12 +312,7 @@ async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> 
 
 
 async def test_a_policy_that_comes_while_a_cycle_is_written_counts_from_the_next_cycle_on(tmp_path: Path) -> None:
-    told = Told()
-    files = JournalFiles(tmp_path, max_bytes=1 << 30)
-    files.start()
-    recorder = Recorder(files, told.publish, told.tell, 300.0)
-    recorder.code = await asyncio.to_thread(journal.code_digest)
-    recorder.policy(POLICY, 0.0)
+    recorder, _ = await recording(tmp_path)
     capped = a_policy(MODELS[0].model_copy(update={"max_replicas": 4}), MODELS[1], plan_every_seconds=1.0)
     snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
     for turn, policy in enumerate((POLICY, capped, capped)):
@@ -331,12 +333,7 @@ async def test_a_cycle_that_failed_before_its_decision_was_recorded_leaves_the_o
     tmp_path: Path, failed: int
 ) -> None:
     """What it remembered and wrote stands, and is in no line: the next cycle is recorded with all that goes into it."""
-    told = Told()
-    files = JournalFiles(tmp_path, max_bytes=1 << 30)
-    files.start()
-    recorder = Recorder(files, told.publish, told.tell, 300.0)
-    recorder.code = await asyncio.to_thread(journal.code_digest)
-    recorder.policy(POLICY, 0.0)
+    recorder, _ = await recording(tmp_path)
     snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
     for turn in range(5):
         decision = plan(snapshot, POLICY, memory)

@@ -114,7 +114,7 @@ def running_overrides(status: Status, model: str | None = None) -> tuple[Overrid
     """Overrides that have not expired (of one model), the soonest to end first, with what the last cycle said."""
     states = {state.uid: state for state in status.plan.overrides} if status.plan else {}
     running = [one for one in status.overrides if one.expires_at > status.at]
-    wanted: Iterable[Override] = (one for one in running if model is None or model in one.models)
+    wanted: Iterable[Override] = (one for one in running if model is None or model == one.named_model)
     shown = [
         replace(one, phase=states[one.uid].phase, message=states[one.uid].message) if one.uid in states else one
         for one in wanted

@@ -248,7 +248,7 @@ def _loaded(view: ModelView) -> Iterator[str]:
 def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
     states = {state.uid: state for state in plan.overrides}
     for each in snapshot.overrides:
-        if model not in each.models or each.expires_at <= plan.at:
+        if model != each.named_model or each.expires_at <= plan.at:
             continue
         value = "" if each.value is None else f" {each.value}"
         subject = "" if each.subject == model else f" {each.subject_kind} {each.subject}"

@@ -29,7 +29,7 @@ def moves_and_drains(scene: Scene[ModelShare], allocation: Allocation, nodes: No
     """The moves of the allocation as far as guards let them, then the doomed replicas whose time has come."""
     moves = judge_moves(scene, allocation, nodes, tally)
     for model in scene.models.values():
-        if model.doomed and not scene.snapshot.sync.clock_is_off:
+        if model.doomed:
             _drain(scene, moves, model, _beside(moves, model))
     return moves
 
@@ -180,8 +180,11 @@ def _goes_first(pod: PodView) -> tuple[int, str]:
 
 
 def _leaves(scene: Scene[ModelShare], notice: NoticeView, target: TargetFacts) -> bool:
-    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself; what may go stays."""
-    if notice.voluntary or notice.confidence == "possible":
+    """Whether a doomed pod is to be released now, which nobody knows by a clock that is off.
+
+    Karpenter moves voluntary ones by itself; what may go stays.
+    """
+    if notice.voluntary or notice.confidence == "possible" or scene.snapshot.sync.clock_is_off:
         return False
     return notice.karpenter or scene.now >= ends_at(scene, target, notice)
 

@@ -53,8 +53,8 @@ def _concerns(scene: Scene[ModelShare], one: Override) -> bool:
     Each installation in a cluster sees the overrides of all. One that is about nothing here is answered only while
     nobody has: that tells a person of a misspelled name, and two installations never write over each other's answers.
     """
-    if one.subject_kind == "model" or one.model is not None:
-        model: ModelShare | None = scene.models.get(one.model or one.subject)
+    if one.named_model is not None:
+        model: ModelShare | None = scene.models.get(one.named_model)
         return model is not None and model.entry.namespace == one.namespace
     return one.subject in scene.pools if one.subject_kind == "pool" else bool(_nodes(scene, one))
 

@@ -9,7 +9,7 @@ both bounds.
 from dataclasses import dataclass, field
 
 from rebalancer.domain.instant import clock
-from rebalancer.domain.people import Override
+from rebalancer.domain.people import DECIDING, Override
 from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot
@@ -18,7 +18,7 @@ from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules
 IN_FORCE = "InForce"
 CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
 STAND_UP = "standUp"
-PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAND_UP)
+PRECEDENCE = (*DECIDING, "floor", "drain", "exclude", STAND_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _unusable(
     longest = policy.overrides.max_seconds
     if one.expires_at - one.created_at > longest + CLOCKS_APART_SECONDS:
         return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
-    name = one.subject if one.subject_kind == "model" else one.model
+    name = one.named_model
     if name is not None and name not in models:
         return "Refused", f"no model {name!r} in the policy"
     if name is not None and models[name].namespace != one.namespace:
