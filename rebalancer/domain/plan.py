@@ -167,7 +167,7 @@ class Refusal(Struct, frozen=True):
     """A move that a guard declined.
 
     guard: name of the guard.
-    subject: model id, name of the NodePool, or `node/NAME`.
+    subject: model id, `nodepool/NAME` or `node/NAME`: a NodePool may well be called like the model that it is for.
     replicas_from: replicas before the move.
     replicas_to: replicas that it would have led to.
     why: sentence that says why.
@@ -188,7 +188,10 @@ class Refusal(Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """The object that a refusal is about which concerns no model: `nodepool/np`, `node/n1`."""
+        """The object that a refusal is about which concerns no model: `nodepool/np`, `node/n1`.
+
+        Journals name a NodePool also without its kind.
+        """
         return self.subject if "/" in self.subject else f"nodepool/{self.subject}"
 
     @property

@@ -155,6 +155,5 @@ def _stopped(
         Refusal(guard, change.model or f"node/{change.node}", 0, 0, f"{change.kind}: {why}") for change in drained
     ]
     return refused + [
-        Refusal(guard, change.name, change.limit_from or 0, change.limit_to or 0, f"{change.kind}: {why}")
-        for change in nodes.changes
+        Refusal(guard, f"nodepool/{change.name}", 0, 0, f"{change.kind}: {why}") for change in nodes.changes
     ]

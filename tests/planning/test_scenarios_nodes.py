@@ -12,6 +12,7 @@ from tests.builders import (
     a_node_pool,
     a_policy,
     a_snapshot,
+    a_write_stop,
     an_elastic_pool,
     an_override,
 )
@@ -55,6 +56,14 @@ class TestGrant:
         assert (limit.name, limit.limit_from, limit.limit_to, limit.grant) == ("spot", 0, 8, "g3-b")
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_to, change.grant, change.node_pool) == ("grant", 3, "g3-b", "spot")
+
+    def test_while_writes_are_stopped_a_nodepool_called_like_a_model_is_told_as_the_nodepool(self) -> None:
+        story = a_story(3, pool={"node_pools": ("b",)})
+        story.snapshot = replace(story.snapshot, write_stop=a_write_stop())
+        refused = {refusal.subject: refusal.said for refusal in story.plan().refusals}
+        why = "guard stop, alice stopped the writes: test"
+        assert refused["b"] == f"does not get 3 replicas more (0 -> 3): {why}"
+        assert refused["nodepool/b"] == "is left as it is: guard stop, limit: alice stopped the writes: test"
 
     def test_its_gpus_are_in_the_budget_until_its_replicas_have_a_node(self) -> None:
         story = a_story(3)
