@@ -72,6 +72,7 @@ class Forward:
         """One connection, until either side ends it."""
         try:
             socket = await self._opened()
+            self.trouble = None
             try:
                 await self._both_ways(socket, reader, writer)
             finally:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from rebalancer.settings.service import ServiceSettings
 
-HOSTS_HERE = frozenset({"127.0.0.1", "[::1]", "localhost"})
+HOSTS_HERE = frozenset({"127.0.0.1", "[::1]", "::1", "localhost"})
 OAUTH, MSK = "OAUTHBEARER", "AWS_MSK_IAM"
 
 
@@ -19,7 +19,7 @@ def kafka_problem(settings: "ServiceSettings", prefix: str) -> str | None:
             f"{login}: whoever is on the way could write events and read passwords; use SSL or SASL_SSL, or say by "
             f"{prefix}DEV=true that this is no production"
         )
-    if settings.kafka_token_url and not _fit(settings.kafka_token_url):
+    if settings.kafka_token_url and not _fit(settings.kafka_token_url, dev=settings.dev):
         return (
             f"{prefix}KAFKA_TOKEN_URL: give https://HOST/PATH, without user or password: the client's secret stands in "
             f"{prefix}KAFKA_PASSWORD_FILE"
@@ -45,10 +45,14 @@ def _login_problem(settings: "ServiceSettings", prefix: str) -> str | None:
     return None
 
 
-def _fit(url: str) -> bool:
-    """Whether it is an address that may be told to people."""
-    parts = urlsplit(url)
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
+def _fit(url: str, *, dev: bool) -> bool:
+    """Whether it is an address that may be told to people, and to which the client's secret may go."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no IPv6 address
+        return False
+    schemes = {"http", "https"} if dev or parts.hostname in HOSTS_HERE else {"https"}
+    return parts.scheme in schemes and bool(parts.hostname) and parts.username is None
 
 
 def _here(bootstrap: str) -> bool:

@@ -62,7 +62,9 @@ async def test_a_login_that_has_run_out_is_read_again_for_the_next_connection(
         assert server.refused == refused
 
 
-async def test_a_login_that_stays_refused_is_told(echo: tuple[Echo, str], tmp_path: Path) -> None:
+async def test_a_login_that_stays_refused_is_told_until_a_connection_succeeds(
+    echo: tuple[Echo, str], tmp_path: Path
+) -> None:
     server, url = echo
     clock, access = HandClock(), Access(url, "Bearer stale", lambda: "Bearer stale")
     clock.seconds = 10.0
@@ -72,3 +74,6 @@ async def test_a_login_that_stays_refused_is_told(echo: tuple[Echo, str], tmp_pa
             forward.trouble == "the API server refused pods/portforward of rebalancer/rb-0: 401 Invalid response status"
         )
         assert server.refused == 1
+        server.token = "stale"
+        assert await said_again(forward) == b"hello"
+        assert forward.trouble is None

@@ -60,6 +60,8 @@ def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(envi
         ({"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "k:1"}, "say by REBALANCER_DEV=true"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_BOOTSTRAP": "localhost:1,k:1"}, "REBALANCER_DEV=true"),
         ({"KAFKA_CERT_FILE": "/c"}, "KAFKA_KEY_FILE go together"),
+        ({"KAFKA_TOKEN_URL": "http://login.example/token"}, "KAFKA_TOKEN_URL: give https://"),
+        ({"KAFKA_TOKEN_URL": "https://[token"}, "KAFKA_TOKEN_URL: give https://"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM"}, "KAFKA_AWS_REGION"),
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "OAUTHBEARER"}, "KAFKA_TOKEN_FILE, or"),
         (
@@ -133,6 +135,8 @@ def test_a_password_is_read_from_its_file_and_never_shown(tmp_path: Path) -> Non
         {"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_BOOTSTRAP": "127.0.0.1:1, localhost:2,[::1]:3"},
         {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "AWS_MSK_IAM", "KAFKA_AWS_REGION": "eu-west-1"},
         {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "OAUTHBEARER", "KAFKA_TOKEN_FILE": "/t"},
+        {"KAFKA_TOKEN_URL": "http://127.0.0.1:8080/token"},
+        {"KAFKA_TOKEN_URL": "http://login.example/token", "DEV": "true"},
     ],
 )
 def test_settings_that_agree_are_taken(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
