@@ -51,3 +51,18 @@ class TestUnmarked:
     def test_one_that_makes_room_wherever_it_is_goes(self) -> None:
         pods = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(16)]
         assert moves(self.a_story(*pods, gpus=1).plan()) == {"a": (16, 15)}
+
+    def test_two_donors_give_together_where_neither_has_enough_to_make_the_room_alone(self) -> None:
+        # A pair of a may go one on each node: both then lack the GPU of one more, and d's makes the room beside one of them.
+        policy = a_policy(
+            *(a_model(name, floor, entitlement=0) for name, floor in (("a", 2), ("d", 1), ("z", 10))),
+            a_model("big", 0, gpus_per_replica=2, entitlement=1),
+            pools=(a_pool(gpus=16),),
+        )
+        on_nodes = {"a": (1, 1, 2, 2), "d": (2, 2), "z": (1,) * 6 + (2,) * 4}
+        readings = {name: {"concurrency": 0.0} for name in on_nodes} | {"big": {"concurrency": 4.0}}
+        held = {name: len(nodes) for name, nodes in on_nodes.items()}
+        story = Story(policy, replace(a_snapshot(policy, held, readings), marks_victims=False))
+        for name, nodes in on_nodes.items():
+            story.target(name, pods=[a_pod(f"{name}-{n:02}", f"a100-{node}") for n, node in enumerate(nodes)])
+        assert moves(story.plan()) == {"a": (4, 2), "d": (2, 1)}

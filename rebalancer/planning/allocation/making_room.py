@@ -4,9 +4,11 @@ Kubernetes ends them, not planning. Where pods are marked or numbered it is know
 if whichever goes makes it.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from math import gcd
 from typing import NamedTuple
 
 from rebalancer.domain.snapshot import PodView
@@ -36,6 +38,17 @@ class Donor(NamedTuple):
 
 Picks = list[tuple[Donor, PodView]]
 Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
+
+
+class _Unknown(NamedTuple):
+    """A donor of whom nobody knows which replicas go: how many are on each node, and the most that it gives."""
+
+    donor: Donor
+    on_node: Counter[str]
+    most: int
+
+
+_Gift = tuple[_Unknown, int]  # so many of its replicas
 
 
 class _Step(NamedTuple):
@@ -119,25 +132,67 @@ def _several_victims(target: TargetFacts, donors: list[Donor], nodes: frozenset[
 
 
 def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many of one donor's that a node has the room whichever go, where nobody marks them.
+    """So many that a node has the room whichever go, where nobody marks them: of one donor, else of several together.
 
     A node that lacks the GPUs of three may lose two and make no room: two of each, and one. Only for who is owed it.
     """
-    for donor in donors:
-        order, own = seating.candidates(donor.target), donor.target
-        if order.predictable or own.pods > 1:
-            continue
-        on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
-        lacks = {node: target.gpus - seating.rooms[target.pool][node].soon for node in nodes & on_node.keys()}
-        least = {node: -(-gpus // own.gpus) for node, gpus in lacks.items()}
-        makes = [node for node, count in least.items() if count <= on_node[node]]
-        count = 1 + sum(min(on_node[node], least.get(node, on_node[node] + 1) - 1) for node in on_node)
-        promised = seating.promisable(target) + count * own.gpus
-        if makes and count <= min(donor.spare, seating.givable(own)) and promised >= target.gpus:
-            node = min(makes, key=lambda name: (least[name], name))
-            first = sorted(order, key=lambda pod: seating.home(own, pod) != (node,))
-            return (node,), [(donor, pod) for pod in first[:count]]
+    lacks = {name: target.gpus - seating.rooms[target.pool][name].soon for name in nodes}
+    unknown = [_unknown(donor, seating) for donor in donors if donor.target.pods == 1]
+    givers = [one for one in unknown if one.most > 0]
+    for some in (*([one] for one in givers), givers):
+        gifts = _fewest(some, lacks)
+        if gifts and seating.promisable(target) + sum(map(_gpus, gifts)) >= target.gpus:
+            return _first_of(gifts, lacks, seating)
     return None
+
+
+def _unknown(donor: Donor, seating: Seating) -> _Unknown:
+    """The donor as one of whom nobody knows which replicas go; it gives nothing where that is known."""
+    order, own = seating.candidates(donor.target), donor.target
+    on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
+    return _Unknown(donor, on_node, 0 if order.predictable else min(donor.spare, seating.givable(own)))
+
+
+def _fewest(givers: list[_Unknown], lacks: Mapping[str, int]) -> list[_Gift]:
+    """How many each gives so that a node has the room whichever go, the first ones most; [] where all are too few."""
+    gifts = [(one, one.most) for one in givers]
+    if not _surely_room(gifts, lacks):
+        return []
+    for place in reversed(range(len(gifts))):
+        giver, most = gifts[place]
+        ways = [[*gifts[:place], (giver, count), *gifts[place + 1 :]] for count in range(most + 1)]
+        gifts = ways[bisect_left(ways, x=True, key=lambda way: _surely_room(way, lacks))]
+    return [(giver, count) for giver, count in gifts if count]
+
+
+def _surely_room(gifts: list[_Gift], lacks: Mapping[str, int]) -> bool:
+    """Whether they free more GPUs than can be freed without room on any node: on each a step less than it lacks."""
+    on_node: Counter[str] = Counter()
+    for giver, count in gifts:
+        for node, there in giver.on_node.items():
+            on_node[node] += min(count, there) * giver.donor.target.gpus
+    step = gcd(*(giver.donor.target.gpus for giver, _ in gifts))
+    most = (min(gpus, (lacks[node] - 1) // step * step) if node in lacks else gpus for node, gpus in on_node.items())
+    return sum(map(_gpus, gifts)) > sum(most)
+
+
+def _gpus(gift: _Gift) -> int:
+    giver, count = gift
+    return count * giver.donor.target.gpus
+
+
+def _first_of(gifts: list[_Gift], lacks: Mapping[str, int], seating: Seating) -> Chosen:
+    """The node that lacks least of those that may get the room, and who is meant to go: who is on it first."""
+
+    def freed(name: str) -> int:
+        return sum(_gpus((giver, min(count, giver.on_node[name]))) for giver, count in gifts)
+
+    node = min((name for name in lacks if freed(name) >= lacks[name]), key=lambda name: (lacks[name], name))
+    picks: Picks = []
+    for (donor, _, _), count in gifts:
+        order = sorted(seating.candidates(donor.target), key=lambda pod: seating.home(donor.target, pod) != (node,))
+        picks += [(donor, pod) for pod in order[:count]]
+    return (node,), picks
 
 
 def _steps(donor: Donor, nodes: frozenset[str], seating: Seating) -> dict[str, list[_Step]]:
