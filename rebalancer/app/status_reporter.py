@@ -283,6 +283,9 @@ class StatusReporter:
         leads = self._leadership.leads()
         yield from build_figures(self._settings, leads=leads)
         yield Figure("rebalancer_start_timestamp_seconds", self._started_at)
+        if self._period_seconds:
+            yield Figure("rebalancer_plan_every_seconds", self._period_seconds)
+        yield Figure("rebalancer_checkpoint_every_seconds", self._settings.checkpoint_seconds)
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield from policy_figures(self._policy_file)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)

@@ -13,6 +13,8 @@ def replicas(**states: str) -> Series:
 UP = "rebalancer_build_info"
 LED = 110  # samples: one leads until 6.5 minutes before the story looks, the other one from then on
 PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_seconds"
+PERIOD, CHECKPOINT_PERIOD = "rebalancer_plan_every_seconds", "rebalancer_checkpoint_every_seconds"
+JOB = 'namespace="rb",job="pods"'
 CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
@@ -104,7 +106,10 @@ CASES = (
         "RebalancerDown",
         {UP + '{instance="rb-0"}': always(1), PLAN + '{instance="rb-0"}': f"0+10x29 300+0x119 1500+10x{59}"},
         Fired({"instance": "rb-0"}, "The rebalancer at rb-0 has made no plan for 19m 50s."),
-        ({UP: always(1), PLAN: f"0+10x29 300+0x17 480+10x{161}"},),
+        (
+            {UP: always(1), PLAN: f"0+10x29 300+0x17 480+10x{161}"},
+            {UP: always(1), PLAN: "0x59 600x59 1200x59 1800x29", PERIOD: always(600)},  # a long period is no outage
+        ),
     ),
     Case(
         "RebalancerDown",  # it has not planned since its start
@@ -114,14 +119,20 @@ CASES = (
     ),
     Case(
         "RebalancerNotLeading",
-        {'rebalancer_leading{instance="rb-0"}': told(0, 1), 'rebalancer_leading{instance="rb-1"}': always(0)},
+        {
+            f'rebalancer_leading{{instance="rb-0",node="n1",{JOB}}}': told(0, 1),
+            f'rebalancer_leading{{instance="rb-1",node="n2",{JOB}}}': always(0),
+        },
         Fired(
-            {},
+            {"namespace": "rb", "job": "pods"},
             "2 replicas of the rebalancer run, and none leads, so nothing is written: no model's replica moves, not "
             "even away from nodes under notice.",
         ),
         (
-            {'rebalancer_leading{instance="rb-0"}': always(0), 'rebalancer_leading{instance="rb-1"}': always(1)},
+            {
+                f'rebalancer_leading{{instance="rb-0",node="n1",{JOB}}}': always(0),
+                f'rebalancer_leading{{instance="rb-1",node="n2",{JOB}}}': always(1),
+            },
             {'rebalancer_leading{instance="rb-0"}': told(0, 1, samples=5)},
         ),
     ),
@@ -144,9 +155,12 @@ CASES = (
     ),
     Case(
         "RebalancerTwoLead",
-        {'rebalancer_leading{instance="rb-0"}': always(1), 'rebalancer_leading{instance="rb-1"}': told(1, 0)},
+        {
+            f'rebalancer_leading{{instance="rb-0",node="n1",{JOB}}}': always(1),
+            f'rebalancer_leading{{instance="rb-1",node="n2",{JOB}}}': told(1, 0),
+        },
         Fired(
-            {},
+            {"namespace": "rb", "job": "pods"},
             "2 replicas of the rebalancer write at once, each by its own plans: they move the same models, and what "
             "one writes the other takes for a stranger's.",
         ),
@@ -175,7 +189,11 @@ CASES = (
             "Kafka has acknowledged no checkpoint of rb-0 for 20m 0s: a restart would hold back until it knows again "
             "what it knew.",
         ),
-        ({CHECKPOINT: told(300)}, {CHECKPOINT: told("10+10", samples=35)}),
+        (
+            {CHECKPOINT: told(300)},
+            {CHECKPOINT: told("10+10", samples=35)},
+            {CHECKPOINT: told(1_700), CHECKPOINT_PERIOD: always(600)},
+        ),
     ),
     Case(
         "RebalancerNotSynced",

@@ -79,7 +79,7 @@ def test_a_description_says_what_is_affected() -> None:
 def test_rules_name_only_metrics_that_exist() -> None:
     known = {metric.name for metric in METRICS}
     for alert in ALERTS:
-        asked = {word for word in _words(alert.expr + alert.description) if word.startswith("rebalancer_")}
+        asked = {word for word in _words(f"{alert.expr} {alert.description}") if word.startswith("rebalancer_")}
         assert asked <= known, alert.name
 
 

@@ -21,6 +21,9 @@ SHORT_SECONDS = _figure("rebalancer_unmet_seconds{model=%q}").replace("value", "
 FIRST_GOES = _figure("rebalancer_notice_left_seconds{model=%q}", " The first of these nodes goes in VALUE s.")
 REPLICAS = "{{ $value }} replica{{ if ne $value 1.0 }}s{{ end }}"  # a count with its noun
 FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
+PLANLESS = "time() - (rebalancer_plan_timestamp_seconds or rebalancer_start_timestamp_seconds)"
+# What a scrape adds per replica has many names (instance, pod, node, pod_ip, pod_template_hash); these it shares.
+OF_ONE_SERVICE = "by (cluster, namespace, job, app_kubernetes_io_instance)"
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -81,8 +84,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerDown",
         CRITICAL,
-        "absent(rebalancer_build_info)\n"
-        "  or time() - (rebalancer_plan_timestamp_seconds or rebalancer_start_timestamp_seconds) > 180",
+        f"absent(rebalancer_build_info)\n  or {PLANLESS} > 180 unless {PLANLESS} <= 3 * rebalancer_plan_every_seconds",
         "2m",
         "Nobody rebalances.",
         "{{ with $labels.instance }}The rebalancer at {{ . }} has made no plan for {{ $value | humanizeDuration }}."
@@ -91,8 +93,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerNotLeading",
         CRITICAL,
-        "count without (instance, pod) (rebalancer_leading)\n"
-        "  unless max without (instance, pod) (rebalancer_leading) == 1",
+        f"count {OF_ONE_SERVICE} (rebalancer_leading)\n  unless max {OF_ONE_SERVICE} (rebalancer_leading) == 1",
         "1m",
         "No replica of the service may act.",
         f"{REPLICAS} of the rebalancer run, and none leads, so nothing is written: no model's replica moves, not even "
@@ -101,7 +102,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerTwoLead",
         CRITICAL,
-        "sum without (instance, pod) (rebalancer_leading) > 1",
+        f"sum {OF_ONE_SERVICE} (rebalancer_leading) > 1",
         "1m",
         "Two of the service write at once.",
         f"{REPLICAS} of the rebalancer write at once, each by its own plans: they move the same models, and what one "
@@ -110,8 +111,8 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerFailedOver",
         INFO,
-        "count without (instance, pod) (max_over_time(rebalancer_leading[15m]) == 1) > 1\n"
-        "  unless sum without (instance, pod) (rebalancer_leading) > 1",
+        f"count {OF_ONE_SERVICE} (max_over_time(rebalancer_leading[15m]) == 1) > 1\n"
+        f"  unless sum {OF_ONE_SERVICE} (rebalancer_leading) > 1",
         "0s",
         "Another replica of the service acts since less than 15 minutes.",
         "{{ $value }} replicas of the rebalancer have led within 15 minutes, one after the other: a leader ended, in "
@@ -129,7 +130,8 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerCheckpointOld",
         WARNING,
-        "rebalancer_checkpoint_age_seconds > 300",
+        "rebalancer_checkpoint_age_seconds > 300\n"
+        "  unless rebalancer_checkpoint_age_seconds <= 3 * rebalancer_checkpoint_every_seconds",
         "2m",
         "What a restart must find again has not been kept.",
         "Kafka has acknowledged no checkpoint{{ with $labels.instance }} of {{ . }}{{ end }} for "

@@ -136,6 +136,12 @@ METRICS: tuple[Metric, ...] = (
         "When the last plan was made (Unix time); absent before the first.",
         "seconds",
     ),
+    Metric(
+        "rebalancer_plan_every_seconds",
+        GAUGE,
+        "The policy's planning period; absent before there is a policy.",
+        "seconds",
+    ),
     Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
     Metric(
         "rebalancer_skipped_outcomes_total",
@@ -373,6 +379,7 @@ METRICS: tuple[Metric, ...] = (
         "Absent while another replica leads.",
         "seconds",
     ),
+    Metric("rebalancer_checkpoint_every_seconds", GAUGE, "How often memory is checkpointed, as set.", "seconds"),
     Metric(
         "rebalancer_checkpoint_failures_total",
         COUNTER,

@@ -1,4 +1,7 @@
-"""What the dashboard asks, in the order in which somebody on call asks it."""
+"""What the dashboard asks, in the order in which somebody on call asks it.
+
+Every replica of the service shows its own plan's figures, so they are one figure (`max`), never a sum of several.
+"""
 
 from rebalancer.obs.metrics.panel import NEVER, DashboardPanel, DashboardRow, Query
 from rebalancer.obs.metrics.workload_panels import WORKLOAD_ROWS
@@ -69,7 +72,9 @@ ROWS: tuple[DashboardRow, ...] = (
                 "timeseries",
                 (
                     Query(
-                        'rebalancer_unmet_replicas{model=~"$model"} > 0', "{{model}}", "every model has what it needs"
+                        'max by (model) (rebalancer_unmet_replicas{model=~"$model"}) > 0',
+                        "{{model}}",
+                        "every model has what it needs",
                     ),
                 ),
                 "Replicas a model needs and does not have.",
@@ -79,8 +84,9 @@ ROWS: tuple[DashboardRow, ...] = (
                 "timeseries",
                 (
                     Query(
-                        'sum by (model) (rebalancer_model_replicas{state=~"ready|loading",model=~"$model"})'
-                        ' - sum by (model) (rebalancer_model_replicas{state="floor",model=~"$model"})',
+                        'sum by (model) (max by (model, state) (rebalancer_model_replicas{state=~"ready|loading",'
+                        'model=~"$model"}))'
+                        ' - max by (model) (rebalancer_model_replicas{state="floor",model=~"$model"})',
                         "{{model}}",
                     ),
                 ),
@@ -89,26 +95,32 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "On nodes under notice, not replaced",
                 "timeseries",
-                (Query('rebalancer_notice_unreplaced_replicas{model=~"$model"}', "{{model}}"),),
+                (Query('max by (model) (rebalancer_notice_unreplaced_replicas{model=~"$model"})', "{{model}}"),),
                 "Replicas that go with their node and beside which no replacement has been asked for.",
             ),
             DashboardPanel(
                 "Blind models",
                 "timeseries",
-                (Query('sum(rebalancer_model_blind{model=~"$model"})', "blind"),),
+                (Query('sum(max by (model) (rebalancer_model_blind{model=~"$model"}))', "blind"),),
                 "Models of which no signal has a usable vote.",
             ),
             DashboardPanel(
                 "Seconds until a node under notice goes",
                 "timeseries",
-                (Query('rebalancer_notice_left_seconds{model=~"$model"}', "{{model}}", "none has a deadline"),),
+                (
+                    Query(
+                        'min by (model) (rebalancer_notice_left_seconds{model=~"$model"})',
+                        "{{model}}",
+                        "none has a deadline",
+                    ),
+                ),
                 "For the first node that takes replicas with it which nothing replaces.",
                 unit="s",
             ),
             DashboardPanel(
                 "Foreign writers",
                 "timeseries",
-                (Query('rebalancer_foreign_writer{model=~"$model"}', "{{model}}"),),
+                (Query('max by (model) (rebalancer_foreign_writer{model=~"$model"})', "{{model}}"),),
                 "1 while the rebalancer stands down on an object because somebody else keeps writing it.",
             ),
         ),
@@ -121,7 +133,8 @@ ROWS: tuple[DashboardRow, ...] = (
                 "timeseries",
                 (
                     Query(
-                        'rebalancer_pool_gpus{pool=~"$pool",state=~"owned|lent|loading|doomed|foreign|closed|free"}',
+                        'max by (pool, state) (rebalancer_pool_gpus{pool=~"$pool",'
+                        'state=~"owned|lent|loading|doomed|foreign|closed|free"})',
                         "{{pool}} {{state}}",
                     ),
                 ),
@@ -131,7 +144,12 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Promised and budget",
                 "timeseries",
-                (Query('rebalancer_pool_gpus{pool=~"$pool",state=~"budget|promised"}', "{{pool}} {{state}}"),),
+                (
+                    Query(
+                        'max by (pool, state) (rebalancer_pool_gpus{pool=~"$pool",state=~"budget|promised"})',
+                        "{{pool}} {{state}}",
+                    ),
+                ),
                 "What targets ask for, and what may be used.",
                 width=12,
             ),
@@ -140,7 +158,8 @@ ROWS: tuple[DashboardRow, ...] = (
                 "timeseries",
                 (
                     Query(
-                        'rebalancer_model_replicas{model=~"$model",state=~"demand|granted|ready"}',
+                        'max by (model, state) (rebalancer_model_replicas{model=~"$model",'
+                        'state=~"demand|granted|ready"})',
                         "{{model}} {{state}}",
                     ),
                 ),
@@ -150,7 +169,12 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Lent and borrowed",
                 "timeseries",
-                (Query('rebalancer_model_replicas{model=~"$model",state=~"lent|borrowed"}', "{{model}} {{state}}"),),
+                (
+                    Query(
+                        'max by (model, state) (rebalancer_model_replicas{model=~"$model",state=~"lent|borrowed"})',
+                        "{{model}} {{state}}",
+                    ),
+                ),
                 "Replicas on somebody else's GPUs, and whose they are.",
                 width=12,
             ),
@@ -174,13 +198,13 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Refusals of the last plan",
                 "timeseries",
-                (Query("sum by (guard) (rebalancer_refusals)", "{{guard}}"),),
+                (Query("max by (guard) (rebalancer_refusals)", "{{guard}}"),),
                 "Moves that guards declined.",
             ),
             DashboardPanel(
                 "Overrides",
                 "timeseries",
-                (Query("sum by (kind) (rebalancer_overrides)", "{{kind}}"),),
+                (Query("max by (kind) (rebalancer_overrides)", "{{kind}}"),),
                 "People's decisions that have not ended.",
             ),
         ),
@@ -213,7 +237,7 @@ ROWS: tuple[DashboardRow, ...] = (
             DashboardPanel(
                 "Sources not listed or silent",
                 "timeseries",
-                (Query("rebalancer_source_good == 0", "{{source}}", "every source is fresh"),),
+                (Query("min by (source) (rebalancer_source_good) == 0", "{{source}}", "every source is fresh"),),
                 "While there is one, nothing is released.",
             ),
             DashboardPanel(
