@@ -51,8 +51,13 @@ async def still_served(api: Asked) -> None:
         (head("Content-Length: 5", "Transfer-Encoding: chunked"), 400),
         (head("Content-Length: -1"), 400),
         (head("Content-Length: 99999999999", "Content-Type: application/json", method="POST", path="/v1/session"), 413),
+        (
+            b"GET /v1/plan HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
+            401,
+        ),
+        (b"GET /v1/plan HTTP/1.1\r\nHost: \xff\xfe\r\nConnection: close\r\n\r\n", 421),
     ],
-    ids=["headers", "header", "many", "path", "tls", "version", "smuggled", "negative", "length"],
+    ids=["headers", "header", "many", "path", "tls", "version", "smuggled", "negative", "length", "token", "host"],
 )
 async def test_malformed_and_oversized_requests_are_refused_at_once(api: Asked, sent: bytes, code: int) -> None:
     answer = await raw(api, sent)

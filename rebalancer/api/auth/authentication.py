@@ -15,6 +15,7 @@ from rebalancer.api.auth.rate_limits import Buckets, Streams
 from rebalancer.api.auth.sessions import Sessions
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import RoutePermission
+from rebalancer.api.text.words import printable
 from rebalancer.obs.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
@@ -44,7 +45,9 @@ class Authentication:
         if not name:
             raise ApiError(400, "the request names no host", "send a Host header", "Host")
         if name not in self._hosts and not _is_harmless(name):
-            raise ApiError(421, f"{name[:253]} is not this service", "REBALANCER_API_HOSTS lists its names", "Host")
+            raise ApiError(
+                421, f"{printable(name[:253])} is not this service", "REBALANCER_API_HOSTS lists its names", "Host"
+            )
 
     def meet(self, request: web.Request) -> None:
         """Count a request of somebody unknown against its address. Raises ApiError 429."""
@@ -68,9 +71,9 @@ class Authentication:
 
     async def bearer(self, request: web.Request, token: str) -> Principal | None:
         """The user of a token, None when it is nobody's; what is not known yet counts against the caller's address."""
-        if not self.authority.knows(token):
+        if not token.isascii() or not self.authority.knows(token):
             self.meet(request)
-        return await self.authority.who(token)
+        return await self.authority.who(token) if token.isascii() else None  # aiohttp keeps odd bytes as surrogates
 
     def _token(self, request: web.Request) -> str:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
