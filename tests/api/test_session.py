@@ -150,6 +150,12 @@ async def test_a_change_by_cookie_is_refused_unless_a_page_of_ours_asks(api: Ask
     assert (await api("GET", "/v1/plan", cookie)).status == 200, "the session goes on"
 
 
+async def test_behind_a_proxy_that_drops_the_port_the_browsers_word_for_one_origin_is_enough(api: Asked) -> None:
+    cookie = await logged_in(api)
+    page = {"Origin": f"http://{HOST}:8443", "Sec-Fetch-Site": "same-origin"}
+    assert (await api("DELETE", "/v1/session", {**cookie, "Host": HOST, **page})).status == 204
+
+
 async def test_a_bearer_token_needs_no_origin(api: Asked) -> None:
     assert (await api("DELETE", "/v1/session", token("ann"))).status == 204
 

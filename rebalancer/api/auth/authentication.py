@@ -56,7 +56,7 @@ class Authentication:
     async def admit(self, request: web.Request) -> Principal:
         """The caller. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell."""
         if self.authority.trusting:
-            _check_origin(request, required=False)
+            _check_origin(request, by_cookie=False)
         principal = await self.bearer(request, self._token(request))
         if principal is None:
             raise ApiError(
@@ -81,7 +81,7 @@ class Authentication:
             return token.strip()
         if (session := self.sessions.of(request)) is None:
             return ""
-        _check_origin(request, required=True)
+        _check_origin(request, by_cookie=True)
         return session.token
 
 
@@ -95,13 +95,18 @@ async def authorise(request: web.Request, verb: str, resource: str, namespace: s
         raise forbidden(principal, permission, namespace)
 
 
-def _check_origin(request: web.Request, *, required: bool) -> None:
-    """Whether a page of ours asks for this change. Browsers say so in two headers; `required`: in one at least."""
+def _check_origin(request: web.Request, *, by_cookie: bool) -> None:
+    """Whether a page of ours asks for this change. Browsers say so in two headers; `by_cookie`: in one at least.
+
+    A proxy may pass on a Host without the port, or its own. A cookie comes only with requests to the name that it was
+    given to, so there the browser's word that page and address are of one origin is enough.
+    """
     if request.method in SAFE:
         return
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
     ours = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()
-    if not ours or site not in (None, "same-origin", "none") or (required and origin is None and site is None):
+    ours = ours or (by_cookie and site == "same-origin")
+    if not ours or site not in (None, "same-origin", "none") or (by_cookie and origin is None and site is None):
         raise ApiError(403, "this change was asked for by another site's page", "use the console", "Origin")
 
 
