@@ -51,3 +51,14 @@ def test_what_is_over_for_long_is_forgotten_and_of_many_the_rest_is_counted() ->
     many = heard(*((560.0 - 40.0 * n, (STEP,)) for n in range(8)))
     assert len(many) == 8
     assert before(many, "qwen-32b")[-1] == "and 3 more in the ten minutes before"
+
+
+def test_what_an_older_journal_adds_pushes_out_none_that_is_newer() -> None:
+    older, newer = PastRefusals(), PastRefusals()
+    for n in range(1001):
+        older.hear(NOW - 500.0, [replace(STEP, subject=f"m{n}")], ())
+        older.hear(NOW - 400.0, [replace(STEP, subject=f"m{n}")], ())
+    newer.hear(NOW - 300.0, [SHIFT], ())
+    newer.hear(NOW - 200.0, [SHIFT], ())
+    newer.put_before(older)
+    assert [each.until for each in newer.recent(NOW) if each.refusal == SHIFT] == [NOW - 300.0, NOW - 200.0]

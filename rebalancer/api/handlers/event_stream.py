@@ -120,7 +120,12 @@ class Sender:
     def __init__(self, request: web.Request) -> None:
         self._request = request
         self._packs = takes_gzip(request)
-        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+        headers = {
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "Vary": "Accept-Encoding",
+            "X-Accel-Buffering": "no",  # nginx would else keep frames back until there are 4 KiB of them
+        }
         if self._packs:
             headers["Content-Encoding"] = "gzip"
         self.response = web.StreamResponse(headers=headers)

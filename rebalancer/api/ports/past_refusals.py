@@ -60,11 +60,12 @@ class PastRefusals:
                 before = PastRefusal(at, at, refusal)
             waited = tuple(sorted(waiting.union(before.waiting)))
             self._standing[key] = replace(before, until=at, refusal=refusal, waiting=waited)
+        self._standing = {key: one for key, one in self._standing.items() if at - one.until <= LAST_SECONDS}
 
     def put_before(self, older: "PastRefusals") -> None:
         """What another one heard before."""
         before = (*older._over, *older._standing.values())  # noqa: SLF001  # of one class
-        self._over.extendleft(reversed(before))
+        self._over = deque((*before, *self._over), self._over.maxlen)
 
     def recent(self, now: Instant) -> tuple[PastRefusal, ...]:
         """Refusals that stood in the last minutes before `now`, the one that stood last at the end."""
