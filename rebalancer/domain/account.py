@@ -77,7 +77,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     issued_at: when it was given, by its source.
     heard_at: when the first plan saw it.
     deadline: the instant at which the node goes, by whom `source` names; Karpenter's drain may end it before.
-    replicas: the replicas there, by UID.
+    replicas: the replicas there, by UID; once the notice has come to its time those that have gone, too.
     ready_before: Ready replicas of each of their models when it was heard, by model id.
     acted_at: when the first write for it was acknowledged: a replacement, a donor's release, a cordon, an eviction.
     replaced_at: when all of these models had as many Ready replicas as before on nodes that stay, be it after its end.

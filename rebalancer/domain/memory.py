@@ -170,10 +170,11 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     deferred_since: since when a batch model has had fewer replicas than it needs, None while it has not.
     owed: replicas of its own that it may claim, None before it has an outlook.
     begun_anew: whether a start has made the demand in force unknown.
-    gave_at: when it last released a replica; None before the first, and where that one went to a surge; after a start
-        with gaps, the start.
+    gave_at: when it last gave a replica, doomed ones not counted; None before the first, and where that one went to a
+        surge; after a start with gaps, the start.
     spare_since: since when its share is below the replicas it has, None while it is not.
     swung: how often since its last surge it gave a replica, got one and gave it again.
+    got_again: whether it was granted a replica since it last gave one.
     waiting: requests that wait for a batch model by the time they came; None: nobody counts them or it has no deadline.
     """
 
@@ -196,6 +197,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     gave_at: Instant | None = None
     spare_since: Instant | None = None
     swung: int = 0
+    got_again: bool = False
     waiting: Waiting | None = None
 
 

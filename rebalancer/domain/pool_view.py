@@ -26,6 +26,7 @@ class NodeView(Struct, frozen=True):
     cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     warm_gpus: GPUs that placeholders keep warm there; they give way to any pod, so they are free.
     preemptible_gpus: GPUs of `foreign_gpus` whose pods the scheduler ends for a replica: to planning they are free.
+    created_at: when its object was created, by the API server's clock; None where nobody says.
     """
 
     name: str
@@ -43,6 +44,7 @@ class NodeView(Struct, frozen=True):
     cordoned: bool = False
     warm_gpus: int = 0
     preemptible_gpus: int = 0
+    created_at: Instant | None = None
 
     @property
     def unpreemptible_gpus(self) -> int:

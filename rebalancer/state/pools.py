@@ -107,7 +107,7 @@ class Pools:
         for obj in change:
             self._touched(obj)
         if isinstance(new, NodeClaim):
-            self._claimed(new, at)
+            self._claimed(old if isinstance(old, NodeClaim) else None, new, at)
 
     def _touched(self, obj: ClusterObject | None) -> None:
         """Look again at the nodes and pools that an object is about."""
@@ -133,10 +133,14 @@ class Pools:
         self._refused = {name: at + seconds for name, at in self._refused.items()}
         self._dirty_nodes.update(self._pools_of_node)
 
-    def _claimed(self, claim: NodeClaim, at: float) -> None:
-        """Note when the cloud last had nothing for a NodePool: Karpenter deletes such a claim within seconds."""
+    def _claimed(self, before: NodeClaim | None, claim: NodeClaim, at: float) -> None:
+        """Note when the cloud last had nothing for a NodePool: Karpenter deletes such a claim within seconds.
+
+        A node that comes ends that; whatever is written on the claim of one that was there before says nothing.
+        """
         if claim.initialized:
-            self._refused.pop(claim.node_pool, None)
+            if before is None or not before.initialized:
+                self._refused.pop(claim.node_pool, None)
         elif claim.failed is not None:
             self._refused[claim.node_pool] = at
 

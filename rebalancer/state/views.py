@@ -291,6 +291,7 @@ def node_view(  # noqa: PLR0913  # what it is made from
         memory_gib=offer.memory_gib or pool.memory_gib,
         warm_gpus=requested[True],
         preemptible_gpus=preemptible,
+        created_at=node.created_at,
     )
 
 

@@ -49,6 +49,7 @@ MODEL = ModelMemory(
     gave_at=NOW - 25,
     spare_since=NOW - 26,
     swung=1,
+    got_again=True,
     waiting=Waiting(NOW - 31, (WaitingSince(NOW - 32, 5.0),)),
 )
 MEMORY = Memory(

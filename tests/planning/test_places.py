@@ -201,6 +201,12 @@ def test_what_only_the_paid_pool_can_hold_is_bought_though_others_idle() -> None
     assert smallest([a, b], (1, 1), {"x": Space(4), "y": Space(8)}, ["y"])["y"].gpus == 1
 
 
+def test_gpus_of_a_paid_pool_that_take_no_pod_are_none_that_are_worth_it() -> None:
+    # 8 of its 16 GPUs are on a node that is closed: a's one replica is on the other one.
+    a = Claim(Curve(0, (9.0, 0.0)), frozenset({"y"}))
+    assert smallest([a], (1,), {"y": Space.of(16, (8,))}, ["y"])["y"].gpus == 1
+
+
 def test_nobody_shares_nothing() -> None:
     assert share_places([], {"x": Space(4)}) == ()
 

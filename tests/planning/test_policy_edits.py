@@ -11,7 +11,7 @@ from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
 from rebalancer.planning import plan
 from rebalancer.planning.memory.outcomes import stranger
-from tests.builders import NOW, a_load, a_policy, a_pool, a_snapshot
+from tests.builders import NOW, a_load, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 from tests.planning.worlds import fewer, overrides, policies, stories
 
@@ -150,3 +150,21 @@ def test_grants_and_loans_in_a_pool_that_left_the_policy_are_forgotten() -> None
 
 def _moved(model: Model) -> tuple[object, ...]:
     return tuple(target.model_copy(update={"pool": "h100"}) for target in model.targets)
+
+
+def test_loans_have_the_size_that_the_borrowers_replicas_have_now() -> None:
+    def story_of(gpus: int) -> Story:
+        models = a_model("a", 0, entitlement=8), a_model("b", 1, gpus_per_replica=gpus, entitlement=1)
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        loads = {"a": {"concurrency": 0.0}, "b": {"concurrency": 16.0}}
+        return Story(policy, a_snapshot(policy, {"a": 0, "b": 4}, loads, {"a": 0.0, "b": 3.5}))
+
+    story = story_of(1)
+    story.plan()
+    since = story.snapshot.at
+    story.policy, story.snapshot = story_of(2).policy, replace(story_of(2).snapshot, cycle=2)
+    story.wait(600.0)
+    story.plan()
+    assert [(loan.borrower, loan.owner, loan.gpus, loan.at) for loan in story.memory.loans] == [
+        ("b", "a", 2, since)
+    ] * 3

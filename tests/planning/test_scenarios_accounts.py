@@ -70,6 +70,21 @@ def test_a_node_that_went_first_drained_itself() -> None:
     assert account.requests_at_end is None  # nobody reported them by the pod
 
 
+def test_before_its_notice_has_come_to_its_time_it_has_only_who_is_there() -> None:
+    story = a_story()
+    in_days = story.snapshot.at + 13.9 * 86400.0
+    story.notice("a100-1", 14.0 * 86400.0, kind="scheduled-change", doomed_at=in_days)
+    for rollout in range(20):
+        fresh = tuple(replace(pod, uid=f"{rollout}-{n}") for n, pod in enumerate(story.of("b").pods))
+        story.target("b", pods=fresh)
+        story.wait(3600.0)
+        story.plan()
+    assert [replica.uid for replica in the_account(story).replicas] == ["19-0", "19-1", "19-2", "19-3"]
+    story.target("b", replicas=0, pods=())
+    story.plan()
+    assert (the_account(story).replicas, the_account(story).drained_at) == ((), None)
+
+
 def test_karpenter_and_a_person_by_kubectl_are_told_apart() -> None:
     for karpenter, by in ((True, "karpenter"), (False, "others")):
         story = a_story()

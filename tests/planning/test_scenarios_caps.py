@@ -97,6 +97,17 @@ class TestOfATeam:
         story = a_story({"a": 0, "b": 0}, *models, teams=(Team(name="chat", elastic_gpus=1),))
         assert moves(story.plan()) == {"a": (0, 1), "b": (0, 6)}
 
+    @pytest.mark.parametrize("first", ["chat", "images"])
+    def test_what_is_above_a_lowered_one_goes_from_lower_priority_and_names_it(self, first: str) -> None:
+        models = {name: on_spot(name, team="ml", priority=each) for name, each in (("chat", 200), ("images", 10))}
+        in_order = sorted(models.values(), key=lambda model: model.id != first)
+        story = a_story({"chat": 4, "images": 4}, *in_order, teams=(Team(name="ml", elastic_gpus=6),))
+        plan = story.plan()
+        assert moves(plan) == {"images": (4, 2)}
+        assert plan.changes[0].reason.startswith(
+            "gives up 2 replicas, since team ml holds 8 GPUs of elastic pools, where elasticGpus allows it 6; it has"
+        )
+
     def test_unmet_names_the_team(self) -> None:
         story = a_story(
             {"b": {"a100": 4, "spot": 2}}, everywhere("b", team="chat"), teams=(Team(name="chat", elastic_gpus=2),)

@@ -22,9 +22,10 @@ def asked(story: Story) -> list[str]:
     return [grant.node_pool for grant in story.grants()]
 
 
-def refuse(story: Story, name: str) -> None:
-    """The cloud has nothing for that NodePool."""
-    claim = a_node_claim(f"{name}-x", created_at=story.snapshot.at, failed="InsufficientCapacity")
+def refuse(story: Story, name: str, created_at: float | None = None) -> None:
+    """The cloud has nothing for that NodePool: a claim that was made by now, or at `created_at`, failed."""
+    created_at = story.snapshot.at if created_at is None else created_at
+    claim = a_node_claim(f"{name}-x", created_at=created_at, failed="InsufficientCapacity")
     views = story.view("spot").node_pools
     story.pool("spot", node_pools=tuple(replace(one, claims=(claim,)) if one.name == name else one for one in views))
 
@@ -41,6 +42,20 @@ class TestHandedOn:
         assert story.replicas("b") == 2
         assert asked(story) == ["s2"]
         assert [(one.node_pool, one.rest_seconds) for one in story.memory.grant_failures] == [("s1", 60.0)]
+
+    def test_a_claim_that_failed_is_seen_though_the_api_servers_clock_is_three_seconds_behind(self) -> None:
+        story = a_story("s1", "s2")
+        (grant,) = story.grants()
+        refuse(story, "s1", created_at=grant.asked_at - 3.0)
+        story.turn()
+        assert asked(story) == ["s2"]
+
+    def test_a_claim_that_failed_before_its_node_was_asked_for_is_another_ones(self) -> None:
+        story = a_story("s1", "s2")
+        (grant,) = story.grants()
+        refuse(story, "s1", created_at=grant.asked_at - 10.0)
+        story.turn()
+        assert asked(story) == ["s1"]
 
     def test_when_no_node_comes_in_time_neither_waits_for_ever(self) -> None:
         story = a_story("s1", "s2")

@@ -1,12 +1,13 @@
 """How long a NodePool rests after a failure to bring a node."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.builders import (
     a_node,
     a_node_claim,
 )
-from tests.planning.story import Story, change_of
+from tests.planning.story import Story, change_of, moves
 from tests.planning.test_scenarios_nodes import a_story, two_models
 
 
@@ -54,6 +55,19 @@ class TestRest:
         node = a_node("spot-1", 8, foreign_gpus=8, node_pool="spot", ready_changed_at=story.snapshot.at)
         story.pool("spot", nodes=(node,))
         assert change_of(story.plan(), "b").grant is not None
+
+    @pytest.mark.parametrize(("made_before_seconds", "rests"), [(86_400.0, True), (30.0, False)])
+    def test_a_node_that_was_there_before_and_is_ready_again_ends_no_rest(
+        self, made_before_seconds: float, *, rests: bool
+    ) -> None:
+        # One that was made while it was waited for, 30 s before it was given up, ends it.
+        story = a_story(3)
+        story.turns(91)
+        made_at = story.snapshot.at - made_before_seconds
+        story.wait(30.0)
+        node = a_node("spot-1", 8, foreign_gpus=8, node_pool="spot", ready_changed_at=story.snapshot.at)
+        story.pool("spot", nodes=(replace(node, created_at=made_at),))
+        assert (moves(story.plan()) == {}) is rests
 
     def test_a_failure_long_past_counts_no_more(self) -> None:
         # The next claim fails 1000 s after the rest of the one before was over.

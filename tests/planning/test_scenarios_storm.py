@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
 from rebalancer.planning.guards.release import PASSES, Purpose
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story, change_of, moves, refusal_of, refused
 from tests.planning.test_scenarios_doomed import a_story
 
@@ -126,6 +126,16 @@ class TestLoss:
         plan = story.plan()
         assert ("loss", "b") not in refused(plan)
         assert moves(plan)["b"][1] < held
+
+    def test_nobody_is_held_for_a_maintenance_that_is_weeks_away(self) -> None:
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=24),))
+        snapshot = a_snapshot(policy, {"b": 12}, {"b": {"concurrency": 4.0}}, {"b": 1.0}, nodes={"spot": 3})
+        story = Story(policy, snapshot)
+        in_days = {"kind": "scheduled-change", "source": "aws.health", "doomed_at": NOW + 13.9 * 86400.0}
+        story.notice("spot-1", 14.0 * 86400.0, **in_days)
+        story.turns(60)
+        assert story.replicas("b") < 12
+        assert ("loss", "b") not in refused(story.plan())
 
     def test_karpenters_own_will_and_a_persons_drain_hold_nobody(self) -> None:
         for notice in ({"kind": "drain"}, {"kind": "disruption", "voluntary": True, "karpenter": True}):

@@ -1,5 +1,7 @@
 """Where nodes go idle replicas that nobody needs are let go; on a fixed pool they stay."""
 
+from msgspec.structs import replace
+
 from rebalancer.domain.autoscalers import Originals
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import Story, moves
@@ -35,6 +37,16 @@ class TestSurplusThatCosts:
             plans.append(story.plan())
         taken = [change for plan in plans for change in plan.changes if change.target.pool == "spot"]
         assert [(change.replicas_from, change.replicas_to) for change in taken if change.replicas_to < 3] == []
+
+    def test_a_closed_node_keeps_no_replica_that_is_not_worth_its_gpu(self) -> None:
+        policy = a_policy(a_model("b", 1, pools=("spot",)), pools=(an_elastic_pool("spot", 16),))
+        story = Story(policy, a_snapshot(policy, {"b": 6}, {"b": {"concurrency": 1.0}}, {"b": 0.2}, nodes={"spot": 2}))
+        (pool,) = story.snapshot.pools
+        nodes = tuple(replace(node, schedulable=node.name == "spot-1") for node in pool.nodes)  # spot-2 is empty
+        story.snapshot = replace(story.snapshot, pools=(replace(pool, nodes=nodes),))
+        story.foresee("b", {n: 0.01 * (6 - n) for n in range(1, 7)}, level=0.2)
+        story.turns(60)
+        assert story.replicas("b") == 1
 
     def test_an_autoscaler_decides_about_its_own(self) -> None:
         story = a_story(10, held=10)

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.readings import Work
-from tests.builders import a_model, a_policy, a_snapshot, an_elastic_pool
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, moves
 from tests.planning.test_scenarios_shares import a_pair, a_story, flat, steep
@@ -119,6 +120,33 @@ class TestSwings:
         assert moves(story.plan()) == {}
         story.wait(50.0)
         assert moves(story.plan()) == {"a": (5, 3)}
+
+    def loses_a_node(self, held: int) -> Story:
+        """Each of a and b had as many replicas on two nodes; the one with b's is gone."""
+        story = a_story(a_pair(a_model("a"), a_model("b"), a_pool(gpus=16)), {"a": held, "b": held}, {})
+        story.memory = Memory(models={"b": ModelMemory(gave_at=NOW - 700.0, last_move_at=NOW - 700.0)})
+        story.foresee("a", flat(3, 9), level=1.0)
+        story.foresee("b", flat(3, 9), level=1.0)
+        node = story.of("b").pods[0].node or ""
+        story.notice(node, 120.0)
+        story.turns(13)
+        story.lose(node)
+        return story
+
+    @pytest.mark.parametrize("held", [4, 8], ids=["replaced", "no room for replacements"])
+    def test_what_goes_with_its_node_was_given_to_nobody(self, held: int) -> None:
+        story = self.loses_a_node(held)
+        self.turned(story)
+        assert moves(story.plan())["a"] == (story.replicas("a"), 3)
+
+    def test_what_replaces_it_is_none_that_its_model_got_again(self) -> None:
+        story = self.loses_a_node(4)
+        story.foresee("a", steep(3, 9), level=1.0)
+        assert moves(story.turn()) == {"b": (4, 3)}
+        story.turn()
+        story.wait(580.0)
+        self.turned(story)
+        assert "a" in moves(story.plan())
 
     def test_what_costs_money_goes_when_it_has_been_surplus_for_two_minutes(self) -> None:
         policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)

@@ -105,3 +105,13 @@ def test_when_the_cloud_had_no_capacity_last_is_known_until_it_brings_a_node() -
     feed(state, changed(a_claim("spot-x2", node="n2", initialized=True)))
     (view,) = pool_of(state).node_pools
     assert view.refused_at is None
+
+
+def test_a_write_to_the_claim_of_a_node_that_is_there_says_nothing_of_the_clouds_capacity() -> None:
+    policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool("spot"),))
+    there = a_claim("spot-x0", node="n0", initialized=True)
+    state = a_state(policy, a_karpenter_pool("spot"), there)
+    failed = a_claim("spot-x1", failed="InsufficientCapacityError")
+    feed(state, changed(failed, NOW - 5.0), gone(failed), changed(replace(there, resource_version="9")))
+    (view,) = pool_of(state).node_pools
+    assert view.refused_at == NOW - 5.0

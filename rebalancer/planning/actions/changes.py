@@ -16,6 +16,7 @@ from rebalancer.planning.demand.at_work import at_work, besides
 from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.overrides.rulings import NO_RULING
+from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.gains import kept_by_one
 from rebalancer.planning.shares.share import ModelShare
 
@@ -172,8 +173,14 @@ def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going,
         has = f"{gpus(state.budget or 0)} in its budget and {state.promised} promised"
         words.append(f"gives up {replicas(shrunk)}, since pool {target.pool} has {has}")
     if spare := count[Purpose.SURPLUS]:
-        words.append(f"gives up {replicas(spare)} that nobody needs")
+        words.append(f"gives up {replicas(spare)}{_above_cap(target, scene) or ' that nobody needs'}")
     return f"{sentences(*words)}; it has {at_work(model)}" if not going.recipients else sentences(*words)
+
+
+def _above_cap(target: TargetFacts, scene: Scene[ModelShare]) -> str:
+    """Which cap the target is above, as a clause; "" where it is above none."""
+    caps = Caps(scene)
+    return f", since {caps.words(target)}" if caps.room(target) < 0 else ""
 
 
 def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scene[ModelShare]) -> str:

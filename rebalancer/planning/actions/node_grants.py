@@ -24,6 +24,7 @@ from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.overrides.rulings import CLOCKS_APART_SECONDS
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
@@ -137,9 +138,11 @@ def _for_later(scene: Scene[ModelShare], grant: NodeGrant) -> int:
 
 
 def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
+    """Why a NodeClaim that was made for the grant cannot be had; None while none has failed."""
+    since = grant.asked_at - CLOCKS_APART_SECONDS  # by our clock; of claims the API server's says when
     for view in scene.pools[grant.pool].view.node_pools:
         for claim in view.claims:
-            if view.name == grant.node_pool and claim.failed is not None and claim.created_at >= grant.asked_at:
+            if view.name == grant.node_pool and claim.failed is not None and claim.created_at >= since:
                 return f"NodeClaim {claim.name} failed ({claim.failed})"
     return None
 

@@ -12,21 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from rebalancer.domain.arithmetic import uncounted
-from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
-from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import confined, fill, paid_for
-from rebalancer.planning.allocation.making_room import UNMARKED
-from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
+from rebalancer.planning.allocation.shortage import why_short
 from rebalancer.planning.allocation.unit import Unit, Victim
-from rebalancer.planning.facts.landing import bars, distance, needs_words
-from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
-from rebalancer.planning.guards.stuck import sentence
-from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -68,6 +61,7 @@ def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
     _give_way(seating, allocation)
     allocation.units += fill(seating)
     _let_go(seating, allocation)
+    _let_go_above_caps(seating, allocation)
     allocation.astray = astray(seating, allocation.units)
     allocation.homeless = _homeless(seating)
     return allocation
@@ -80,7 +74,7 @@ def _homeless(seating: Seating) -> dict[str, tuple[int, str, str]]:
     for name, unseated in sorted(seating.unseated.items()):
         model, waiting = seating.scene.models[name], unseated - seating.reseated[name]
         if waiting > 0 and name not in granted and not any(_nodes_come(seating, each.pool) for each in model.targets):
-            homeless[name] = (waiting, *_why_short(model, seating))
+            homeless[name] = (waiting, *why_short(model, seating))
     return homeless
 
 
@@ -102,7 +96,7 @@ def _serve_in_turn(models: Iterable[ModelShare], tier: str, seating: Seating, al
             if unit is None:
                 short = missing - _unseated(model, tier, seating)
                 if short > 0:
-                    allocation.short[model.entry.id] = (short, *_why_short(model, seating))
+                    allocation.short[model.entry.id] = (short, *why_short(model, seating))
                 continue
             allocation.units.append(unit)
             seating.gained[model.entry.id] += 1
@@ -177,7 +171,7 @@ def _give_way(seating: Seating, allocation: Allocation) -> None:
         model = seating.scene.models[name]
         short = _keeps_aim(model) - seating.left_of(model) - seating.gained[name]
         if short > 0:
-            allocation.short[name] = (short, *_why_short(model, seating))
+            allocation.short[name] = (short, *why_short(model, seating))
 
 
 def _gives_way(model: ModelShare, seating: Seating, *, waiting: bool) -> bool:
@@ -241,7 +235,7 @@ def _keeps_floor(model: ModelShare) -> int:
 
 
 def _let_go(seating: Seating, allocation: Allocation) -> None:
-    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it.
+    """What a person or maxReplicas caps goes; and surplus that costs money, where no autoscaler decides about it.
 
     None does for a role of a couple: it is pinned.
     """
@@ -249,7 +243,7 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
     short = confined(seating) if priced else ()
     for model in seating.scene.models.values():
         ruling = model.ruling
-        content = not priced and seating.left_of(model) <= model.most_replicas and seating.caps.kept(model.targets)
+        content = not priced and seating.left_of(model) <= model.most_replicas
         if content or seating.gained.get(model.entry.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
@@ -257,13 +251,26 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
             _release_down(
                 target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, seating, allocation
             )
-            while seating.caps.room(target) < 0 and _release_one(
-                target, model.floor, Purpose.SURPLUS, seating, allocation
-            ):
-                pass
             if target.pool in priced and (target.owner is None or target.model in seating.roles.couples):
                 keep = paid_for(model, max(_keeps_aim(model), model.kept_replicas), seating, short)
                 _release_down(target, keep, Purpose.SURPLUS, seating, allocation)
+
+
+def _let_go_above_caps(seating: Seating, allocation: Allocation) -> None:
+    """What is above a cap goes, down to floors: surplus first, then borrowed, then owned ones; low priority first."""
+    above = [
+        model
+        for model in reversed(seating.scene.models_by_priority)
+        if not seating.caps.kept(model.targets)
+        and not seating.gained.get(model.entry.id)
+        and model.ruling.frozen is None
+    ]
+    for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
+        for model in above:
+            for target in reversed(model.targets):
+                while seating.caps.room(target) < 0:
+                    if not _release_one(target, keeps(model), Purpose.SURPLUS, seating, allocation):
+                        break
 
 
 def _release_down(target: TargetFacts, keep: int, purpose: Purpose, seating: Seating, allocation: Allocation) -> None:
@@ -337,64 +344,4 @@ def _in_tier_order(model: ModelShare, tier: str, seating: Seating) -> list[Targe
     pools = seating.scene.pools
     return sorted(
         model.targets, key=lambda target: target.pool not in pools or pools[target.pool].pool.kind != "primary"
-    )
-
-
-def _why_short(model: ModelShare, seating: Seating) -> tuple[str, str]:
-    """(binding constraint, words with numbers) for a replica that found no place."""
-    alone = [target for target in model.targets if target.stuck is not None]
-    if alone and len(alone) == len(model.targets):
-        return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
-    if not seating.roles.borne(model.entry.id, 1):
-        return RATIO, seating.roles.said(model.entry.id)
-    pools = seating.scene.pools
-    full = [target for target in model.targets if target.stuck is None and seating.quotas.room(target) <= 0]
-    if full and all(target in full or seating.capacity.get(target.pool, 0) < target.gpus for target in model.targets):
-        return QUOTA, "; ".join(seating.quotas.words(target) for target in full)
-    capped = [target for target in model.targets if target.stuck is None and seating.caps.room(target) <= 0]
-    free = [_free_words(target, pools[target.pool], seating) for target in model.targets if target.pool in pools]
-    if capped and all(
-        target in capped or seating.capacity.get(target.pool, 0) < target.gpus for target in model.targets
-    ):
-        return "cap", "; ".join([*(seating.caps.words(target) for target in capped), *free])
-    fits = any(seating.capacity.get(target.pool, 0) >= target.gpus for target in model.targets)
-    return ("fit" if fits else "budget"), "; ".join(free)
-
-
-def _barred_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
-    """Why no node of the pool may take a pod, however many GPUs are free; "" where some node may."""
-    open_nodes = seating.eligible(target)
-    if state.view.nodes and not open_nodes:
-        barred = bars(target.placement, state.view.nodes)
-        if barred:
-            return f"0 of {counted(len(state.view.nodes), 'node')} of pool {target.pool} may take its pods: {barred}"
-    if open_nodes and open_nodes <= seating.crowded(target, now=False):
-        full = f"{counted(len(open_nodes), 'node')} of pool {target.pool} {'are' if len(open_nodes) > 1 else 'is'} full"
-        return f"{distance(target.view.placement)}, by which {full}"
-    return ""
-
-
-def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
-    if state.budget is None:
-        return f"the budget of pool {target.pool} is unknown: {state.unknown}"
-    barred = _barred_words(target, state, seating)
-    if barred:
-        return barred
-    free = ", ".join(f"{spare} on {name}" for name, spare in seating.spare(target.pool, 4)) or "none is free"
-    inside = f", all in one {topology}" if (topology := target.view.placement.alone) else ""
-    left = seating.capacity[target.pool]
-    budget = f"{left} of the {gpus(state.budget)} in its budget are left"
-    if left <= 0:
-        over = f", and {-left} more are promised" if left < 0 else ""
-        budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
-    surging = state.surging_beside(target.gpus)
-    return "; ".join(
-        [
-            f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
-            budget,
-            *([f"pods of rollouts ask for {gpus(surging)} beside their replicas"] if surging else ()),
-            *resliced(target, seating),
-            *([UNMARKED] if target.pod_gpus > 1 and not seating.scene.snapshot.marks_victims else ()),
-            *uncounted(state.view),
-        ]
     )

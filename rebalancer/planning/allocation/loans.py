@@ -20,16 +20,18 @@ def book(scene: Scene[ModelShare]) -> tuple[Loan, ...]:
     """Loans that match what is held now: each to an owner with unused entitlement, the most first (ties by id).
 
     One whose owner has come to use its entitlement goes on in the name of who lends now: nobody gave its GPUs back.
+    So does one whose borrower's replicas have another size by now.
     """
     wanted: dict[tuple[str, str], int] = {}
     for model in scene.models.values():
         beyond = model.staying_replicas - model.entry.entitlement
         if beyond > 0:
             wanted.update(_borrowed(model, beyond))
+    loans: Sequence[Loan] = _of_size_now(scene)
     booked = scene.memo.of("", _counted, scene.memory.loans)
-    if wanted == booked and not _overbooked(scene, scene.memory.loans):
+    if loans is scene.memory.loans and wanted == booked and not _overbooked(scene, loans):
         return scene.memory.loans
-    loans = _first(scene.memory.loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
+    loans = _first(loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
     loans = _without_owners(loans, _overbooked(scene, loans))
     more = {key: count - booked.get(key, 0) for key, count in wanted.items()}
     loans += [
@@ -38,6 +40,18 @@ def book(scene: Scene[ModelShare]) -> tuple[Loan, ...]:
         for _ in range(count)
     ]
     return tuple(sorted(_booked(scene, loans), key=_order))
+
+
+def _of_size_now(scene: Scene[ModelShare]) -> tuple[Loan, ...]:
+    """The loans in memory; those of a borrower whose replicas have another size now are booked to nobody yet."""
+    gpus = {name: model.gpus for name, model in scene.models.items()}
+    if all(loan.gpus == gpus.get(loan.borrower) for loan in scene.memory.loans):
+        return scene.memory.loans
+    return tuple(
+        loan if loan.gpus == gpus.get(loan.borrower) else replace(loan, owner=UNBOOKED, gpus=gpus[loan.borrower])
+        for loan in scene.memory.loans
+        if loan.borrower in gpus
+    )
 
 
 def _booked(scene: Scene[ModelShare], loans: list[Loan]) -> list[Loan]:
@@ -87,7 +101,7 @@ def _without_owners(loans: Sequence[Loan], beyond: dict[str, int]) -> list[Loan]
     return unbooked[::-1]
 
 
-def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
+def _first(loans: Sequence[Loan], most: dict[tuple[str, str], int]) -> list[Loan]:
     """The loans without the last of each borrower on a pool beyond `most`: last in, first out."""
     left, standing = dict(most), []
     for loan in loans:

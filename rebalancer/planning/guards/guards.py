@@ -173,7 +173,7 @@ def loss(release: Release) -> Refusal | None:
     if release.pod is not None and release.pod.node is None:
         return None
     scene, seconds = release.scene, release.scene.policy.nodes.loss_hold_seconds
-    account = lost_with_node(scene.memory.accounts, release.model.entry.id, scene.now, seconds)
+    account = lost_with_node(scene.memory.accounts, release.model.entry.id, scene.doomed, scene.now, seconds)
     if account is None:
         return None
     until = None if account.drained_at is None else account.drained_at + seconds

@@ -5,7 +5,7 @@ So it is kept in memory, survives a restart with it, and can be made again from 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -50,19 +50,20 @@ def changed(before: Sequence[NoticeAccount], after: Sequence[NoticeAccount]) -> 
 
 
 def lost_with_node(
-    accounts: Iterable[NoticeAccount], model: str, now: float, window_seconds: float
+    accounts: Iterable[NoticeAccount], model: str, doomed: Container[str], now: float, window_seconds: float
 ) -> NoticeAccount | None:
-    """The newest account of a node with which the model loses capacity now, or lost it within the window.
+    """The newest account of a `doomed` node with which the model loses capacity, or lost it within the window.
 
     Capacity is lost where the cloud or a failure takes it: not to a person's drain or Karpenter's own
-    will, nor where it may stay.
+    will, nor where it may stay, nor before its time has come.
     """
     for account in reversed(tuple(accounts)):
         taken = account.kind != "drain" and account.confidence == "certain" and not account.voluntary
-        if not taken or model not in account.ready_before:
+        if not taken or all(replica.model != model for replica in account.replicas):
             continue
         drained = account.drained_at
-        if account.over_at is None if drained is None else now - drained < window_seconds:
+        loses = account.over_at is None and account.node in doomed
+        if loses if drained is None else now - drained < window_seconds:
             return account
     return None
 
@@ -120,7 +121,9 @@ class _Seen:
                 heard_at=self._at if surer else account.heard_at,
             )
         replicas = self._replicas(account, notice)
-        all_gone = all(replica.gone_at is not None for replica in replicas)
+        if notice is not None and not notice.counts(self._at):  # in weeks: who leaves meanwhile is not lost with it
+            return replace(account, replicas=tuple(replica for replica in replicas if replica.gone_at is None))
+        all_gone = bool(replicas) and all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
         return replace(
             self.replaced(replace(account, models=self._stopped(account))),

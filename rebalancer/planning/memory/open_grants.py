@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from rebalancer.domain.arithmetic import converging
 from rebalancer.domain.memory import GrantFailure, Memory, NodeGrant, Shift
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import Snapshot, TargetView
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
@@ -22,18 +23,30 @@ def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
         return memory
     gpus = {model.id: model.gpus_per_replica for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
-    failures = _failures(memory.grant_failures, snapshot) if memory.grant_failures else ()
+    waited = policy.nodes.node_timeout_seconds
+    failures = _failures(memory.grant_failures, snapshot, waited) if memory.grant_failures else ()
     grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
     shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
     return replace(memory, node_grants=grants, grant_failures=failures, shifts=shifts)
 
 
-def _failures(failures: tuple[GrantFailure, ...], snapshot: Snapshot) -> tuple[GrantFailure, ...]:
+def _failures(
+    failures: tuple[GrantFailure, ...], snapshot: Snapshot, waited_seconds: float
+) -> tuple[GrantFailure, ...]:
     """A NodePool that has brought a node since it failed has capacity again."""
-    came_at: dict[str | None, float] = {}
-    for node in (node for view in snapshot.pools for node in view.nodes if node.ready):
-        came_at[node.node_pool] = max(came_at.get(node.node_pool, 0.0), node.ready_changed_at or 0.0)
-    return tuple(one for one in failures if came_at.get(one.node_pool, 0.0) <= one.until - one.rest_seconds)
+    nodes = [node for view in snapshot.pools for node in view.nodes if node.ready]
+    return tuple(one for one in failures if not any(_came(node, one, waited_seconds) for node in nodes))
+
+
+def _came(node: NodeView, failure: GrantFailure, waited_seconds: float) -> bool:
+    """Whether the node came to its NodePool since the failure, and is none of before that was not Ready for a while.
+
+    One that was made while the grant waited for it, `waited_seconds` at most, has come late.
+    """
+    failed_at = failure.until - failure.rest_seconds
+    if node.node_pool != failure.node_pool or (node.ready_changed_at or 0.0) <= failed_at:
+        return False
+    return node.created_at is None or node.created_at > failed_at - waited_seconds
 
 
 def _open_grants(

@@ -5,7 +5,7 @@ is made again until it goes through. An outcome that says nothing to the policy 
 and memory of models and pools that left the policy is forgotten.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -28,13 +28,15 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
     remembered = policy.nodes.node_timeout_seconds
     failures = [failure for failure in memory.grant_failures if failure.until + remembered > now]
     gpus = {model.id: model.gpus_per_replica for model in policy.models}
+    going = _going(memory) if outcomes else frozenset()
     for outcome in outcomes:
         intent = outcome.intent
         if not outcome.happened or stranger(intent, gpus) is not None:
             continue
         if intent.kind in MOVES:
             before = models.get(intent.subject, ModelMemory())
-            models[intent.subject] = _after_move(before, intent, outcome.at, to_surge=_to_surge(models, intent))
+            after = _after_move(before, intent, outcome.at)
+            models[intent.subject] = _after_gift(after, intent, outcome.at, going, to_surge=_to_surge(models, intent))
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
@@ -70,30 +72,47 @@ def stranger(intent: Intent, models: Container[str]) -> str | None:
     return None
 
 
-def _after_move(memory: ModelMemory, intent: Intent, at: float, *, to_surge: bool) -> ModelMemory:
-    """A model's memory after one of its targets was asked for another number.
-
-    What it lends to a surge, `to_surge`, is no swing of forecasts: it takes it back as soon as the surge is over.
-    """
+def _after_move(memory: ModelMemory, intent: Intent, at: float) -> ModelMemory:
+    """A model's memory after one of its targets was asked for another number."""
     losses = memory.losses
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else memory.last_move_at
-    gave, swung = memory.gave_at, memory.swung
-    if intent.kind == "release":
-        gave = None if to_surge else at
-        swung += not to_surge and _raised_since_it_gave(memory)
-    replaced = _replaced(memory.replaced, intent)
-    return replace(memory, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave, swung=swung)
+    return replace(memory, losses=losses, replaced=_replaced(memory.replaced, intent), last_move_at=moved)
+
+
+def _after_gift(
+    memory: ModelMemory, intent: Intent, at: float, going: Collection[str], *, to_surge: bool
+) -> ModelMemory:
+    """A model's memory with when it gave a replica, and how often it gave one that it had been granted since.
+
+    What it lends to a surge, `to_surge`, is no swing of forecasts: it takes it back as soon as the surge is over.
+    """
+    if intent.kind == "grant" and memory.gave_at is not None and at > memory.gave_at:
+        return replace(memory, got_again=True)
+    if intent.kind != "release" or not _gives(intent, going):
+        return memory
+    if to_surge:
+        return replace(memory, gave_at=None, got_again=False)
+    return replace(memory, gave_at=at, got_again=False, swung=memory.swung + memory.got_again)
+
+
+def _gives(intent: Intent, going: Collection[str]) -> bool:
+    """Whether a release gives replicas away: none is a gift that stands replaced or goes with its node."""
+    if intent.counts is None:  # nothing goes but what stands replaced
+        return False
+    return bool(intent.recipients) or not intent.victims or any(uid not in going for uid in intent.victims)
+
+
+def _going(memory: Memory) -> frozenset[str]:
+    """UIDs of the replicas on nodes that are certain to go."""
+    certain = [account for account in memory.accounts if account.confidence == "certain" and not account.voluntary]
+    return frozenset(replica.uid for account in certain for replica in account.replicas)
 
 
 def _to_surge(models: Mapping[str, ModelMemory], intent: Intent) -> bool:
     """Whether a model for which it releases is in a surge."""
     return any(models[name].surge_since is not None for name in intent.recipients if name in models)
-
-
-def _raised_since_it_gave(memory: ModelMemory) -> bool:
-    return memory.gave_at is not None and memory.last_move_at is not None and memory.last_move_at > memory.gave_at
 
 
 def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:

@@ -139,7 +139,8 @@ def smallest(claims: Sequence[Claim], counts: Sequence[int], spaces: Spaces, ord
         spare = smaller[name].gpus
         for need, used in needs.items():
             if name in need.pools:
-                spare = min(spare, need.holds(smaller) - used)
+                elsewhere = need.holds(smaller) - smaller[name].holds(need.size)
+                spare = min(spare, smaller[name].gpus + elsewhere - used)  # GPUs that hold no such pod go first
         if spare > 0:
             smaller[name] = smaller[name]._replace(gpus=smaller[name].gpus - spare)
     return smaller
