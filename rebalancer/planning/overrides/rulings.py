@@ -6,6 +6,7 @@ Below all of them stand the schedules of the policy: a person's cap takes the pl
 both bounds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.domain.instant import clock
@@ -31,7 +32,7 @@ class Ruling:
     cap: the override that sets the most replicas.
     floor: the override that sets the fewest replicas it is to have.
     excluded_nodes: names of nodes on which it gets nothing new.
-    excluded_pools: names of pools in which it gets nothing new.
+    excluded_pools: pools in which it gets nothing new, each with the override that excludes or drains it.
     scheduled: what its schedules say now.
     stood_up: the overrides of kind standUp: the guard `foreign` forgets changes by others from before the last of them.
     """
@@ -42,7 +43,7 @@ class Ruling:
     cap: Override | None = None
     floor: Override | None = None
     excluded_nodes: frozenset[str] = frozenset()
-    excluded_pools: frozenset[str] = frozenset()
+    excluded_pools: Mapping[str, Override] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     stood_up: tuple[Override, ...] = ()
 
@@ -139,7 +140,7 @@ class _Draft:
     by_kind: dict[str, Override] = field(default_factory=dict)
     stood_up: list[Override] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
-    pools: set[str] = field(default_factory=set)
+    pools: dict[str, Override] = field(default_factory=dict)
 
 
 def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tuple[OverrideState, ...]]:
@@ -166,7 +167,7 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
             cap=draft.by_kind.get("cap"),
             floor=draft.by_kind.get("floor"),
             excluded_nodes=frozenset(draft.nodes),
-            excluded_pools=frozenset(draft.pools),
+            excluded_pools=draft.pools,
             scheduled=scheduled.get(name),
             stood_up=tuple(draft.stood_up),
         )
@@ -201,15 +202,18 @@ def _unusable(
 
 def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -> tuple[str, str]:
     """Put one usable override where it counts; returns (phase, how far it cannot be applied)."""
-    if one.kind == "drain":
+    if one.kind == "drain" and one.subject_kind != "pool":
         return IN_FORCE, ""
     if one.kind == STAND_UP:  # all of them: the guard takes the last one seen, when each was made is another clock's
         drafts.setdefault(one.subject, _Draft()).stood_up.append(one)
         return IN_FORCE, ""
-    if one.kind == "exclude":
+    if one.kind in {"exclude", "drain"}:  # nodes that come to a pool that is drained would be emptied, too
         for name in [one.model] if one.model else models:
             draft = drafts.setdefault(name, _Draft())
-            (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
+            if one.subject_kind == "pool":
+                draft.pools.setdefault(one.subject, one)
+            else:
+                draft.nodes.add(one.subject)
         return IN_FORCE, ""
     draft = drafts.setdefault(one.subject, _Draft())
     if one.kind in draft.by_kind:
