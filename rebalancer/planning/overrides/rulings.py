@@ -17,7 +17,6 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules
 
 IN_FORCE = "InForce"
-CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
 STAND_UP = "standUp"
 PRECEDENCE = (*DECIDING, "floor", "drain", "exclude", STAND_UP)
 
@@ -187,7 +186,7 @@ def _unusable(
     if one.expires_at <= now:
         return "Expired", f"ended at {clock(one.expires_at)}"
     longest = policy.overrides.max_seconds
-    if one.expires_at - one.created_at > longest + CLOCKS_APART_SECONDS:
+    if one.too_long(longest):
         return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
     name = one.named_model
     if name is not None and name not in models:
