@@ -23,7 +23,7 @@ PRECEDENCE = (*DECIDING, "floor", "drain", "exclude", STAND_UP)
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The overrides about one model, and below them its schedules; None: nothing of that kind.
+    """The overrides about one model that stand, and below them its schedules; None: nothing of that kind, or outranked.
 
     paused: the override of kind pause: its targets are neither donor nor recipient.
     frozen: the override of kind freeze: its number of replicas stays.
@@ -49,14 +49,14 @@ class Ruling:
     def floor_of(self, model: Model) -> int:
         """The floor this model's actions must keep.
 
-        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override that no other
-        outranks lowers it by name.
+        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
+        name.
         """
         if self.pin is None and self.cap is None and self.scheduled is None:
             return model.min_replicas
         floor = max(model.min_replicas, self._scheduled_floor)
         one = self.pin or self.cap
-        if one is None or one.value is None or not one.allow_below_floor or self.over(one.kind) is not None:
+        if one is None or one.value is None or not one.allow_below_floor:
             return floor
         return min(floor, one.value)
 
@@ -103,7 +103,7 @@ class Ruling:
         return (self.floor.value or 0) if self.floor is not None else 0
 
     def over(self, kind: str) -> Override | None:
-        """The override that outranks this model's override of `kind`, so that it changes nothing; None: none does."""
+        """The override that outranks one of `kind` about this model, so that it changes nothing; None: none does."""
         ranks = {
             "freeze": (self.paused,),
             "pin": (self.paused, self.frozen),
@@ -158,21 +158,33 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
     scheduled = resolve_schedules(snapshot, policy)
     for name in scheduled:
         drafts.setdefault(name, _Draft())
-    rulings = {
-        name: Ruling(
-            paused=draft.by_kind.get("pause"),
-            frozen=draft.by_kind.get("freeze"),
-            pin=draft.by_kind.get("pin"),
-            cap=draft.by_kind.get("cap"),
-            floor=draft.by_kind.get("floor"),
-            excluded_nodes=frozenset(draft.nodes),
-            excluded_pools=draft.pools,
-            scheduled=scheduled.get(name),
-            stood_up=tuple(draft.stood_up),
-        )
-        for name, draft in drafts.items()
-    }
+    rulings = {name: _ruling(draft, scheduled.get(name)) for name, draft in drafts.items()}
     return rulings, tuple(sorted(states, key=lambda state: (state.namespace, state.name)))
+
+
+def _ruling(draft: _Draft, scheduled: Scheduled | None) -> Ruling:
+    standing = _standing(draft.by_kind)
+    return Ruling(
+        paused=standing.get("pause"),
+        frozen=standing.get("freeze"),
+        pin=standing.get("pin"),
+        cap=standing.get("cap"),
+        floor=standing.get("floor"),
+        excluded_nodes=frozenset(draft.nodes),
+        excluded_pools=draft.pools,
+        scheduled=scheduled,
+        stood_up=tuple(draft.stood_up),
+    )
+
+
+def _standing(by_kind: Mapping[str, Override]) -> Mapping[str, Override]:
+    """Those of a model's overrides that count: below a pause, a freeze or a pin no other sets a number."""
+    outranked: tuple[str, ...] = ()
+    if "pause" in by_kind or "freeze" in by_kind:
+        outranked = ("pin", "cap", "floor")
+    elif "pin" in by_kind:
+        outranked = ("cap", "floor")
+    return {kind: one for kind, one in by_kind.items() if kind not in outranked}
 
 
 def _told(one: Override, phase: str, message: str) -> OverrideState:
