@@ -252,11 +252,11 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
         content = not priced and seating.left_of(model) <= model.most_replicas and seating.caps.kept(model.targets)
         if content or seating.gained.get(model.entry.id) or ruling.frozen is not None:
             continue
-        capped = ruling.pin is not None or ruling.cap is not None
+        person, most = ruling.pin or ruling.cap, model.most_replicas
         for target in reversed(model.targets):
-            _release_down(
-                target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, seating, allocation
-            )
+            if person is not None:
+                _release_down(target, max(most, person.value or 0), Purpose.OVERRIDE, seating, allocation)
+            _release_down(target, most, Purpose.SURPLUS, seating, allocation)
             while seating.caps.room(target) < 0 and _release_one(
                 target, model.floor, Purpose.SURPLUS, seating, allocation
             ):
