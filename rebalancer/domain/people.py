@@ -7,6 +7,7 @@ from msgspec import Struct
 from rebalancer.domain.instant import Instant
 
 DECIDING: Final = ("pause", "freeze", "pin", "cap")  # of a model's the first of these that is in force decides
+CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
 LOCAL: Final = "local"  # whoever decides where nobody asks who it is: an API without login, and the demo
 
 
@@ -52,6 +53,10 @@ class Override(Struct, frozen=True):
     def named_model(self) -> str | None:
         """Id of the model that it names; None where it is about a node or a pool alone, whatever that is called."""
         return self.subject if self.subject_kind == "model" else self.model
+
+    def too_long(self, most_seconds: float) -> bool:
+        """Whether it was made for longer than a policy's overrides.maxSeconds allow: then it does nothing."""
+        return self.expires_at - self.created_at > most_seconds + CLOCKS_APART_SECONDS
 
 
 class WriteStop(Struct, frozen=True):

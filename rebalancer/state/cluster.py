@@ -78,7 +78,7 @@ class ClusterState:
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._quotas = Quotas(policy, self._objects)
-        self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
+        self._notices = Notices(policy, self._objects, self._holdings, self._pools)
         self.signs = self._notices.signs
         self._loads = Loads(policy, started_at)
         self.unknown_models = self._loads.unknown_models
@@ -104,7 +104,7 @@ class ClusterState:
         self._quotas.set_policy(policy)
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
-        self._notices.set_rules(policy.nodes, now)
+        self._notices.set_policy(policy, now)
         self._follow_kinds(now)
         self._look_for_nodes(now)
         self._wake_for_notices(now)

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Node, NodeClaim, Pod
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.node_signs import DISRUPTED_TAINT
 from rebalancer.domain.notice_kinds import CONFIDENCES
 from rebalancer.domain.people import Override
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
 from rebalancer.state.belief import weighed
@@ -67,9 +67,10 @@ class NoticePast(Struct, frozen=True):
 class Notices:
     """Facts about nodes under notice; `views` merges them."""
 
-    def __init__(self, rules: NodeRules, objects: Objects, holdings: Holdings, pools: Pools) -> None:
-        self.due = Due(rules, holdings, pools)
-        self.signs = Signs(rules.signs)
+    def __init__(self, policy: Policy, objects: Objects, holdings: Holdings, pools: Pools) -> None:
+        self.due = Due(policy.nodes, holdings, pools)
+        self.signs = Signs(policy.nodes.signs)
+        self._overrides = policy.overrides
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
@@ -84,11 +85,11 @@ class Notices:
         """Numbers of notices by what became of them, in a small closed set of words."""
         return self._by_events.counters
 
-    def set_rules(self, rules: NodeRules, at: float) -> None:
+    def set_policy(self, policy: Policy, at: float) -> None:
         """Take over another policy's rules."""
-        if rules.signs != self.due.rules.signs:
-            self.signs.set_rows(rules.signs, self._objects.all(Node), at)
-        self.due.rules = rules
+        if policy.nodes.signs != self.due.rules.signs:
+            self.signs.set_rows(policy.nodes.signs, self._objects.all(Node), at)
+        self.due.rules, self._overrides = policy.nodes, policy.overrides
 
     # --- what comes in
 
@@ -206,6 +207,8 @@ class Notices:
         for override in self._objects.all(Override):
             if override.kind != "drain" or now >= override.expires_at:
                 continue
+            if override.too_long(self._overrides.max_seconds):
+                continue  # its status says Refused
             pool = override.subject_kind == "pool"
             for node in self._pools.nodes_of(override.subject) if pool else (override.subject,):
                 if self._objects.one(Node, node) is not None:

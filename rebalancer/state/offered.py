@@ -10,7 +10,8 @@ their number: it batches, and usually does half of the work with a quarter of th
 queue are work that came and is not done, requests that left it are done by now, unless the client gave up: that work
 came, too, and without it the demand on an overloaded model would look like the work that it can do. Where nobody counts
 finished requests, the work of waiting ones is unknown, and they count as if they were running, at most as much as runs:
-doubling finds a surge's size in a few starts, and a queue of minutes would look like 29 times the work there is.
+doubling finds a surge's size in a few starts, and a queue of minutes would look like 29 times the work there is. Where
+no replica serves nothing can run: there those who wait count up to one replica's work, or nobody would ever serve them.
 
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
@@ -237,7 +238,8 @@ class Offered:
         elif not self._may_speak_uncounted(sample) and not contradicts:
             return None
         done = self._done(busy, pods)
-        return done + min(done, waiting / measure), seconds
+        most = done if pods else max(1.0, done)
+        return done + min(most, waiting / measure), seconds
 
     def _done(self, busy: float, pods: int) -> float:
         """Replicas' worth of work done where `busy` of `pods` are, by slots in use, and nobody counts tokens.

@@ -178,7 +178,7 @@ def test_what_passes_which_guard_is_on_the_page() -> None:
     rows = dict(re.findall(r"^\| ([^|`]+) \| ([a-z, ]+) \|$", RULES, re.MULTILINE))
     said = {
         Purpose.DRAIN: "its node is under notice",
-        Purpose.OVERRIDE: "an override names this model",
+        Purpose.OVERRIDE: "an override caps or pins this model, down to that number",
         Purpose.RECLAIM: "a reclaim, down to the borrower's entitlement",
         Purpose.SHIFT: "a shift",
         Purpose.SURPLUS: "surplus that costs money",

@@ -77,7 +77,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield _instead(roles.Roles, "_bearing", "ratio", "bears anything", lambda *_, **__: lambda _: True)
     yield _instead(bounds, "couples", "ratio", "pins nobody", lambda _: {})
-    yield _instead(rulings.Ruling, "over", "outranked", "lowers the floor", lambda *_: None)
+    yield _instead(rulings, "_standing", "outranked", "lets all of them count", lambda by_kind: by_kind)
     yield from _rollouts()
     yield from _owed()
     yield from _used()

@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.owners import claims
+from rebalancer.domain.readings import NOT_LEARNT, Work
 from rebalancer.domain.snapshot import AutoscalerView
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
-from tests.planning.story import Story, change_of, moves
+from tests.planning.story import Story, change_of, decision_of, moves, unmet_of
 
 HPA = "HorizontalPodAutoscaler"
 
@@ -178,3 +179,40 @@ class TestAwake:
         story = a_story(taken_over(0, 0, 1), held=0)
         assert [moves(plan) for plan in story.turns(4)] == [{}] * 4
         assert bounds(story) == (0, 1)
+
+
+class TestFirst:
+    """A Deployment of no replica, without an autoscaler: nobody but us starts the first one."""
+
+    def a_story(self, signal: str, requests: float, gpus: int = 4) -> Story:
+        """Model b has no replica; its only `signal` is read off replicas, or learnt from them."""
+        signals = {"queue": {"high": 5}, "concurrency": {}, "latency": True}
+        b = a_model("b", 0, entitlement=0, signals={signal: signals[signal]}, slo={"latency_seconds": 2.0})
+        policy = a_policy(b, pools=(a_pool(gpus=gpus),))
+        load = {"queue": requests, "concurrency": requests}
+        story = Story(policy, a_snapshot(policy, {"b": 0}, {"b": load}))
+        story.load("b", load, Work(why_not_better=NOT_LEARNT))
+        return story
+
+    @pytest.mark.parametrize("signal", ["queue", "concurrency", "latency"])
+    def test_requests_that_wait_where_nobody_serves_are_given_one_replica(self, signal: str) -> None:
+        story = self.a_story(signal, requests=200.0)
+        plan = story.plan()
+        assert moves(plan) == {"b": (0, 1)}
+        assert any("it has requests and no replica" in step.said for step in decision_of(plan, "b").steps)
+        story.write(plan)
+        story.kubernetes()  # it loads
+        assert story.plan().empty
+
+    def test_whatever_was_foreseen_when_it_was_last_measured(self) -> None:
+        story = self.a_story("queue", requests=3.0)
+        story.foresee("b", {0: 0.0, 1: 0.0}, level=0.0)
+        assert moves(story.plan()) == {"b": (0, 1)}
+
+    def test_whom_nobody_asks_is_given_none(self) -> None:
+        assert self.a_story("queue", requests=0.0).plan().empty
+
+    def test_where_there_is_no_gpu_it_is_told(self) -> None:
+        unmet = unmet_of(self.a_story("queue", requests=3.0, gpus=0).plan(), "b")
+        assert unmet is not None
+        assert (unmet.replicas, unmet.constraint) == (1, "budget")

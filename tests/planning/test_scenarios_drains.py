@@ -4,7 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.people import Override
 from tests.builders import (
+    NOW,
     Replicas,
     a_model,
     a_node,
@@ -14,8 +16,9 @@ from tests.builders import (
     a_snapshot,
     an_autoscaler,
     an_elastic_pool,
+    an_override,
 )
-from tests.planning.story import Story, change_of, moves, refusal_of, refused
+from tests.planning.story import Story, change_of, moves, node_pool_changes, refusal_of, refused, unmet_of
 from tests.planning.test_scenarios_doomed import a_full_story, a_story
 
 
@@ -166,6 +169,35 @@ class TestPersonsDrain:
         story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
         story.wait(5.0 + seconds)
         assert moves(story.plan()) == {"b": (4, replicas)}
+
+
+class TestPersonsDrainOfAPool:
+    """What would come to the pool is under the same drain as what is there."""
+
+    def a_story(self, drain: Override) -> Story:
+        """Model b has a floor of 1 and 4 replicas on the only node of pool spot, has work for 10, and may have them."""
+        policy = a_policy(a_model("b", 1, pools=("spot",), entitlement=10), pools=(an_elastic_pool(gpus_per_node=8),))
+        load = {"b": {"concurrency": 40.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 4}, load, {"b": 10.0}, nodes={"spot": 1}))
+        story.override(drain)
+        return story
+
+    def test_no_node_is_asked_for_there_and_who_lacks_replicas_is_told_why(self) -> None:
+        story = self.a_story(an_override("drain", "spot", subject_kind="pool"))
+        story.notice("spot-1", 0.0, kind="drain")
+        plan = story.plan()
+        assert plan.node_pools == ()
+        assert moves(plan) == {"b": (4, 1)}
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        assert (unmet.replicas, unmet.constraint) == (10, "nodes")
+        assert "pool spot is being drained by override drain-spot, so no node is asked for there" in unmet.why
+
+    @pytest.mark.parametrize("seconds", [30.0, 90_000.0], ids=["over", "refused: too long"])
+    def test_one_that_is_not_in_force_keeps_no_node_away(self, seconds: float) -> None:
+        story = self.a_story(an_override("drain", "spot", subject_kind="pool", expires_at=NOW + seconds))
+        story.wait(30.0)
+        assert node_pool_changes(story.plan())["limit"].limit_to == 16
 
 
 class TestMarks:

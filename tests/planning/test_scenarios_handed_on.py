@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tests.builders import a_model, a_node_claim, a_policy, a_snapshot, a_write_stop, an_elastic_pool
+from tests.builders import a_model, a_node_claim, a_policy, a_snapshot, a_write_stop, an_elastic_pool, an_override
 from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 
 
@@ -63,6 +63,16 @@ class TestHandedOn:
         assert asked(story) == ["s2"]
         story.turns(95)
         assert asked(story) == ["s1"]
+
+    def test_while_a_person_drains_the_pool_nobody_else_is_asked(self) -> None:
+        story = a_story("s1", "s2")
+        refuse(story, "s1")
+        story.override(an_override("drain", "spot", subject_kind="pool"))
+        assert node_pool_changes(story.turn()) == {}
+        assert asked(story) == ["s1"]
+        story.override()
+        story.turn()
+        assert asked(story) == ["s2"]
 
     def test_under_a_write_stop_it_waits_for_the_limit_that_may_not_be_raised(self) -> None:
         story = a_story("s1", "s2")

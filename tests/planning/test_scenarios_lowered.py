@@ -2,8 +2,10 @@
 
 import pytest
 
+from rebalancer.domain.people import Override
+from rebalancer.domain.policy import Policy
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
-from tests.planning.story import Story, moves
+from tests.planning.story import Story, change_of, moves, refused
 from tests.planning.test_scenarios_shares import flat, steep
 
 ALL_DAY = {"days": ("mon", "tue", "wed", "thu", "fri", "sat", "sun"), "from": "06:00", "until": "22:00"}
@@ -28,6 +30,48 @@ class TestBesideIdleGpus:
         story.override(an_override(kind, value=value))
         assert moves(story.turn()) == {"b": (12, value)}
         assert moves(story.turn()) == {}
+
+
+class TestTheMaximumOfThePolicy:
+    """It falls from 10 to 2 while b needs 5 of its 6 replicas; a person's number above it asked for none of that."""
+
+    def a_story(self, needed_by_a: float, *overrides: Override) -> Story:
+        def policy(most: int) -> Policy:
+            models = a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=1, max_replicas=most)
+            return a_policy(*models, pools=(a_pool(gpus=7),))
+
+        readings = {"a": {"concurrency": 4.0 * needed_by_a}, "b": {"concurrency": 20.0}}
+        story = Story(policy(10), a_snapshot(policy(10), {"a": 1, "b": 6}, readings, {"a": needed_by_a, "b": 5.0}))
+        story.override(*overrides)
+        assert moves(story.turn()) == {}
+        story.policy = policy(2)
+        return story
+
+    @pytest.mark.parametrize("kind", ["cap", "pin"])
+    def test_what_is_above_it_goes_through_the_guards_whatever_a_person_allows(self, kind: str) -> None:
+        changes = []
+        for overrides in ((), (an_override(kind, value=8 if kind == "cap" else 6),)):
+            story = self.a_story(0.5, *overrides)
+            changes.append(change_of(story.plan(), "b"))
+        assert (changes[0].replicas_to, changes[0].passes) == (5, None)
+        assert changes[0] == changes[1]
+
+    def test_a_cap_between_takes_at_once_down_to_the_cap_and_no_further(self) -> None:
+        story = self.a_story(0.5)
+        story.override(an_override("cap", value=4))
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.replicas_to, change.passes) == (3, None)
+        assert "gives up 2 replicas for cap 4 by alice, override cap-b; gives up 1 replica that nobody" in change.reason
+        assert ("step", "b") in refused(plan)
+
+    def test_nor_does_it_give_to_others_in_the_persons_name(self) -> None:
+        changes = []
+        for overrides in ((), (an_override("cap", value=8),)):
+            story = self.a_story(1.0, *overrides)
+            story.load("a", {"concurrency": 8.0}, 2.0)
+            changes.append([str(change) for change in story.plan().changes])
+        assert changes[0] == changes[1]
 
 
 def an_owner(cap: int | None = None, **schedules: object) -> Story:

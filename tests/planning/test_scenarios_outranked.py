@@ -38,6 +38,26 @@ class TestOutranked:
         story = a_shrunken_story(an_override("pause"), TO_NOTHING)
         assert decision_of(story.turn(), "b").floor == 2
 
+    @pytest.mark.parametrize(
+        "one", [an_override("pin", value=1), an_override("cap", value=1), an_override("floor", value=8)]
+    )
+    def test_a_number_below_a_freeze_sets_none(self, one: Override) -> None:
+        decisions = []
+        for overrides in ((an_override("freeze"), one), (an_override("freeze"),)):
+            story = a_shrunken_story(*overrides)
+            decisions.append(decision_of(story.plan(), "b"))
+        assert decisions[0].demand == 4
+        assert decisions[0] == decisions[1]
+
+    def test_an_outranked_cap_takes_no_scheduled_floor_away(self) -> None:
+        rush = {"name": "rush", "timeZone": "UTC", "from": "00:00", "until": "23:00", "minReplicas": 3}
+        policy = a_policy(a_model("b", 1, schedules=(rush,)), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}))
+        story.override(an_override("freeze"), an_override("cap", value=1))
+        story.pool("a100", nodes=(a_node("a100-1", 8, foreign_gpus=8, labels={"pool": "a100"}),))
+        story.turns(6, seconds=400.0)
+        assert story.replicas("b") == 3
+
     def test_a_floor_override_outranks_no_cap(self) -> None:
         story = a_shrunken_story(TO_NOTHING, an_override("floor", value=3))
         story.turns(6, seconds=400.0)

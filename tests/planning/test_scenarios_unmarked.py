@@ -53,7 +53,7 @@ class TestUnmarked:
         assert moves(self.a_story(*pods, gpus=1).plan()) == {"a": (16, 15)}
 
     def test_two_donors_give_together_where_neither_has_enough_to_make_the_room_alone(self) -> None:
-        # A pair of a may go one on each node: both then lack the GPU of one more, and d's makes the room beside one of them.
+        # Of a's two each node may lose one: both then lack one GPU more, and d's makes the room beside either of them.
         policy = a_policy(
             *(a_model(name, floor, entitlement=0) for name, floor in (("a", 2), ("d", 1), ("z", 10))),
             a_model("big", 0, gpus_per_replica=2, entitlement=1),

@@ -388,3 +388,10 @@ def test_a_drained_pool_is_every_node_of_it() -> None:
 
 def test_a_drain_of_a_node_that_is_not_there_is_no_notice() -> None:
     assert notices(feed(with_nodes(), changed(a_drain("n9")))) == ()
+
+
+def test_a_drain_that_is_refused_for_its_length_is_no_notice() -> None:
+    state = feed(with_nodes(), changed(a_drain("n2", expires_at=NOW - 60 + 86_406)))
+    assert notices(state) == ()
+    state.set_policy(a_policy(pools=POLICY.pools, overrides={"max_seconds": 90_000.0}), NOW)
+    assert one(state).node == "n2"

@@ -72,6 +72,15 @@ def test_where_nobody_counts_a_queue_makes_work_look_larger_never_smaller_and_at
     assert truth <= work <= 2 * 2.0
 
 
+@pytest.mark.parametrize(("waiting", "work"), [(0.0, 0.0), (1.0, 0.25), (4.0, 1.0), (200.0, 1.0)])
+def test_where_no_replica_serves_who_waits_counts_up_to_one_replicas_work(waiting: float, work: float) -> None:
+    """A replica carries 4. What runs would bound it elsewhere, and without a replica nothing ever runs."""
+    state = a_state(None, a_workload(replicas=0))
+    for n in range(13):
+        feed(state, a_sample(pod=None, at=NOW - 60 + 5.0 * n, running=0.0, gauges={"waiting": waiting}))
+    assert load_of(state).work.last_60s == pytest.approx(work)
+
+
 def test_longer_requests_are_more_work_before_the_first_of_them_is_finished_everywhere() -> None:
     engine, state = Engine(replicas=8), two_pods()
     after(engine, 900, 1.0, 100.0, state, NOW)

@@ -67,7 +67,7 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "nodes": (
-        "Nobody brings nodes to the pool now: what it asked for failed lately, or a node group has all it may have.",
+        "Nobody brings nodes to the pool now: a person drains it, what it asked for failed, or a node group is full.",
         "Wait until the instant that the refusal names; raise the group's maximum; name another NodePool or group.",
     ),
     "foreign": (

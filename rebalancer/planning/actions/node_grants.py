@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
@@ -55,6 +56,12 @@ class NodePlan:
     refusals: list[Refusal] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
 
+    def take(self, target: TargetFacts, replicas: int) -> None:
+        """So many replicas more of the target, for caps and quotas."""
+        for _ in range(replicas):
+            self.caps.take(target)
+            self.quotas.take(target)
+
     def stopped(self) -> "NodePlan":
         """The same with nothing to write."""
         return dataclasses.replace(self, changes=[], handed_on=[])
@@ -67,8 +74,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
     """
     plan = NodePlan(Caps(scene), QuotaRoom(scene))
     for unit in allocation.units:
-        plan.caps.take(unit.target)
-        plan.quotas.take(unit.target)
+        plan.take(unit.target, 1)
     _withdraw(scene, plan, seating)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority:
@@ -117,6 +123,8 @@ def _hand_on(  # noqa: PLR0913  # which grant, for how many replicas of whom, an
     scene: Scene[ModelShare], plan: NodePlan, grant: NodeGrant, target: TargetFacts, stay: int, why: str
 ) -> None:
     """Asks the next NodePool or node group, where another one is willing, for the grant's replicas that stay."""
+    if grant.pool in scene.models[grant.model].ruling.excluded_pools:
+        return
     state = scene.pools[grant.pool]
     nodes = -(-stay * target.gpus // state.pool.gpus_per_node)
     bringer = willing(scene, state, plan.nodes, but=grant.node_pool)
@@ -167,7 +175,11 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         most = plan.caps.room(target) if target.stuck is None else min(plan.caps.room(target), target.replaceable)
         most = most if target.owner is None else min(most, missing)
         most = min(most, plan.quotas.room(target))
-        if min(wanted, most) <= 0 or state is None or not _may_grow(model, target, state):
+        if min(wanted, most) <= 0 or state is None or not _may_grow(state):
+            continue
+        person = model.ruling.excluded_pools.get(target.pool)
+        if person is not None:
+            plan.refusals += _being_drained(model, person, wanted)
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
             # One grant at a time, and the next when it has ended. What came under notice since cannot wait for that:
@@ -195,9 +207,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
             _raise(scene, state, bringer, short_of, grant_id, plan)
         plan.units += [(Unit(target, "demand", "node"), grant_id, bringer.name)] * replicas
-        for _ in range(replicas):
-            plan.caps.take(target)
-            plan.quotas.take(target)
+        plan.take(target, replicas)
         seating.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
 
@@ -208,14 +218,19 @@ def _named(scene: Scene[ModelShare], target: TargetFacts, plan: NodePlan) -> str
     return f"{first}@{target.pool}" if any(grant == first for _, grant, _ in plan.units) else first
 
 
-def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
-    """Whether nodes may come at all: not into a pool over its budget, nor for a model that may not land there."""
-    return (
-        bool(state.view.node_pools or state.view.node_groups)
-        and state.budget is not None
-        and state.promised <= state.budget
-        and target.pool not in model.ruling.excluded_pools
-    )
+def _may_grow(state: PoolFacts) -> bool:
+    """Whether nodes may come at all: not into a pool over its budget."""
+    nodes_come = bool(state.view.node_pools or state.view.node_groups)
+    return nodes_come and state.budget is not None and state.promised <= state.budget
+
+
+def _being_drained(model: ModelShare, person: Override, wanted: int) -> list[Refusal]:
+    """The refusal of nodes for a pool that a person empties: what came would be emptied, too, and replaced again."""
+    if person.kind != "drain":
+        return []
+    why = f"pool {person.subject} is being drained by override {person.name}, so no node is asked for there"
+    has = model.staying_replicas
+    return [Refusal(NODES, model.entry.id, has, has + wanted, why, until=person.expires_at)]
 
 
 def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:

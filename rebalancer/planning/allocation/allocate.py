@@ -246,11 +246,11 @@ def _let_go(seating: Seating, allocation: Allocation) -> None:
         content = not priced and seating.left_of(model) <= model.most_replicas
         if content or seating.gained.get(model.entry.id) or ruling.frozen is not None:
             continue
-        capped = ruling.pin is not None or ruling.cap is not None
+        person, most = ruling.pin or ruling.cap, model.most_replicas
         for target in reversed(model.targets):
-            _release_down(
-                target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, seating, allocation
-            )
+            if person is not None:
+                _release_down(target, max(most, person.value or 0), Purpose.OVERRIDE, seating, allocation)
+            _release_down(target, most, Purpose.SURPLUS, seating, allocation)
             if target.pool in priced and (target.owner is None or target.model in seating.roles.couples):
                 keep = paid_for(model, max(_keeps_aim(model), model.kept_replicas), seating, short)
                 _release_down(target, keep, Purpose.SURPLUS, seating, allocation)

@@ -177,8 +177,8 @@ def _reads(recipient: ModelShare, seating: Seating) -> tuple[tuple[int, int], bo
 
 def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seating) -> Purpose:
     """Why a donor's replica goes: by a person's cap, home to an owner with a usable vote, or as a shift."""
-    placed = seating.placed_of(donor)
-    if donor.ruling.cap is not None and placed > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
+    placed, cap = seating.placed_of(donor), donor.ruling.cap
+    if cap is not None and placed > max(cap.value or 0, donor.ruling.wanted(donor.entry, donor.entry.max_replicas)):
         return Purpose.OVERRIDE
     borrowed = placed > donor.entry.entitlement
     if donor.entry.takes_idle or (tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind):

@@ -97,6 +97,8 @@ def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
     stance = demand.Stance(entry, load.work, memory, policy, now)
     if seen.keeps:
         needed, memory = demand.doubted(stance, has)
+    elif ballot.blind and has == 0 and votes.asked_for(load, policy.guards.blind, now):
+        needed, memory = demand.woken(stance)
     elif load.outlook is None or ballot.blind or seen.refusal is not None:
         needed, memory = demand.assess(stance, ballot, has)
     else:

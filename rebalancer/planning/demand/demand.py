@@ -5,7 +5,8 @@ period, unless the model is in a surge: one noisy sample must not move somebody 
 votes have been lower for the whole cooldown of the class, and then to the highest vote of that time.
 
 A model with an outlook needs as many replicas as its level (`foreseen`); for a model without one its votes decide
-(`assess`); where its offered work is not plausible it needs what it has (`doubted`).
+(`assess`); where its offered work is not plausible it needs what it has (`doubted`), and where it has none and nothing
+is known but that it is asked, one (`woken`).
 """
 
 import math
@@ -217,6 +218,17 @@ def doubted(of: Stance, has: int) -> tuple[Demand, ModelMemory]:
     held = max(has, of.entry.min_replicas, 0 if of.memory.demand is None else of.memory.demand)
     why = "its work jumped beyond what is plausible, so it keeps what it has"
     return Demand(held, unknown=False, surge=of.surges, why=why), _settled(of.memory, held)
+
+
+def woken(of: Stance) -> tuple[Demand, ModelMemory]:
+    """Demand of a model without a replica that has requests and no vote, and its memory afterwards: the first replica.
+
+    Most signals are read off replicas, and what one carries is learnt from them: without that one none ever votes.
+    """
+    of = of.at_work()
+    first = max(1, of.entry.min_replicas)
+    why = "it has requests and no replica, without which nobody knows how many it needs"
+    return Demand(first, unknown=False, surge=of.surges, why=why), _settled(of.memory, first)
 
 
 def _rise(of: Stance, need: int, in_force: int) -> tuple[Demand, ModelMemory]:

@@ -196,6 +196,11 @@ def usable(load: ModelLoad, signal: str, blind: BlindRule, now: float) -> float 
     return None
 
 
+def asked_for(load: ModelLoad, blind: BlindRule, now: float) -> bool:
+    """Whether the model is seen to have a request, running or waiting."""
+    return any(usable(load, signal, blind, now) for signal in IN_FLIGHT)
+
+
 def _oldest(load: ModelLoad, blind: BlindRule) -> float:
     longest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
     return load.lag_seconds + longest

@@ -6,6 +6,7 @@ Below all of them stand the schedules of the policy: a person's cap takes the pl
 both bounds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.domain.instant import clock
@@ -16,14 +17,13 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules
 
 IN_FORCE = "InForce"
-CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
 STAND_UP = "standUp"
 PRECEDENCE = (*DECIDING, "floor", "drain", "exclude", STAND_UP)
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The overrides about one model, and below them its schedules; None: nothing of that kind.
+    """The overrides about one model that stand, and below them its schedules; None: nothing of that kind, or outranked.
 
     paused: the override of kind pause: its targets are neither donor nor recipient.
     frozen: the override of kind freeze: its number of replicas stays.
@@ -31,7 +31,7 @@ class Ruling:
     cap: the override that sets the most replicas.
     floor: the override that sets the fewest replicas it is to have.
     excluded_nodes: names of nodes on which it gets nothing new.
-    excluded_pools: names of pools in which it gets nothing new.
+    excluded_pools: pools in which it gets nothing new, each with the override that excludes or drains it.
     scheduled: what its schedules say now.
     stood_up: the overrides of kind standUp: the guard `foreign` forgets changes by others from before the last of them.
     """
@@ -42,21 +42,21 @@ class Ruling:
     cap: Override | None = None
     floor: Override | None = None
     excluded_nodes: frozenset[str] = frozenset()
-    excluded_pools: frozenset[str] = frozenset()
+    excluded_pools: Mapping[str, Override] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     stood_up: tuple[Override, ...] = ()
 
     def floor_of(self, model: Model) -> int:
         """The floor this model's actions must keep.
 
-        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override that no other
-        outranks lowers it by name.
+        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
+        name.
         """
         if self.pin is None and self.cap is None and self.scheduled is None:
             return model.min_replicas
         floor = max(model.min_replicas, self._scheduled_floor)
         one = self.pin or self.cap
-        if one is None or one.value is None or not one.allow_below_floor or self.over(one.kind) is not None:
+        if one is None or one.value is None or not one.allow_below_floor:
             return floor
         return min(floor, one.value)
 
@@ -103,7 +103,7 @@ class Ruling:
         return (self.floor.value or 0) if self.floor is not None else 0
 
     def over(self, kind: str) -> Override | None:
-        """The override that outranks this model's override of `kind`, so that it changes nothing; None: none does."""
+        """The override that outranks one of `kind` about this model, so that it changes nothing; None: none does."""
         ranks = {
             "freeze": (self.paused,),
             "pin": (self.paused, self.frozen),
@@ -139,7 +139,7 @@ class _Draft:
     by_kind: dict[str, Override] = field(default_factory=dict)
     stood_up: list[Override] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
-    pools: set[str] = field(default_factory=set)
+    pools: dict[str, Override] = field(default_factory=dict)
 
 
 def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tuple[OverrideState, ...]]:
@@ -158,21 +158,33 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
     scheduled = resolve_schedules(snapshot, policy)
     for name in scheduled:
         drafts.setdefault(name, _Draft())
-    rulings = {
-        name: Ruling(
-            paused=draft.by_kind.get("pause"),
-            frozen=draft.by_kind.get("freeze"),
-            pin=draft.by_kind.get("pin"),
-            cap=draft.by_kind.get("cap"),
-            floor=draft.by_kind.get("floor"),
-            excluded_nodes=frozenset(draft.nodes),
-            excluded_pools=frozenset(draft.pools),
-            scheduled=scheduled.get(name),
-            stood_up=tuple(draft.stood_up),
-        )
-        for name, draft in drafts.items()
-    }
+    rulings = {name: _ruling(draft, scheduled.get(name)) for name, draft in drafts.items()}
     return rulings, tuple(sorted(states, key=lambda state: (state.namespace, state.name)))
+
+
+def _ruling(draft: _Draft, scheduled: Scheduled | None) -> Ruling:
+    standing = _standing(draft.by_kind)
+    return Ruling(
+        paused=standing.get("pause"),
+        frozen=standing.get("freeze"),
+        pin=standing.get("pin"),
+        cap=standing.get("cap"),
+        floor=standing.get("floor"),
+        excluded_nodes=frozenset(draft.nodes),
+        excluded_pools=draft.pools,
+        scheduled=scheduled,
+        stood_up=tuple(draft.stood_up),
+    )
+
+
+def _standing(by_kind: Mapping[str, Override]) -> Mapping[str, Override]:
+    """Those of a model's overrides that count: below a pause, a freeze or a pin no other sets a number."""
+    outranked: tuple[str, ...] = ()
+    if "pause" in by_kind or "freeze" in by_kind:
+        outranked = ("pin", "cap", "floor")
+    elif "pin" in by_kind:
+        outranked = ("cap", "floor")
+    return {kind: one for kind, one in by_kind.items() if kind not in outranked}
 
 
 def _told(one: Override, phase: str, message: str) -> OverrideState:
@@ -186,7 +198,7 @@ def _unusable(
     if one.expires_at <= now:
         return "Expired", f"ended at {clock(one.expires_at)}"
     longest = policy.overrides.max_seconds
-    if one.expires_at - one.created_at > longest + CLOCKS_APART_SECONDS:
+    if one.too_long(longest):
         return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
     name = one.named_model
     if name is not None and name not in models:
@@ -201,15 +213,18 @@ def _unusable(
 
 def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -> tuple[str, str]:
     """Put one usable override where it counts; returns (phase, how far it cannot be applied)."""
-    if one.kind == "drain":
+    if one.kind == "drain" and one.subject_kind != "pool":
         return IN_FORCE, ""
     if one.kind == STAND_UP:  # all of them: the guard takes the last one seen, when each was made is another clock's
         drafts.setdefault(one.subject, _Draft()).stood_up.append(one)
         return IN_FORCE, ""
-    if one.kind == "exclude":
+    if one.kind in {"exclude", "drain"}:  # nodes that come to a pool that is drained would be emptied, too
         for name in [one.model] if one.model else models:
             draft = drafts.setdefault(name, _Draft())
-            (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
+            if one.subject_kind == "pool":
+                draft.pools.setdefault(one.subject, one)
+            else:
+                draft.nodes.add(one.subject)
         return IN_FORCE, ""
     draft = drafts.setdefault(one.subject, _Draft())
     if one.kind in draft.by_kind:
