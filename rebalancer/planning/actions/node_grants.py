@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import NodeGrant
-from rebalancer.domain.people import Override
+from rebalancer.domain.people import CLOCKS_APART_SECONDS, Override
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
@@ -25,7 +25,6 @@ from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
-from rebalancer.planning.overrides.rulings import CLOCKS_APART_SECONDS
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
