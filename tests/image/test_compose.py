@@ -76,3 +76,9 @@ def test_the_image_context_holds_what_the_dockerfile_copies_and_no_more() -> Non
     allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert [path for path in allowed if not Path(ROOT, path).exists()] == []
     assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_an_image_can_be_built_of_every_file_of_requirements() -> None:
+    allowed = {Path(line[1:]) for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    files = [file.relative_to(ROOT) for file in (ROOT / "requirements").iterdir()]
+    assert [str(file) for file in files if not allowed & {file, *file.parents}] == []
