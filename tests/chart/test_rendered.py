@@ -304,7 +304,7 @@ def test_before_it_goes_and_on_the_way_to_shadow_it_hands_back_what_is_its_own()
     assert hooks(given | {"writeMode": "act"}) == {"pre-delete": stopped}
     assert hooks(given | {"writeMode": "shadow"}) == {
         "pre-delete": stopped,
-        "post-upgrade": ["hand-back", "--after=gpu/rebalancer", "--namespace=serving"],
+        "post-upgrade,post-rollback": ["hand-back", "--after=gpu/rebalancer", "--namespace=serving"],
     }
     assert hooks(given | {"handBack.onShadow": False}) == {"pre-delete": stopped}
     assert hooks(given | {"handBack.enabled": False}) == {}

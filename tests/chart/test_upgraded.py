@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, RELEASE, Refused, helm, render, values
+from tests.chart.helm import CHART, RELEASE, Json, Refused, helm, render, values
+from tests.chart.live import policies_gone
 from tests.house.repository import ROOT
+from tests.testbed.kube import Kube
+from tests.testbed.objects import gpu_node
 from tests.testbed.stack import Stack
 
 PAGE = (ROOT / "docs/upgrade.md").read_text()
@@ -46,3 +49,22 @@ async def test_the_way_that_the_page_names_takes_what_is_new_and_leaves_what_was
     assert all(f"name: REBALANCER_{name}" in made for name in ("CLUSTER_NAME", "LEDGER_MAX_MIB")), made
     with pytest.raises(Refused):
         await asyncio.to_thread(helm, *upgrade, "--reuse-values")
+
+
+@pytest.mark.timeout(180, func_only=True)
+async def test_a_rollback_to_shadow_hands_back_as_an_upgrade_to_it_does(
+    cluster: Stack, kube: Kube, crds: None, namespace: str, ours: dict[str, str]
+) -> None:
+    await kube.create(gpu_node(f"{namespace}-a", labels=ours))
+    shadow: Json = {"actuation.keda": True, "nodeSelector": ours, "namespaces": [namespace]}
+    flags = ["--namespace", namespace, "--kubeconfig", str(await asyncio.to_thread(cluster.kubeconfig))]
+    install = ["install", RELEASE, str(CHART), *flags, *values(shadow)]
+    act = ["upgrade", RELEASE, str(CHART), *flags, *values(shadow | {"writeMode": "act"})]
+
+    for command in (install, act, ["rollback", RELEASE, "1", *flags, "--timeout", "60s"]):
+        await asyncio.to_thread(helm, *command)
+
+    jobs = await asyncio.to_thread(cluster.audit.writes, resource="jobs", namespace=namespace)
+    assert [write.name for write in jobs if write.verb == "create"] == [f"{RELEASE}-hand-back-shadow"]
+    await asyncio.to_thread(helm, "uninstall", RELEASE, *flags, "--no-hooks")
+    await policies_gone(kube)
