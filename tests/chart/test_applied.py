@@ -296,3 +296,14 @@ async def test_contradictions_in_the_values_are_told_each_and_only_then(cluster:
         said = await asyncio.to_thread(notes, kubeconfig, given)
         warnings = [line for line in said.splitlines() if line.startswith("WARNING")]
         assert [warning in line for line in warnings] == [True], (given, warnings)
+
+
+async def test_the_notes_name_what_a_first_look_has_to_be_told_of_this_installation(
+    cluster: Stack, kube: Kube, crds: None
+) -> None:
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig)
+    elsewhere = await asyncio.to_thread(notes, kubeconfig, {"fullnameOverride": "gpus"})
+    lines = ["export REBALANCER_SERVICE_NAMESPACE=default", "rebalancer login --release gpus", "rebalancer status"]
+    assert [line.strip() for line in elsewhere.partition("Ask it:")[2].splitlines() if line.strip()][:3] == lines
+    assert "rebalancer login\n" in await asyncio.to_thread(notes, kubeconfig, {})
+    assert "rebalancer login" not in await asyncio.to_thread(notes, kubeconfig, {"login.enabled": False})
