@@ -76,6 +76,7 @@
 {{- include "rebalancer.kafkaSettings" (list . $set) -}}
 {{- $_ := set $set "AGGREGATED" .Values.aggregate.enabled -}}
 {{- $_ := set $set "NOTICES_QUEUE_URL" .Values.notices.queueUrl -}}
+{{- $_ := set $set "NOTICES_QUEUE_REGION" .Values.notices.region -}}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
 {{- end -}}
