@@ -294,6 +294,10 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ),
     ({"kafka.overrideKeysSecret": "signers"}, "kafka.overrideKeysSecret without clusterName"),
     ({"policyConfigMap": ""}, "there is no policy: the service will not start"),
+    (
+        {"policyConfigMap": "", "policy": {"pools": [{"name": "spot", "warmGpus": 8}]}},
+        "warmGpus of spot: nothing is kept warm with writeMode: shadow",
+    ),
     ({"policy": {"models": []}}, "policy is ignored: policyConfigMap names ours"),
     (
         {"policyConfigMap": "", "namespaces": ["a"], "policy": {"models": [{"id": "chat", "namespace": "b"}]}},
