@@ -44,7 +44,17 @@ def test_every_file_it_mounts_or_builds_from_is_there() -> None:
     wanted = [folder / path for path in mounted()]
     wanted.append(folder / build_of["context"] / build_of["dockerfile"])
     assert len(wanted) > 4
-    assert [str(path) for path in wanted if not path.resolve().is_file()] == []
+    assert [str(path) for path in wanted if not path.resolve().exists()] == []
+
+
+def test_an_edited_policy_reaches_the_container_though_editors_put_a_new_file_in_the_old_ones_place() -> None:
+    """A mount of one file stays with the file that was there; one of its folder does not."""
+    service = COMPOSE["services"]["rebalancer"]
+    policy = Path(service["environment"]["REBALANCER_POLICY_PATH"])
+    folders = {
+        place: path for path, place, *_ in (volume.split(":") for volume in service["volumes"] if volume[0] == ".")
+    }
+    assert (FILE.parent / folders[str(policy.parent)] / policy.name).is_file()
 
 
 def test_the_service_gets_settings_that_exist_and_stays_in_shadow() -> None:
