@@ -1,10 +1,11 @@
 """Waits until the service's own pods run as its Deployment says: an old pod that still acts would take over again.
 
-Under the strategy Recreate no new pod is made before the last old one is gone, terminating ones included.
+A pod that is told to end is in no count of the Deployment's status any more, and still finishes a write: it is looked
+for by itself.
 """
 
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.resources import DEPLOYMENTS, Object, Ref
+from rebalancer.kube.resources import DEPLOYMENTS, PODS, Object, Ref
 from rebalancer.obs.clock import Clock
 
 LOOK_SECONDS = 1.0
@@ -22,15 +23,15 @@ async def rolled_out(kube: KubeClient, deployment: Ref, clock: Clock, *, within_
     deadline = clock.monotonic() + within_seconds
     while True:
         deployed = await _find(kube, deployment)
-        if deployed is None or _is_new(deployed):
+        if deployed is None:
+            return
+        ending = await _ending(kube, deployed)
+        if _is_new(deployed) and not ending:
             return
         if clock.monotonic() > deadline:
-            status = deployed.get("status", {})
-            progress = (
-                f"{status.get('updatedReplicas', 0)} of {status.get('replicas', 0)} pods are of its newest template"
-            )
             raise StillOld(
-                f"deployment/{deployment.namespace}/{deployment.name} after {within_seconds:g} s: {progress}"
+                f"deployment/{deployment.namespace}/{deployment.name} after {within_seconds:g} s: "
+                + ", ".join([_progress(deployed), *(f"{pod} is still ending" for pod in ending)])
             )
         await clock.sleep(LOOK_SECONDS)
 
@@ -39,6 +40,22 @@ async def _find(kube: KubeClient, deployment: Ref) -> Object | None:
     """By a list: the service's account may list Deployments, not get them."""
     items = (await kube.list(DEPLOYMENTS, deployment.namespace)).items
     return next((each for each in items if each["metadata"]["name"] == deployment.name), None)
+
+
+async def _ending(kube: KubeClient, deployment: Object) -> list[str]:
+    """Names of the Deployment's pods that were told to end and have not."""
+    selector = deployment["spec"]["selector"]["matchLabels"]
+    metadata = [pod["metadata"] for pod in (await kube.list(PODS, deployment["metadata"]["namespace"])).items]
+    return [
+        each["name"]
+        for each in metadata
+        if "deletionTimestamp" in each and selector.items() <= (each.get("labels") or {}).items()
+    ]
+
+
+def _progress(deployment: Object) -> str:
+    status = deployment.get("status", {})
+    return f"{status.get('updatedReplicas', 0)} of {status.get('replicas', 0)} pods are of its newest template"
 
 
 def _is_new(deployment: Object) -> bool:

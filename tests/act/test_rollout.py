@@ -7,7 +7,8 @@ import pytest
 from rebalancer.act.rollout import StillOld, rolled_out
 from rebalancer.kube.resources import DEPLOYMENTS, Ref
 from rebalancer.sandbox.api.resources import DEPLOYMENTS as DEPLOYMENTS_SERVED
-from tests.act.rig import Rig, deployment
+from rebalancer.sandbox.api.resources import PODS
+from tests.act.rig import Rig, deployment, pod
 from tests.builders import NAMESPACE
 
 SERVICE = Ref(DEPLOYMENTS, NAMESPACE, "rebalancer")
@@ -36,6 +37,35 @@ async def test_it_waits_for_the_newest_template_alone(rig: Rig, old: dict[str, i
     stands(rig)
 
     await waiting
+
+
+def ends(rig: Rig, name: str, app: str) -> None:
+    """A pod that has been told to end and has not ended yet: no count of its Deployment's status has it any more."""
+    ending = pod(name)
+    ending["metadata"] |= {"labels": {"app": app}, "deletionTimestamp": "2027-01-15T08:00:45Z", "finalizers": ["kept"]}
+    rig.store.put(ending)
+
+
+async def test_it_waits_for_an_old_pod_that_is_still_ending(rig: Rig) -> None:
+    stands(rig)
+    ends(rig, "old-leader", "rebalancer")
+    ends(rig, "neighbour", "other")
+
+    waiting = asyncio.ensure_future(rolled_out(rig.kube, SERVICE, rig.clock, within_seconds=500))
+    while rig.clock.passed < 3 and not waiting.done():
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    rig.store.remove(PODS, "old-leader", NAMESPACE)
+
+    await waiting
+
+
+async def test_an_old_pod_that_does_not_end_is_named(rig: Rig) -> None:
+    stands(rig)
+    ends(rig, "old-leader", "rebalancer")
+
+    with pytest.raises(StillOld, match=r"newest template, old-leader is still ending$"):
+        await rolled_out(rig.kube, SERVICE, rig.clock, within_seconds=60)
 
 
 async def test_one_that_does_not_come_is_told(rig: Rig) -> None:

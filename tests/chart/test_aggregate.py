@@ -91,3 +91,8 @@ def test_what_is_for_the_service_does_not_mean_its_pods(rendered: Rendered, kind
 def test_without_kafka_there_is_nothing_to_aggregate() -> None:
     with pytest.raises(Refused, match="the tier reads and writes Kafka"):
         render({"aggregate.enabled": True, "kafka.enabled": False, "prometheus.url": "http://prometheus:9090"})
+
+
+def test_a_lag_of_millions_is_a_number_that_keda_reads() -> None:
+    scaled = render(ON | {"aggregate.keda.lagThreshold": 1_000_000}).one("ScaledObject")
+    assert scaled["spec"]["triggers"][0]["metadata"]["lagThreshold"] == "1000000"

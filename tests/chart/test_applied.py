@@ -253,6 +253,19 @@ FINE: Json = {
     "networkPolicy.metricsFrom": [{"podSelector": {}}],
 }
 SASL: Json = {"bootstrap": "kafka:9093", "securityProtocol": "SASL_SSL"}
+TOKENS: Json = SASL | {"saslMechanism": "OAUTHBEARER", "username": "us", "passwordSecret": {"name": "kafka"}}
+METRICS: Json = {"url": "http://prometheus:9090"}
+PASSWORD: Json = {"passwordSecret": {"name": "prometheus"}}
+TOKEN: Json = {"tokenSecret": {"name": "prometheus"}}
+HARMLESS: list[Json] = [
+    {"kafka.bootstrap": "kafka-1:9092,kafka-2:9093", "prometheus": METRICS | TOKEN},
+    {"kafka": TOKENS | {"tokenUrl": "https://idp/token"}},
+    {"kafka.bootstrap": "msk-1:9098", "networkPolicy.kafka.ports": [9098]},
+    {"kafka.bootstrap": "msk-1:9098", "networkPolicy.enabled": False},
+    {"prometheus.url": "https://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w"},  # by 443, as the API server is
+    {"notices": {"queueUrl": "https://eu-west-1.queue.amazonaws.com/123456789012/n", "region": "eu-west-1"}},
+    {"notices.queueUrl": "https://sqs.eu-west-1.amazonaws.com/123456789012/n"},
+]
 CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
@@ -262,8 +275,29 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),
     ({"kafka": SASL | {"saslMechanism": "OAUTHBEARER"}}, "OAUTHBEARER without a token"),
     ({"kafka": SASL | {"saslMechanism": "AWS_MSK_IAM"}}, "AWS_MSK_IAM without kafka.awsRegion"),
+    ({"kafka.bootstrap": "msk-1:9098,msk-2:9098"}, "kafka.bootstrap is on port 9098, which networkPolicy.kafka.ports"),
+    ({"prometheus.url": "http://vm.monitoring:8428"}, "port 8428, which networkPolicy.prometheus.ports"),
+    ({"prometheus.url": "http://mimir/prometheus"}, "port 80, which networkPolicy.prometheus.ports"),
+    ({"kafka": TOKENS | {"tokenUrl": "https://idp:8443/token"}}, "8443, which networkPolicy.kafkaLogin.ports"),
+    ({"kafka": TOKENS | {"tokenUrl": "http://idp:443/token"}}, "kafka.tokenUrl is not https"),
+    ({"probePort": 8080}, "api.port and probePort are both 8080"),
+    ({"prometheus": METRICS | PASSWORD}, "set prometheus.username and prometheus.passwordSecret.name together"),
+    (
+        {"prometheus": METRICS | {"username": "us"}},
+        "set prometheus.username and prometheus.passwordSecret.name together",
+    ),
+    ({"prometheus": METRICS | PASSWORD | TOKEN | {"username": "us"}}, "of tokenSecret, passwordSecret and sigv4Region"),
+    ({"prometheus": METRICS | TOKEN | {"sigv4Region": "eu-west-1"}}, "of tokenSecret, passwordSecret and sigv4Region"),
+    (
+        {"notices.queueUrl": "https://eu-west-1.queue.amazonaws.com/123456789012/n"},
+        "names no region: set notices.region",
+    ),
     ({"kafka.overrideKeysSecret": "signers"}, "kafka.overrideKeysSecret without clusterName"),
     ({"policyConfigMap": ""}, "there is no policy: the service will not start"),
+    (
+        {"policyConfigMap": "", "policy": {"pools": [{"name": "spot", "warmGpus": 8}]}},
+        "warmGpus of spot: nothing is kept warm with writeMode: shadow",
+    ),
     ({"policy": {"models": []}}, "policy is ignored: policyConfigMap names ours"),
     (
         {"policyConfigMap": "", "namespaces": ["a"], "policy": {"models": [{"id": "chat", "namespace": "b"}]}},
@@ -289,10 +323,21 @@ def notes(kubeconfig: Path, given: Json) -> str:
 
 async def test_contradictions_in_the_values_are_told_each_and_only_then(cluster: Stack, kube: Kube, crds: None) -> None:
     kubeconfig = await asyncio.to_thread(cluster.kubeconfig)
-    fine = await asyncio.to_thread(notes, kubeconfig, {})
-    assert "WARNING" not in fine
-    assert "only watching all namespaces" in fine
+    assert "only watching all namespaces" in await asyncio.to_thread(notes, kubeconfig, {})
+    for given in ({}, *HARMLESS):
+        assert "WARNING" not in await asyncio.to_thread(notes, kubeconfig, given), given
     for given, warning in CONTRADICTIONS:
         said = await asyncio.to_thread(notes, kubeconfig, given)
         warnings = [line for line in said.splitlines() if line.startswith("WARNING")]
         assert [warning in line for line in warnings] == [True], (given, warnings)
+
+
+async def test_the_notes_name_what_a_first_look_has_to_be_told_of_this_installation(
+    cluster: Stack, kube: Kube, crds: None
+) -> None:
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig)
+    elsewhere = await asyncio.to_thread(notes, kubeconfig, {"fullnameOverride": "gpus"})
+    lines = ["export REBALANCER_SERVICE_NAMESPACE=default", "rebalancer login --release gpus", "rebalancer status"]
+    assert [line.strip() for line in elsewhere.partition("Ask it:")[2].splitlines() if line.strip()][:3] == lines
+    assert "rebalancer login\n" in await asyncio.to_thread(notes, kubeconfig, {})
+    assert "rebalancer login" not in await asyncio.to_thread(notes, kubeconfig, {"login.enabled": False})

@@ -32,6 +32,11 @@ def test_with_namespaces_named_pods_are_evicted_in_these_alone() -> None:
     assert {right.where for right in rights if (right.resource, right.verb) == ("pods", "delete")} == {"serving"}
 
 
+def test_with_namespaces_named_events_about_nodes_go_where_what_has_no_namespace_has_its_events() -> None:
+    rights = render(DRAIN | {"namespaces": ["serving"]}).rights
+    assert {right.where for right in rights if right.resource == "events"} == {"serving", "default"}
+
+
 def test_a_drain_without_a_word_on_which_nodes_is_refused() -> None:
     with pytest.raises(Refused, match="/drain/nodeLabels"):
         render({"drain": {"enabled": True}})

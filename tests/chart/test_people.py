@@ -84,6 +84,27 @@ async def test_where_namespaces_are_named_another_installation_may_speak_for_peo
         assert await drained_from("kube-system") == ""
 
 
+async def test_an_installation_that_is_named_stops_writes_for_people_too(
+    cluster: Stack, kube: Kube, crds: None, namespace: str
+) -> None:
+    theirs = await kube.account(namespace, "theirs", [ANY])
+    for named in ([], [f"{namespace}/theirs"]):
+        given: Json = {"namespaces": ["default"], "admissionPolicies.otherInstallations": named}
+        rendered = await asyncio.to_thread(render, given, namespace)
+        async with applied(kube, rendered, *POLICIES), cluster.kube(theirs) as their_kube:
+            await kube.wait_for(lambda: _signing_is_refused(kube), "the policy is in force")
+            assert await _signing_is_refused(their_kube) is not bool(named)
+
+
+async def _signing_is_refused(who: Kube) -> bool:
+    """Whether this account may not stop writes in alice's name."""
+    try:
+        await who.create(write_stop("alice"), dryRun="All")
+    except ApiError as error:
+        return "spec.actor is 'alice'" in str(error)
+    return False
+
+
 def _ours(block: Block) -> bool:
     return "kubectl" in block.text and ("rebalancer.io" in block.text or "writestop" in block.text)
 

@@ -304,7 +304,7 @@ def test_before_it_goes_and_on_the_way_to_shadow_it_hands_back_what_is_its_own()
     assert hooks(given | {"writeMode": "act"}) == {"pre-delete": stopped}
     assert hooks(given | {"writeMode": "shadow"}) == {
         "pre-delete": stopped,
-        "post-upgrade": ["hand-back", "--after=gpu/rebalancer", "--namespace=serving"],
+        "post-upgrade,post-rollback": ["hand-back", "--after=gpu/rebalancer", "--namespace=serving"],
     }
     assert hooks(given | {"handBack.onShadow": False}) == {"pre-delete": stopped}
     assert hooks(given | {"handBack.enabled": False}) == {}
@@ -345,8 +345,11 @@ def test_alerts_are_ours_with_your_address_of_the_runbooks() -> None:
         address = yours["annotations"].pop("runbook_url")
         assert address == f"https://wiki.example.com/runbooks/{yours['alert']}.md"
         ours["annotations"].pop("runbook_url")
+        ours["expr"] = ours["expr"].replace("(rebalancer_build_info)", '(rebalancer_build_info{namespace="gpu"})')
         assert ours == yours
-    without = rules(render({"prometheusRule.enabled": True}).one("PrometheusRule")["spec"])
+    without = rules(
+        render({"prometheusRule.enabled": True, "serviceMonitor.enabled": True}).one("PrometheusRule")["spec"]
+    )
     assert without == rules(file | {"groups": [{"rules": rendered}]})
 
 

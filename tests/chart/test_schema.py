@@ -55,7 +55,7 @@ def test_no_part_of_it_takes_unknown_keys() -> None:
 
 
 def test_every_value_that_is_allowed_is_in_values_yaml_and_the_other_way_round() -> None:
-    assert sorted(set(allowed(SCHEMA)) - {"global"}) == sorted(leaves(VALUES))
+    assert sorted(set(allowed(SCHEMA)) - {"global", "enabled"}) == sorted(leaves(VALUES))
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,7 @@ def test_the_readme_has_a_row_for_every_value() -> None:
     rows = [line for line in (CHART / "README.md").read_text().splitlines() if line.startswith("| `")]
     missing = [name for name in VALUES if not any(f"`{name}" in row.split("|")[1] for row in rows)]
     assert missing == []
+
+
+def test_a_chart_that_has_this_one_as_a_dependency_may_switch_it_by_helms_usual_condition() -> None:
+    assert [error.message for error in Draft7Validator(SCHEMA).iter_errors(VALUES | {"enabled": True})] == []

@@ -47,6 +47,25 @@ async def test_as_operator_and_release_choose_the_account(server: str, home: Pat
     assert token.account == "gpu-operator"
 
 
+@pytest.mark.parametrize("refused", [403, 404], ids=["a viewer may ask for the chart's alone", "there is none"])
+async def test_the_chart_puts_its_own_name_behind_a_release_that_does_not_have_it(
+    kubernetes: EmbeddedKubernetes, server: str, refused: int
+) -> None:
+    kubernetes.faults.fail_next(1, refused, method="POST", path_part="/gpu-viewer/token")
+    assert await rebalancer("login", "--release", "gpu") == 0
+    token = find(server)
+    assert token is not None
+    assert token.account == "gpu-rebalancer-viewer"
+
+
+async def test_a_release_whose_accounts_are_not_there_is_told_with_both_names(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(2, 404, method="POST", path_part="/token")
+    assert await rebalancer("login", "--release", "gpu") == 1
+    assert "no service account gpu-viewer or gpu-rebalancer-viewer in namespace" in capsys.readouterr().err
+
+
 async def test_the_file_is_its_owners_alone(home: Path) -> None:
     assert await rebalancer("login") == 0
     (file,) = (home / "state" / "rebalancer" / "tokens").iterdir()

@@ -44,7 +44,17 @@ def test_every_file_it_mounts_or_builds_from_is_there() -> None:
     wanted = [folder / path for path in mounted()]
     wanted.append(folder / build_of["context"] / build_of["dockerfile"])
     assert len(wanted) > 4
-    assert [str(path) for path in wanted if not path.resolve().is_file()] == []
+    assert [str(path) for path in wanted if not path.resolve().exists()] == []
+
+
+def test_an_edited_policy_reaches_the_container_though_editors_put_a_new_file_in_the_old_ones_place() -> None:
+    """A mount of one file stays with the file that was there; one of its folder does not."""
+    service = COMPOSE["services"]["rebalancer"]
+    policy = Path(service["environment"]["REBALANCER_POLICY_PATH"])
+    folders = {
+        place: path for path, place, *_ in (volume.split(":") for volume in service["volumes"] if volume[0] == ".")
+    }
+    assert (FILE.parent / folders[str(policy.parent)] / policy.name).is_file()
 
 
 def test_the_service_gets_settings_that_exist_and_stays_in_shadow() -> None:
@@ -76,3 +86,9 @@ def test_the_image_context_holds_what_the_dockerfile_copies_and_no_more() -> Non
     allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert [path for path in allowed if not Path(ROOT, path).exists()] == []
     assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_an_image_can_be_built_of_every_file_of_requirements() -> None:
+    allowed = {Path(line[1:]) for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    files = [file.relative_to(ROOT) for file in (ROOT / "requirements").iterdir()]
+    assert [str(file) for file in files if not allowed & {file, *file.parents}] == []

@@ -73,7 +73,7 @@ async def test_gpus_under_placeholders_are_room_at_once_and_the_placeholders_go_
 ) -> None:
     group.refuses = "no node comes in this test"
     warm = grown(namespace, ours, warmGpus=3)
-    rendered = await asyncio.to_thread(render, {"policy": policy([warm], [])}, namespace)
+    rendered = await asyncio.to_thread(render, {"writeMode": "act", "policy": policy([warm], [])}, namespace)
     lowest, placeholders = rendered.one("PriorityClass"), rendered.one("Deployment", "rebalancer-warm-gpus")
     await kube.create(gpu_node(f"{namespace}-own", gpus=4, labels=ours))
     await kube.apply(lowest, deployment("chat", namespace, 1, node_labels=ours, load_seconds=1))

@@ -1,3 +1,18 @@
+{{/* A dict of settings as a container's variables; what is empty is left to the service. */}}
+{{- define "rebalancer.settings" -}}
+{{- range $name, $value := . }}
+{{- if kindIs "invalid" $value -}}
+{{- fail (printf "the value of REBALANCER_%s is missing, as if the values were those of an older version: upgrade with --reset-then-reuse-values or with --values, not with --reuse-values" $name) -}}
+{{- end -}}
+{{- /* As JSON, for toString writes 1048576 as 1.048576e+06. */ -}}
+{{- $text := kindIs "string" $value | ternary $value (toJson $value) }}
+{{- if $text }}
+- name: REBALANCER_{{ $name }}
+  value: {{ $text | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* How Kafka is reached, put into a dict of settings: (list $ $set). */}}
 {{- define "rebalancer.kafkaSettings" -}}
 {{- $set := index . 1 -}}
@@ -41,15 +56,15 @@
   "POLICY_PATH" "/etc/rebalancer/policy.yaml"
   "ALLOW_EMPTY_POLICY" .Values.allowEmptyPolicy
   "JOURNAL_DIR" "/var/lib/rebalancer/journal"
-  "JOURNAL_MAX_MIB" (int .Values.journal.maxMiB)
-  "LEDGER_MAX_MIB" (int .Values.journal.ledgerMaxMiB)
+  "JOURNAL_MAX_MIB" .Values.journal.maxMiB
+  "LEDGER_MAX_MIB" .Values.journal.ledgerMaxMiB
   "PREDICT_DAYS" .Values.journal.predictDays
   "API_HOST" (ternary "0.0.0.0" "127.0.0.1" $answers)
   "API_AUTH" (ternary "kubernetes" "none" $answers)
   "API_HOSTS" (join "," .Values.api.hosts)
-  "API_PORT" (int .Values.api.port)
+  "API_PORT" .Values.api.port
   "PROBE_HOST" "0.0.0.0"
-  "PROBE_PORT" (int .Values.probePort)
+  "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format
 -}}
@@ -61,6 +76,7 @@
 {{- include "rebalancer.kafkaSettings" (list . $set) -}}
 {{- $_ := set $set "AGGREGATED" .Values.aggregate.enabled -}}
 {{- $_ := set $set "NOTICES_QUEUE_URL" .Values.notices.queueUrl -}}
+{{- $_ := set $set "NOTICES_QUEUE_REGION" .Values.notices.region -}}
 {{- if .Values.kafka.overrideKeysSecret -}}
 {{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
 {{- end -}}
@@ -86,10 +102,5 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := $set }}
-{{- if ne (toString $value) "" }}
-- name: REBALANCER_{{ $name }}
-  value: {{ toString $value | quote }}
-{{- end }}
-{{- end }}
+{{- include "rebalancer.settings" $set -}}
 {{- end -}}

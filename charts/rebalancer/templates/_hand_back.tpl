@@ -22,6 +22,13 @@ spec:
       labels:
         {{- include "rebalancer.labels" .root | nindent 8 }}
         app.kubernetes.io/component: hand-back
+        {{- with .root.Values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .root.Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       restartPolicy: Never
       serviceAccountName: {{ include "rebalancer.fullname" .root }}

@@ -118,6 +118,18 @@ true
 {{- if and .Values.login.enabled (not (include "rebalancer.observes" .)) }}true{{ end -}}
 {{- end -}}
 
+{{/* What a person types first, with where it is installed unless it is where the commands look by themselves. */}}
+{{- define "rebalancer.firstLook" -}}
+{{- $full := include "rebalancer.fullname" . -}}
+{{- if ne .Release.Namespace "rebalancer" }}
+    export REBALANCER_SERVICE_NAMESPACE={{ .Release.Namespace }}
+{{- end }}
+{{- if include "rebalancer.logsIn" . }}
+    rebalancer login{{ if ne $full "rebalancer" }} --release {{ $full }}{{ end }}
+{{- end }}
+    rebalancer status
+{{- end -}}
+
 {{- define "rebalancer.policyConfigMap" -}}
 {{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
 {{- end -}}

@@ -27,3 +27,33 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The ports of addresses that values name, as a YAML list of {value, port, rule, open}: `rule` of networkPolicy is
+     there for them, and `open` are the ports that it lets out, with those that are open to anywhere for the API server. */}}
+{{- define "rebalancer.waysOut" -}}
+{{- $ways := list -}}
+{{- if .Values.kafka.enabled -}}
+{{- range compact (splitList "," .Values.kafka.bootstrap) -}}
+{{- $ways = append $ways (dict "value" "kafka.bootstrap" "port" (regexFind "[0-9]+$" .) "rule" "kafka") -}}
+{{- end -}}
+{{- with .Values.kafka.tokenUrl -}}
+{{- $ways = append $ways (dict "value" "kafka.tokenUrl" "port" (include "rebalancer.portOf" .) "rule" "kafkaLogin") -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.prometheus.url -}}
+{{- $ways = append $ways (dict "value" "prometheus.url" "port" (include "rebalancer.portOf" .) "rule" "prometheus") -}}
+{{- end -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- $anywhere := empty $policy.apiServer.cidrs | ternary $policy.apiServer.ports list -}}
+{{- range uniq $ways }}
+- value: {{ .value }}
+  port: {{ .port }}
+  rule: {{ .rule }}
+  open: {{ concat $anywhere (get $policy .rule).ports | toJson }}
+{{- end }}
+{{- end -}}
+
+{{- define "rebalancer.portOf" -}}
+{{- $url := urlParse . -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "http" | ternary "80" "443") -}}
+{{- end -}}

@@ -34,8 +34,8 @@ roles:
     rules:
       {{- $managed | nindent 6 }}
 {{- end }}
-{{- if and .Values.actuation.karpenter (not (has "default" .Values.namespaces)) }}
-  # Events about NodePools, which have no namespace, live in this one.
+{{- if and (or .Values.actuation.karpenter .Values.drain.enabled) (not (has "default" .Values.namespaces)) }}
+  # Events about NodePools and nodes, which have no namespace, live in this one.
   - name: {{ $full }}.{{ .Release.Namespace }}
     namespace: default
     rules:

@@ -1,3 +1,10 @@
+{{/* A name as a label may hold it: of a longer one its beginning, and what tells it from others that begin so. */}}
+{{- define "rebalancer.short" -}}
+{{- if le (len .) 63 }}{{ . }}
+{{- else }}{{ printf "%s-%s" (trunc 54 . | trimAll "-.") (sha256sum . | trunc 8) }}
+{{- end -}}
+{{- end -}}
+
 {{/* The pools of the policy that keep GPUs warm, under the key `pools`; none where the policy is a ConfigMap of yours. */}}
 {{- define "rebalancer.warmPools" -}}
 {{- $policy := .Values.policy -}}

@@ -33,17 +33,12 @@ labels:
 {{- $set := dict
   "DEV" .Values.dev
   "PROBE_HOST" "0.0.0.0"
-  "PROBE_PORT" (int .Values.probePort)
+  "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format
 -}}
 {{- include "rebalancer.kafkaSettings" (list . $set) -}}
-{{- range $name, $value := $set }}
-{{- if ne (toString $value) "" }}
-- name: REBALANCER_{{ $name }}
-  value: {{ toString $value | quote }}
-{{- end }}
-{{- end }}
+{{- include "rebalancer.settings" $set -}}
 {{- end -}}
 
 {{/* Of the files that the service reads those that prove who we are to Kafka. */}}

@@ -34,17 +34,18 @@ def command(
 ) -> int:
     """Get a token for the service's API through your kubeconfig and keep it, for reads and previews.
 
-    It is a token of the chart's ServiceAccount RELEASE-viewer or RELEASE-operator, which the service alone accepts.
+    It is a token of the chart's ServiceAccount RELEASE-viewer or RELEASE-operator, which the service alone accepts; of
+    a release that is not called after the chart, RELEASE-rebalancer-viewer or RELEASE-rebalancer-operator.
     """
     import asyncio
 
-    from rebalancer.cli.commands.login.token_request import request_token
+    from rebalancer.cli.commands.login.token_request import accounts_of, request_token
     from rebalancer.cli.remote.tokens import keep
     from rebalancer.cli.render.overrides import minute
     from rebalancer.cli.terminal.spans import seconds_of
 
     where = Where(server, kubeconfig, context, service_namespace)
-    token = asyncio.run(request_token(where, f"{release}-{as_}", round(seconds_of(lasts, "--for"))))
+    token = asyncio.run(request_token(where, accounts_of(release, as_), round(seconds_of(lasts, "--for"))))
     file = keep(token)
     talk = Talk(quiet)
     talk.say(f"Logged in as {token.account} until {minute(token.expires_at)} UTC; kept in {file}")
