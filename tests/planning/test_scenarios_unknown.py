@@ -176,7 +176,7 @@ class TestStop:
         story = self.a_story()
         plan = story.plan()
         assert plan.empty
-        assert {subject for guard, subject in refused(plan) if guard == "stop"} >= {"a", "c", "spot"}
+        assert {subject for guard, subject in refused(plan) if guard == "stop"} >= {"a", "c", "nodepool/spot"}
         assert refusal_of(plan, "stop", "c").why == "alice stopped the writes: test"
 
     def test_what_it_holds_back_is_unmet_by_its_name_and_not_granted(self) -> None:
