@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
+from rebalancer.domain.cluster import SavedNodePool
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, Outcome
 from rebalancer.domain.plan import Plan
@@ -72,3 +73,11 @@ def test_a_grant_whose_limit_was_written_is_remembered_as_older_versions_spelled
     story.plan()
     assert len(story.grants()) == 1
     assert b"limit" not in to_bytes(story.memory.node_grants)
+
+
+def test_a_saved_limit_is_read_as_kubernetes_spells_quantities() -> None:
+    story = a_story(0, limit=4000)
+    saved = SavedNodePool(limits={"nvidia.com/gpu": "1k"}, budgets=None)
+    story.pool("spot", node_pools=(replace(story.view("spot").node_pools[0], saved=saved, gpu_limit=1008),))
+    restored = node_pool_changes(story.plan())["restore-limit"]
+    assert (restored.limit_from, restored.limit_to) == (1008, 1000)
