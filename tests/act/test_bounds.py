@@ -337,7 +337,7 @@ async def test_an_hpas_minimum_is_at_least_one(rig: Rig) -> None:
 
     (outcome,) = await rig.apply(change(with_hpa(rig), 3, minimum=0))
 
-    assert outcome.status == "written"
+    assert (outcome.status, outcome.detail) == ("written", "")
     assert rig.object(HPAS, "b")["spec"]["minReplicas"] == 1
 
 
