@@ -144,8 +144,10 @@ class BoundsDriver:
 
     def _still_ours(self, obj: Object, view: AutoscalerView, change: Change) -> None:
         owned = obj.get("spec", {}).get("scaleTargetRef", {})
-        if (owned.get("kind", "Deployment"), owned.get("name")) != (change.target.kind, change.target.name):
-            raise Refused("foreign", f"{_name(view, change)} scales {owned.get('name')} now, not {change.target.name}")
+        scales = f"{owned.get('kind') or 'Deployment'} {owned.get('name')}"
+        planned = f"{change.target.kind} {change.target.name}"
+        if scales != planned:
+            raise Refused("foreign", f"{_name(view, change)} scales {scales} now, not {planned}")
         objection = self._dialect.objection(obj)
         if objection is not None:
             raise objection
