@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rebalancer.act.driver import Refused, same_object
+from rebalancer.act.driver import Ask, Refused, same_object
 from rebalancer.act.originals import annotated, named, saved_on
 from rebalancer.act.port import Port
+from rebalancer.act.unseen_writes import asking
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import AutoscalerView
 from rebalancer.kube.errors import Ambiguous
@@ -110,8 +111,8 @@ class BoundsDriver:
         self._writable(change)
         return obj
 
-    async def write(self, change: Change, seen: Object) -> int:
-        """Patch what differs; the maximum as the server stored it."""
+    async def write(self, change: Change, seen: Object) -> Ask:
+        """Patch what differs; what is asked for, unless the server stored other bounds than were written."""
         wanted = self._wanted(change)
         saved = saved_on(seen, self._installation)
         body: Object = {"spec": self._dialect.spec(*wanted)}
@@ -126,7 +127,8 @@ class BoundsDriver:
             self._remember(seen, wanted)
             raise
         self._remember(seen, wanted)
-        return self._dialect.bounds(stored).maximum
+        bounds = self._dialect.bounds(stored)
+        return asking(change) if bounds == wanted else Ask(bounds.maximum, bounds.minimum)
 
     async def shows(self, change: Change) -> bool:
         """Whether the autoscaler has the bounds asked for."""
@@ -142,8 +144,10 @@ class BoundsDriver:
 
     def _still_ours(self, obj: Object, view: AutoscalerView, change: Change) -> None:
         owned = obj.get("spec", {}).get("scaleTargetRef", {})
-        if (owned.get("kind", "Deployment"), owned.get("name")) != (change.target.kind, change.target.name):
-            raise Refused("foreign", f"{_name(view, change)} scales {owned.get('name')} now, not {change.target.name}")
+        scales = f"{owned.get('kind') or 'Deployment'} {owned.get('name')}"
+        planned = f"{change.target.kind} {change.target.name}"
+        if scales != planned:
+            raise Refused("foreign", f"{_name(view, change)} scales {scales} now, not {planned}")
         objection = self._dialect.objection(obj)
         if objection is not None:
             raise objection

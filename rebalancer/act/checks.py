@@ -1,6 +1,6 @@
 """Floor, budget and limit are checked again against the cluster as it is at a write: the plan may be old, or wrong."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ class Ground:
         self.policy = policy
         self.models = {model.id: model for model in policy.models}
         self.pools = {pool.name: pool for pool in policy.pools}
+        self.gpus_per_pod = {model.id: model.gpus_per_pod for model in policy.models}
         self.couples = couples(policy)
         self._grants = {grant.id: grant for grant in grants}
         self._opened: dict[str, NodeGrant] = {}
@@ -226,17 +227,17 @@ def check_budget(
     unknown = unknown_gpus(pool, nodes)
     if unknown is not None and _runs_in(snapshot, pool.name):
         raise Refused("budget", unknown)
-    by_policy = {each.id: each.gpus_per_pod for each in ground.policy.models}
+    by_policy, noticed = ground.gpus_per_pod, noticed_nodes(snapshot.notices)
     alike = {name for name, each in ground.pools.items() if each.resource == pool.resource}
-    noticed = noticed_nodes(snapshot.notices)
-    free = most_free_gpus(nodes, bound_gpus(snapshot, by_policy, alike), noticed)
-    certain = bound_gpus(snapshot, by_policy, alike, certain_pod_gpus)
+    held = bound_gpus(snapshot, by_policy, alike)
+    certain = bound_gpus(snapshot, by_policy, alike, certain_pod_gpus) if _differ(snapshot, by_policy, alike) else held
+    free = most_free_gpus(nodes, held, noticed)
     rules, synced_at = ground.policy.nodes, snapshot.sync.synced_at
-    # With what we wrote a moment ago; a model that has just left the policy still holds what its pods hold.
-    models = tuple(
-        replace(model, targets=tuple(unseen.with_most(target) for target in model.targets)) for model in snapshot.models
-    )
-    for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
+    models = _asked_in(pool.name, snapshot, unseen)
+    nodes_out = {"": {*doomed}, " on nodes that stay": {*doomed, *noticed}}
+    if noticed <= nodes_out[""]:
+        del nodes_out[" on nodes that stay"]  # the same sum
+    for where, out in nodes_out.items():
         stranded = stranded_pods(own, out, by_policy[change.model], free)
         more = promised_replicas(then, out, stranded) - promised_replicas(own, out, stranded)
         each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
@@ -245,6 +246,25 @@ def check_budget(
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
             raise Refused("budget", f"{what}, and its budget is {budget}")
+
+
+def _differ(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collection[str]) -> bool:
+    """Whether some pods of these pools hold fewer GPUs for certain than they count for: most often none do."""
+    return any(
+        pod_gpus(target, by_policy.get(model.id, 0)) != certain_pod_gpus(target, by_policy.get(model.id, 0))
+        for model in snapshot.models
+        for target in model.targets
+        if target.pool in pools
+    )
+
+
+def _asked_in(pool: str, snapshot: Snapshot, unseen: UnseenWrites) -> list[ModelView]:
+    """The models with targets in the pool, and only these, with what we wrote a moment ago.
+
+    A model that has just left the policy still holds what its pods hold.
+    """
+    there = ((model, [each for each in model.targets if each.pool == pool]) for model in snapshot.models)
+    return [replace(model, targets=tuple(map(unseen.with_most, own))) for model, own in there if own]
 
 
 def _after(change: Change, target: TargetView) -> TargetView:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import UNSET
 
@@ -22,6 +22,16 @@ class Refused(Exception):
         self.check = check
 
 
+class Ask(NamedTuple):
+    """Replicas a target is asked for, and the lower bound of its autoscaler (the same where there is none)."""
+
+    replicas: int
+    minimum: int
+
+    def __str__(self) -> str:
+        return f"{self.replicas}" if self.minimum == self.replicas else f"{self.minimum}..{self.replicas}"
+
+
 class Driver(Protocol[C_contra]):
     """Reads and writes one kind of object for changes of one type. All of them raise KubeError."""
 
@@ -29,8 +39,8 @@ class Driver(Protocol[C_contra]):
         """The object as it is now. Raises Refused unless it is still what the plan saw."""
         ...
 
-    async def write(self, change: C_contra, seen: Object) -> int | None:
-        """Write once, only if the object is still as `seen`. The replicas it now asks for, as stored, if it does."""
+    async def write(self, change: C_contra, seen: Object) -> Ask | None:
+        """Write once, only if the object is still as `seen`. What it now asks for, as stored, if it does."""
         ...
 
     async def shows(self, change: C_contra) -> bool:

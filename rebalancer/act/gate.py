@@ -29,7 +29,7 @@ from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.act.shadow import Shadow
 from rebalancer.act.unseen_pods import UnseenPods, all_seen
-from rebalancer.act.unseen_writes import Ask, UnseenWrites, asking
+from rebalancer.act.unseen_writes import UnseenWrites, asking
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
@@ -226,13 +226,13 @@ class Gate:
             raise
         if status == WRITTEN:
             ask = asking(change)
-            replicas = ask.replicas if stored is None else stored
-            self._rests.stored(change, ask.replicas, replicas)
-            if replicas != ask.replicas:
-                detail = f"stored as {replicas}, not {ask.replicas}: an admission webhook changed it"
+            stored = ask if stored is None else stored
+            self._rests.stored(change, ask, stored)
+            if stored != ask:
+                detail = f"stored as {stored}, not {ask}: an admission webhook changed it"
             now = self._clock.now()
-            booking.written(Ask(replicas, ask.minimum), now)
-            self._tell_written(change, replicas, now)
+            booking.written(stored, now)
+            self._tell_written(change, stored.replicas, now)
         return status, "; ".join(filter(None, (detail, trouble)))
 
     def _tell_written(self, change: Change, replicas: int, at: float) -> None:

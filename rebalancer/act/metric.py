@@ -4,7 +4,7 @@ From the acknowledged intent on the new number is what `GET /v1/models/MODEL/des
 15 s, so a release is seen to be done by the target's replicas and its pods, as everywhere.
 """
 
-from rebalancer.act.driver import Refused, same_object
+from rebalancer.act.driver import Ask, Refused, same_object
 from rebalancer.act.port import Port
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.domain.plan import Change
@@ -32,9 +32,9 @@ class MetricDriver:
             raise Refused("bounds", f"{what} admits {low} to {high} replicas, and {change.replicas_to} are wanted")
         return obj
 
-    async def write(self, change: Change, seen: Object) -> int:  # noqa: ARG002  a driver's write has both
+    async def write(self, change: Change, seen: Object) -> Ask:  # noqa: ARG002  a driver's write has both
         """Nothing goes out: the caller notes the number, and the API answers it from then on."""
-        return change.replicas_to
+        return Ask(change.replicas_to, change.replicas_to)
 
     async def shows(self, change: Change) -> bool:  # noqa: ARG002  a driver's question has it
         """Whether the number is in force: always, for no reply can be lost."""

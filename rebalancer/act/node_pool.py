@@ -1,7 +1,7 @@
 """Karpenter's NodePool: its limits and a hold on consolidation. Never its template, which would drift every node."""
 
 from rebalancer.act.driver import Refused, same_object
-from rebalancer.act.node_pool_parts import Parts, patch
+from rebalancer.act.node_pool_parts import Parts, patch, whole
 from rebalancer.act.port import Port
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.kube.resources import NODEPOOLS, Object, Ref
@@ -67,7 +67,7 @@ def _restored(now: Parts, saved: Parts, change: NodePoolChange) -> Parts:
 
 def _above_use(obj: Object, resource: str, limit: int | None) -> None:
     """A limit under what runs ends no node, but stops the replacement of one."""
-    used = int((obj.get("status", {}).get("resources") or {}).get(resource, 0))
+    used = whole((obj.get("status", {}).get("resources") or {}).get(resource, 0), f"the use of {resource}")
     if limit is not None and limit < used:
         raise Refused("under-use", f"limit {limit} is under the {used} of {resource} in use")
 

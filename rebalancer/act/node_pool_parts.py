@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.originals import annotated, saved_on
+from rebalancer.domain.quantities import Quantity, devices
 from rebalancer.kube.resources import Object
 
 HOLD: Final[Object] = {"nodes": "0", "reasons": ["Empty", "Underutilized"]}
@@ -43,10 +44,7 @@ class Parts:
     def limit(self, resource: str) -> int | None:
         """Devices of `resource` the nodes may have together; None = unlimited. Raises Refused(moved)."""
         value = (self.limits or {}).get(resource)
-        try:
-            return None if value is None else int(value)
-        except ValueError as error:
-            raise Refused("moved", f"the limit of {resource} is {value!r}, no whole number") from error
+        return None if value is None else whole(value, f"the limit of {resource}")
 
     def with_limit(self, resource: str, value: Any) -> Self:  # noqa: ANN401 - spelled as the object had it
         """The parts with that limit for `resource`; None removes it."""
@@ -67,6 +65,14 @@ class Parts:
         if self.budgets == _held(original.budgets):
             return replace(self, budgets=original.budgets)
         return replace(self, budgets=[each for each in self.budgets or [] if each != HOLD]) if self.held else self
+
+
+def whole(quantity: Quantity, what: str) -> int:
+    """Devices in a quantity of the object's. Raises Refused(moved) where it spells no number of them."""
+    try:
+        return devices(quantity)
+    except ValueError as error:
+        raise Refused("moved", f"{what} is {quantity!r}, no whole number") from error
 
 
 def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:

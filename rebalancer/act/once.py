@@ -2,7 +2,7 @@
 
 import structlog
 
-from rebalancer.act.driver import C_contra, Driver, Refused
+from rebalancer.act.driver import Ask, C_contra, Driver, Refused
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN
 from rebalancer.kube.errors import Ambiguous, KubeError
 from rebalancer.kube.resources import Object
@@ -10,8 +10,8 @@ from rebalancer.kube.resources import Object
 log = structlog.get_logger()
 
 
-async def write_once(driver: Driver[C_contra], change: C_contra, seen: Object) -> tuple[str, str, int | None]:
-    """The status (written or unknown), what is to be told about it, and the replicas as stored, where known.
+async def write_once(driver: Driver[C_contra], change: C_contra, seen: Object) -> tuple[str, str, Ask | None]:
+    """The status (written or unknown), what is to be told about it, and what is asked for as stored, where known.
 
     Raises Refused and the KubeErrors that say that nothing was written.
     """

@@ -8,7 +8,7 @@ webhook a fight, so it rests as long as two foreign changes count.
 
 from typing import NamedTuple
 
-from rebalancer.act.driver import Refused
+from rebalancer.act.driver import Ask, Refused
 from rebalancer.domain.plan import Change
 from rebalancer.obs.clock import Clock
 
@@ -42,9 +42,13 @@ class Rests:
         """The server stored nothing and said why."""
         self._note(change, DENIED_SECONDS, f"the server denies it: {why}")
 
-    def stored(self, change: Change, wanted: int, stored: int) -> None:
-        """The server took the write: as it was asked for, or as another number."""
-        if stored == wanted:
+    def stored(self, change: Change, wanted: Ask, stored: Ask) -> None:
+        """The server took the write: as it was asked for, or as other numbers.
+
+        A raise that was stored with another minimum is a raise all the same: only new bounds rest for their minimum.
+        """
+        _, direction = _key(change)
+        if stored == wanted or (direction != 0 and stored.replicas == wanted.replicas):
             self._answered.pop(_key(change), None)
         else:
             self._note(change, CHANGED_SECONDS, f"an admission webhook stores {stored} where {wanted} is asked for")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalancer.act.driver import Refused, resource_of, same_object, together
+from rebalancer.act.driver import Ask, Refused, resource_of, same_object, together
 from rebalancer.act.port import Port
 from rebalancer.act.recent import Recent
 from rebalancer.domain.plan import Change
@@ -53,10 +53,11 @@ class ScaleDriver:
             raise Refused("moved", f"{_name(target)} asks for {seen} replicas, the plan saw {now}")
         return scale
 
-    async def write(self, change: Change, seen: Object) -> int:
+    async def write(self, change: Change, seen: Object) -> Ask:
         """Ask for `replicas_to`; what the server stored."""
         version = seen["metadata"]["resourceVersion"]
-        return _replicas(await self._kube.put_scale(_ref(change.target), change.replicas_to, version))
+        stored = _replicas(await self._kube.put_scale(_ref(change.target), change.replicas_to, version))
+        return Ask(stored, stored)
 
     async def shows(self, change: Change) -> bool:
         """Whether the target asks for `replicas_to`."""

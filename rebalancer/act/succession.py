@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec.structs import replace
 
 from rebalancer.act.bounds import Dialect
-from rebalancer.act.driver import Refused, resource_of
+from rebalancer.act.driver import Ask, Refused, resource_of
 from rebalancer.act.hpa import HPA
 from rebalancer.act.node_pool_parts import Parts
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.port import Port
 from rebalancer.act.scaled_object import SCALED_OBJECT
-from rebalancer.act.unseen_writes import Ask, UnseenWrite, UnseenWrites
+from rebalancer.act.unseen_writes import UnseenWrite, UnseenWrites
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.act.driver import Refused
+from rebalancer.act.driver import Ask, Refused
 from rebalancer.domain import arithmetic
 from rebalancer.domain.arithmetic import assured, peak_replicas
 from rebalancer.domain.plan import Change
@@ -23,13 +23,6 @@ from rebalancer.obs.clock import Clock
 KEEP_SECONDS = 10.0
 
 Key = tuple[str, str, str]
-
-
-class Ask(NamedTuple):
-    """Replicas a target is asked for, and the lower bound of its autoscaler (the same where there is none)."""
-
-    replicas: int
-    minimum: int
 
 
 class UnseenWrite(NamedTuple):

@@ -247,7 +247,7 @@ class Shift(Struct, frozen=True):
     granted_at: Instant | None = None
 
 
-class NodeGrant(Struct, frozen=True):
+class NodeGrant(Struct, frozen=True, omit_defaults=True):
     """Replicas granted beyond the free GPUs of a pool, into nodes that Karpenter or Cluster Autoscaler is to bring.
 
     id: names the grant in changes and intents.
@@ -258,6 +258,7 @@ class NodeGrant(Struct, frozen=True):
     gpus: GPUs that these replicas, or others of the pool in their place, still wait for.
     asked_at: when the raise was written.
     until: when it ends if no node has come.
+    limit_due: whether its NodePool's limit is not known to be raised for it: it is asked for again while it is missing.
     """
 
     id: str
@@ -268,6 +269,7 @@ class NodeGrant(Struct, frozen=True):
     gpus: int
     asked_at: Instant
     until: Instant
+    limit_due: bool = False
 
 
 class GrantFailure(Struct, frozen=True):

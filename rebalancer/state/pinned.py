@@ -21,9 +21,10 @@ def pinned_objects(objects: Objects, policy: Policy, installation: str) -> tuple
 def _saved(objects: Objects, policy: Policy) -> Iterator[tuple[Carrier, Originals | SavedNodePool, bool]]:
     """Each object that carries the annotation, and whether `policy` wants it written; KEDA's copy on its HPA is none.
 
-    An autoscaler that is to follow our answer has its own bounds back.
+    Bounds of ours that no plan moves any more would pin an autoscaler that owns its target (actuation scale, which is
+    refused then) or is to follow our answer (metric): it has its own back.
     """
-    written = (model for model in policy.models if model.actuation != "metric")
+    written = (model for model in policy.models if model.actuation == "bounds")
     targets = {WorkloadRef(model.namespace, one.kind, one.name) for model in written for one in model.targets}
     node_pools = {name for pool in policy.pools for name in pool.node_pools}
     for scaled in objects.all(ScaledObject):

@@ -233,14 +233,24 @@ async def test_a_scaled_object_made_again_is_not_written(rig: Rig) -> None:
     assert outcome.detail.startswith("recreated")
 
 
-async def test_a_scaled_object_that_scales_something_else_now_is_not_written(rig: Rig) -> None:
+@pytest.mark.parametrize("kind", ["", None])
+async def test_a_scaled_object_that_leaves_its_kind_empty_scales_a_deployment(rig: Rig, kind: str | None) -> None:
+    obj = scaled_object("b", 2, 9)
+    obj["spec"]["scaleTargetRef"]["kind"] = kind
+    rig.store.put(obj)
+    (outcome,) = await rig.apply(change(owned(rig), 5, kind="bounds", minimum=3))
+    assert outcome.status == "written", outcome.detail
+
+
+@pytest.mark.parametrize("scales", ["Deployment c", "StatefulSet b"])
+async def test_a_scaled_object_that_scales_something_else_now_is_not_written(rig: Rig, scales: str) -> None:
     other = scaled_object("b", 2, 9)
-    other["spec"]["scaleTargetRef"] = {"name": "c"}
+    other["spec"]["scaleTargetRef"] = dict(zip(("kind", "name"), scales.split(), strict=True))
     rig.store.put(other)
 
     (outcome,) = await rig.apply(change(owned(rig), 5, kind="bounds", minimum=3))
 
-    assert outcome.detail.startswith("foreign: scaledobject/serving/b scales c now")
+    assert outcome.detail == f"foreign: scaledobject/serving/b scales {scales} now, not Deployment b"
 
 
 async def test_a_maximum_is_at_least_one(rig: Rig) -> None:
@@ -337,7 +347,7 @@ async def test_an_hpas_minimum_is_at_least_one(rig: Rig) -> None:
 
     (outcome,) = await rig.apply(change(with_hpa(rig), 3, minimum=0))
 
-    assert outcome.status == "written"
+    assert (outcome.status, outcome.detail) == ("written", "")
     assert rig.object(HPAS, "b")["spec"]["minReplicas"] == 1
 
 

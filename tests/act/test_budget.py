@@ -3,9 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.act.checks import Ground, check_budget
+from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.memory import Memory, NodeGrant
-from rebalancer.domain.snapshot import AutoscalerView
+from rebalancer.domain.snapshot import AutoscalerView, TargetView
 from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused
 from tests.builders import (
     NOW,
@@ -298,3 +300,25 @@ async def test_a_pod_of_a_rollout_is_promised_what_it_waits_for_unless_no_node_h
     (outcome,) = await rig.apply(change(rig.target("a"), 5 - free))
 
     assert outcome.status == status
+
+
+class Asked(UnseenWrites):
+    """Notes whose replicas are summed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: set[str] = set()
+
+    def with_most(self, target: TargetView) -> TargetView:
+        self.of.add(target.name)
+        return super().with_most(target)
+
+
+def test_a_raise_is_summed_over_its_own_pool_alone_since_the_loop_stands_meanwhile() -> None:
+    # With a thousand models each of fifty raises cost a look at the pods of all of them.
+    models = [a_model(name, 0, pools=(pool,), entitlement=0) for name, pool in (("a", "p1"), ("b", "p1"), ("c", "p2"))]
+    policy = a_policy(*models, pools=(a_pool("p1"), a_pool("p2")))
+    facts = a_snapshot(policy, {"a": 1, "b": 1, "c": 1})
+    unseen, target = Asked(), facts.models[0].targets[0]
+    check_budget(change(target, 2), facts, Ground(policy, ()), (), unseen)
+    assert unseen.of == {"a", "b"}

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, STATEFULSETS
-from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, refused, says
-from tests.builders import NAMESPACE, a_model, a_notice, a_policy, a_pool, a_snapshot, a_write_stop
+from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, refused, says, scaled_object
+from tests.builders import NAMESPACE, a_model, a_notice, a_policy, a_pool, a_snapshot, a_write_stop, an_autoscaler
 
 
 async def test_a_release_is_written_with_its_intent_before_and_its_outcome_after(rig: Rig) -> None:
@@ -228,6 +228,24 @@ async def test_a_number_that_a_webhook_changed_is_told_as_stored(rig: Rig) -> No
 
     assert says(outcome, "written", "stored as 5, not 4")
     assert rig.written == [("b", 5)]
+
+
+async def test_a_minimum_that_a_webhook_changes_is_told_as_stored_and_asked_for_twice_only(rig: Rig) -> None:
+    def at_least_four(_target: object, _old: object, new: dict[str, Any]) -> None:
+        if new["kind"] == "ScaledObject":
+            new["spec"]["minReplicaCount"] = max(4, new["spec"]["minReplicaCount"])
+
+    rig.server.verbs.admit = at_least_four
+    rig.store.put(scaled_object("b", 4, 9))
+    gate, outcomes = rig.gate(), []
+    for low, high in ((4, 9), (4, 5), (4, 5)):
+        target = rig.show("b", autoscaler=an_autoscaler(low, high), unconfirmed_replicas=None)
+        outcomes += await rig.apply_by(gate, change(target, 5, kind="bounds", minimum=3))
+        rig.clock.passed += 10.0
+
+    for outcome in outcomes[:2]:
+        assert says(outcome, "written", "stored as 4..5, not 3..5: an admission webhook changed it")
+    assert refused(outcomes[2], "webhook")
 
 
 # --- order

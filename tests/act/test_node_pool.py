@@ -11,7 +11,7 @@ from rebalancer.kube.resources import NODEPOOLS as KUBE_NODEPOOLS
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged
 from rebalancer.sandbox.api.resources import NODEPOOLS
-from tests.act.rig import GPU, OURS, Rig, node_pool, node_pool_change, refused
+from tests.act.rig import GPU, OURS, Rig, node_pool, node_pool_change, refused, says
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 
 ORIGINALS = "rebalancer.io/originals"
@@ -89,6 +89,32 @@ async def test_a_limit_is_never_set_under_use(rig: Rig) -> None:
     (outcome,) = await rig.apply(node_pool_change("limit", limit_from=8, limit_to=5))
 
     assert outcome.detail == "under-use: limit 5 is under the 6 of nvidia.com/gpu in use"
+
+
+@pytest.mark.parametrize(("limit", "used"), [("2k", "1k"), ("2000", "1k"), ("2e3", "992")])
+async def test_limit_and_use_are_read_as_kubernetes_spells_quantities(rig: Rig, limit: str, used: str) -> None:
+    policy = a_policy(a_model("a"), pools=(a_pool(), an_elastic_pool(gpus=4000)))
+    rig.stand(policy, a_snapshot(policy))
+    obj = node_pool(limits={GPU: limit})
+    obj["status"]["resources"][GPU] = used
+    rig.store.put(obj)
+
+    (outcome,) = await rig.apply(node_pool_change("limit", limit_from=2000, limit_to=2008))
+
+    assert says(outcome, "written")
+    assert spec(rig)["limits"] == {GPU: "2008"}
+
+
+async def test_what_spells_no_limit_or_no_use_is_told(rig: Rig) -> None:
+    rig.store.put(node_pool(limits={GPU: "many"}))
+    (outcome,) = await rig.apply(node_pool_change("limit", limit_from=4, limit_to=8))
+    assert outcome.detail == "moved: the limit of nvidia.com/gpu is 'many', no whole number"
+
+    obj = node_pool(limits={GPU: "4"})
+    obj["status"]["resources"][GPU] = "some"
+    rig.store.put(obj)
+    (outcome,) = await rig.apply(node_pool_change("limit", limit_from=4, limit_to=8))
+    assert outcome.detail == "moved: the use of nvidia.com/gpu is 'some', no whole number"
 
 
 async def test_a_limit_that_somebody_changed_is_decided_anew(rig: Rig) -> None:

@@ -93,6 +93,16 @@ async def test_what_the_policy_does_not_name_is_given_back_and_what_it_names_sta
     assert ORIGINALS not in rig.object(SCALEDOBJECTS, "b")["metadata"].get("annotations", {})
 
 
+async def test_an_autoscaler_whose_model_is_moved_by_scale_now_gets_its_own_bounds_back(rig: Rig) -> None:
+    scene = Scene(rig, a_policy(a_model("b", actuation="scale")))
+    rig.store.put(scaled_object("b", 3, 5, **marked()))
+    scene.see(scaled("b"))
+
+    await scene.look()
+
+    assert rig.bounds("b") == (2, 9)
+
+
 async def test_it_says_so_on_the_object(rig: Rig) -> None:
     scene = Scene(rig, A)
     rig.store.put(scaled_object("b", 3, 5, **marked()))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalancer.act.driver import Refused
+from rebalancer.act.driver import Ask, Refused
 from rebalancer.act.rests import CHANGED_SECONDS, DENIED_SECONDS, Rests
 from rebalancer.domain.plan import Change
 from tests.act.rig import SteppingClock, change
@@ -44,14 +44,24 @@ def test_a_number_that_is_changed_twice_rests_as_long_as_a_fight_would_until_it_
     clock = SteppingClock()
     found = Rests(clock)
     for _ in range(2):
-        found.stored(to(5), 5, 4)
+        found.stored(to(5), Ask(5, 5), Ask(4, 4))
     with pytest.raises(Refused, match="an admission webhook stores 4 where 5 is asked for"):
         found.ask(to(5))
     clock.passed += CHANGED_SECONDS
     assert not rests(found, to(5))
-    found.stored(to(5), 5, 5)
-    found.stored(to(5), 5, 4)
+    found.stored(to(5), Ask(5, 5), Ask(5, 5))
+    found.stored(to(5), Ask(5, 5), Ask(4, 4))
     assert not rests(found, to(5))
+
+
+def test_new_bounds_rest_for_a_minimum_that_is_changed_twice_and_a_raise_does_not() -> None:
+    found = Rests(SteppingClock())
+    for _ in range(2):
+        found.stored(to(3), Ask(3, 2), Ask(3, 3))
+        found.stored(to(5), Ask(5, 2), Ask(5, 3))
+    assert (rests(found, to(3)), rests(found, to(5))) == (True, False)
+    with pytest.raises(Refused, match=r"an admission webhook stores 3 where 2\.\.3 is asked for"):
+        found.ask(to(3))
 
 
 def test_answers_of_long_ago_are_forgotten() -> None:

@@ -21,9 +21,10 @@ from rebalancer.domain.cluster import (
 )
 from rebalancer.domain.parents import ControllerRef
 from rebalancer.domain.people import Override, WriteStop
+from rebalancer.domain.quantities import devices
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
-from rebalancer.ingest.objects.meta import devices, is_extended
+from rebalancer.ingest.objects.meta import is_extended
 from tests.ingest import quota_manifests
 from tests.ingest.manifests import (
     deployment,

@@ -8,10 +8,10 @@ import pytest
 from rebalancer.domain.cluster import ClusterObject, Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, Cohort, FlavorQuota, LocalQueue, ResourceFlavor, Used
+from rebalancer.domain.quantities import thousandths
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PriorityClass, ResourceQuota, Scope
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
-from rebalancer.ingest.objects.meta import thousandths
 from tests.ingest import quota_manifests as objects
 from tests.ingest.manifests import container, deployment, pod
 

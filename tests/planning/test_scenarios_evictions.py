@@ -35,6 +35,12 @@ def the(plan: Plan, kind: str) -> DrainChange:
     return next(change for change in plan.drains if change.kind == kind)
 
 
+def schedulable(story: Story, *, on: bool) -> None:
+    """Node a100-1 is uncordoned by hand, or cordoned: whatever marks it carries stay."""
+    nodes = story.view("a100").nodes
+    story.pool("a100", nodes=tuple(replace(one, schedulable=on) if one.name == "a100-1" else one for one in nodes))
+
+
 class TestCordon:
     def test_a_node_under_notice_is_cordoned_once(self) -> None:
         story = a_story()
@@ -72,9 +78,27 @@ class TestCordon:
         story = a_story()
         story.notice("a100-1", 120.0)
         story.write(story.plan())
-        nodes = tuple(replace(node, schedulable=True) for node in story.view("a100").nodes)
-        story.pool("a100", nodes=nodes)
+        schedulable(story, on=True)
         assert done(story.plan()) == []
+        (notice,) = story.snapshot.notices
+        story.snapshot = replace(story.snapshot, notices=(replace(notice, doubted="3 of 4 nodes are called faulty"),))
+        assert done(story.plan()) == []
+
+    def test_once_the_notice_is_over_the_mark_of_such_a_node_goes_and_a_persons_cordon_is_theirs(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 120.0)
+        story.write(story.plan())
+        schedulable(story, on=True)
+        story.snapshot = replace(story.snapshot, notices=())
+        plan = story.plan()
+        assert done(plan) == [("uncordon", "a100-1")]
+        assert str(plan.drains[0]).endswith("its notice is over; of our cordon only the mark was left")
+        story.write(plan)
+        schedulable(story, on=False)  # a month later, by hand
+        assert done(story.plan()) == []
+        schedulable(story, on=True)
+        story.notice("a100-1", 120.0)
+        assert done(story.plan()) == [("cordon", "a100-1")]
 
     def test_nothing_is_done_to_nodes_that_somebody_else_drains_or_that_may_stay(self) -> None:
         for notice in (

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.act.unseen_writes import Ask, UnseenWrite, UnseenWrites
+from rebalancer.act.driver import Ask
+from rebalancer.act.unseen_writes import UnseenWrite, UnseenWrites
 from rebalancer.domain.cluster import SOURCES, Node
 from rebalancer.domain.events import ObjectChanged, SourceState
 from rebalancer.domain.readings import Reading

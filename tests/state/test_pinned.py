@@ -56,6 +56,13 @@ def test_a_model_that_leaves_the_policy_leaves_its_autoscaler_behind() -> None:
     assert states(state) == {"scaledobject/serving/b": DEPARTED}
 
 
+@pytest.mark.parametrize("actuation", ["scale", "metric"])
+def test_a_model_that_is_not_moved_by_bounds_any_more_leaves_its_autoscaler_behind(actuation: str) -> None:
+    state = a_known(a_scaled_object("b", "b", originals=saved(OURS)), an_hpa("h", "b", originals=saved(OURS)))
+    state.set_policy(a_policy(a_model("b", actuation=actuation)), NOW)
+    assert states(state) == dict.fromkeys(("horizontalpodautoscaler/serving/h", "scaledobject/serving/b"), DEPARTED)
+
+
 def test_what_another_installation_holds_is_not_shown_as_ours() -> None:
     held = a_karpenter_pool("spot", budgets=(HOLD,), saved=SavedNodePool({GPU: "4"}, None, THEIRS))
     state = a_known(a_workload(), a_scaled_object("b", "b", originals=saved(THEIRS)), held)

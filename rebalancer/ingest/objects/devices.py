@@ -16,7 +16,8 @@ from rebalancer.domain.devices import (
     ResourceSlice,
     Value,
 )
-from rebalancer.ingest.objects.meta import Metadata, Quantity, amount
+from rebalancer.domain.quantities import Quantity, amount
+from rebalancer.ingest.objects.meta import Metadata
 
 MAX_SELECTOR_CHARACTERS = 200
 _SUBJECT = r"device\.driver|device\.attributes\[(?P<q>['\"])(?P<domain>[^'\"]+)(?P=q)\]\.(?P<name>\w+)"

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from rebalancer.domain.kueue import ClusterQueue, Cohort, FlavorQuota, LocalQueue, ResourceFlavor, Used
-from rebalancer.ingest.objects.meta import Metadata, Quantity, thousandths
+from rebalancer.domain.quantities import Quantity, thousandths
+from rebalancer.ingest.objects.meta import Metadata
 
 ACTIVE = frozenset({None, "None"})  # stop policies that stop nothing
 

@@ -1,8 +1,6 @@
-"""What all Kubernetes objects share: metadata, conditions, and quantities of whole devices."""
+"""What all Kubernetes objects share: metadata, conditions, and which of their quantities are devices."""
 
-import re
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import TypeVar
 
@@ -10,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, ControllerRef, applier_of
+from rebalancer.domain.quantities import Quantity, devices
 from rebalancer.ingest.instants import epoch
 from rebalancer.kube.calls import FIELD_MANAGER
 
@@ -17,17 +16,7 @@ T = TypeVar("T")
 
 ORIGINALS = "rebalancer.io/originals"  # annotation: what an object said before we first wrote to it
 
-Quantity = str | int | float
-Quantities = dict[str, Quantity]
-
-MAX_DIGITS = 9
-MOST_THOUSANDTHS = 9 * 10**18  # what 64 bits hold; more than 9 petabytes are as many as anybody has
-MOST = 2**63
 MAX_MANAGER_CHARACTERS = 128  # Kubernetes' own bound
-
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
-_SCALES = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", *"MGTPE"), -3)}
-_SCALES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
 class Owner(Struct, frozen=True, gc=False):
@@ -184,48 +173,6 @@ def is_extended(name: str) -> bool:
     """Whether a resource is one that a device plugin brings: its name has a domain, and not Kubernetes' own."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
-
-
-def devices(number: Quantity) -> int:
-    """Whole devices in a Kubernetes quantity, rounded down. Raises ValueError."""
-    if isinstance(number, str) and len(number) < MAX_DIGITS and number.isdecimal():
-        return int(number)
-    return _devices(str(number))
-
-
-@lru_cache(maxsize=1024)
-def _devices(text: str) -> int:
-    number = _decimal(text)
-    if 0 <= number < 10**MAX_DIGITS:
-        return int(number)
-    raise ValueError(f"{text[:40]!r} is no number of devices")
-
-
-@lru_cache(maxsize=4096)
-def thousandths(number: Quantity) -> int:
-    """A Kubernetes quantity in thousandths of its unit, rounded up as the API server does. Raises ValueError."""
-    amount = _decimal(str(number)) * 1000
-    if amount >= 0:
-        return min(MOST_THOUSANDTHS, int(amount.to_integral_value(ROUND_CEILING)))
-    raise ValueError(f"{str(number)[:40]!r} is no quantity")
-
-
-@lru_cache(maxsize=1024)
-def amount(quantity: Quantity) -> int:
-    """A Kubernetes quantity of anything, bytes say, rounded down. Raises ValueError."""
-    number = _decimal(str(quantity))
-    if 0 <= number < MOST:
-        return int(number)
-    raise ValueError(f"{str(quantity)[:40]!r} is no amount")
-
-
-def _decimal(text: str) -> Decimal:
-    """The number that a quantity spells, in its unit; -1 where it spells none."""
-    quantity = _QUANTITY.fullmatch(text)
-    try:
-        return Decimal(quantity[1]) * _SCALES[quantity[2] or ""] if quantity else Decimal(-1)
-    except ArithmeticError:
-        return Decimal(-1)
 
 
 def saved(meta: Annotated, shape: type[T]) -> T | None:

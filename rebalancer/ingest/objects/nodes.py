@@ -16,11 +16,11 @@ from rebalancer.domain.cluster import (
     Taint,
 )
 from rebalancer.domain.gpu_shapes import REGISTERED_BY
+from rebalancer.domain.quantities import Quantities
 from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import (
     Annotated,
     Condition,
-    Quantities,
     condition,
     created_at,
     extended,

@@ -10,9 +10,10 @@ from rebalancer.domain.cluster import Pod, Toleration
 from rebalancer.domain.digits import whole_number
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import Placement
+from rebalancer.domain.quantities import Quantities
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.images import full_name
-from rebalancer.ingest.objects.meta import Metadata, Owner, Quantities, created_at, extended, instant
+from rebalancer.ingest.objects.meta import Metadata, Owner, created_at, extended, instant
 from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 
 GRACE_SECONDS = 30  # Kubernetes' default

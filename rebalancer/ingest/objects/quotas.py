@@ -2,8 +2,9 @@
 
 from msgspec import Struct, field
 
+from rebalancer.domain.quantities import Quantities, thousandths
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PodAsk, PriorityClass, ResourceQuota, Scope
-from rebalancer.ingest.objects.meta import Metadata, Quantities, thousandths
+from rebalancer.ingest.objects.meta import Metadata
 from rebalancer.ingest.objects.pods import Container, PodTemplateWire
 
 QUEUE = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue whose admission the pod waits for

@@ -42,11 +42,16 @@ def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
 
 
 def _cordons(scene: Scene[ModelShare], state: PoolFacts, notices: Mapping[str, NoticeView]) -> Iterator[DrainChange]:
-    """A node is cordoned once, and uncordoned only by whom it was cordoned: if a person undid it, it stays so."""
+    """A node is cordoned once, and uncordoned only by whom it was cordoned: if a person undid it, it stays so.
+
+    By our mark we know that, so it stays for as long as the notice does. A mark that outlived it would make a person's
+    next cordon ours to undo.
+    """
     for node in state.view.nodes:
         notice = notices.get(node.name)
-        if (notice is None or notice.doubted) and node.cordoned and not node.schedulable:
+        if node.cordoned and (notice is None or (notice.doubted and not node.schedulable)):
             why = "its notice is over" if notice is None else f"its notice is not believed: {notice.doubted}"
+            why += "; of our cordon only the mark was left" if node.schedulable else ""
             yield _of_node(scene, state, node, "uncordon", why)
         elif notice is not None and node.schedulable and not node.cordoned and drains(scene, state.pool.name, notice):
             yield _of_node(scene, state, node, "cordon", f"under notice ({notice.kind}, {notice.source or 'unknown'})")

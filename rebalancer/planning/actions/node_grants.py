@@ -82,6 +82,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
             _grant(scene, model, targets, short[0], missing, plan, seating)
+    _raise_again(scene, plan)
     bringers = {grant.id: name for grant, name, _ in plan.handed_on}
     needed = {bringers.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
@@ -307,6 +308,17 @@ def _raise(  # noqa: PLR0913  # the change's own fields
     if earlier:
         change = replace(change, grant=earlier[0].grant, reason=f"{short}; {earlier[0].reason}")
     plan.changes = [*(each for each in plan.changes if each.id != change.id), change]
+
+
+def _raise_again(scene: Scene[ModelShare], plan: NodePlan) -> None:
+    """Adds the limits of open grants that were not written when the grants' replicas were asked for."""
+    over = plan.ended | {grant.id for grant, _, _ in plan.handed_on}
+    for grant in scene.memory.node_grants:
+        state = scene.pools[grant.pool]
+        view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
+        if view is not None and grant.limit_due and grant.id not in over:
+            short = f"{grant.model} is short of {counted(grant.replicas, 'replica')}"
+            _raise(scene, state, view, short, grant.id, plan)
 
 
 def hold(scene: Scene[ModelShare], plan: NodePlan, releasing: Iterable[str]) -> NodePlan:

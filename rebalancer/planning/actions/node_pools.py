@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from rebalancer.domain.digits import whole_number
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.pool_view import NodePoolView
+from rebalancer.domain.quantities import devices
 from rebalancer.domain.words import gpus
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.shares.share import ModelShare
@@ -60,9 +60,11 @@ def _change(  # noqa: PLR0913  # one thing each
 
 
 def _saved_limit(view: NodePoolView, resource: str) -> int | None:
-    if view.saved is None or view.saved.limits is None:
+    own = None if view.saved is None or view.saved.limits is None else view.saved.limits.get(resource)
+    try:
+        return None if own is None else devices(own)
+    except ValueError:
         return None
-    return whole_number(view.saved.limits.get(resource))
 
 
 def holds(scene: Scene[ModelShare], releasing: Iterable[str]) -> Iterator[NodePoolChange]:

@@ -1,7 +1,8 @@
 """Outcomes of our writes are folded into memory; losses older than every guard's window are forgotten. The first stage.
 
 Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same plan
-is made again until it goes through. An outcome that says nothing to the policy in force is skipped alone (`stranger`),
+is made again until it goes through. A NodePool's limit that was not raised is noted on the grants that wait for it,
+since they open without it. An outcome that says nothing to the policy in force is skipped alone (`stranger`),
 and memory of models and pools that left the policy is forgotten.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
-from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
@@ -44,6 +45,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
             failures = _failed(failures, intent.node_pool or "", intent.reason, policy, outcome.at, over=over)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
+    due = {one.intent.subject: one.status != WRITTEN for one in outcomes if one.intent.kind == "limit"}
+    grants = [replace(each, limit_due=due.get(each.node_pool, each.limit_due)) for each in grants]
     pools, window_seconds = {pool.name for pool in policy.pools}, _longest_window(policy)
     return Memory(
         models={
@@ -153,13 +156,13 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
 def handed_on(memory: Memory, grants: Iterable[tuple[NodeGrant, str, str]], policy: Policy, at: float) -> Memory:
     """Memory once others are asked for the nodes of `grants`: each with who is asked now, and why the first one failed.
 
-    What a grant still waits for stays; the time for it begins anew.
+    What a grant still waits for stays; the time for it begins anew, and the new one's limit is yet to be raised.
     """
     open_grants, failures = memory.node_grants, list(memory.grant_failures)
     until = at + policy.nodes.node_timeout_seconds
     for grant, name, why in grants:
         failures = _failed(failures, grant.node_pool, why, policy, at, over=at >= grant.until)
-        on = replace(grant, node_pool=name, asked_at=at, until=until)
+        on = replace(grant, node_pool=name, asked_at=at, until=until, limit_due=True)
         open_grants = tuple(on if each.id == grant.id else each for each in open_grants)
     return replace(memory, node_grants=open_grants, grant_failures=tuple(failures))
 
