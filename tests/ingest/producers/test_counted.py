@@ -209,6 +209,16 @@ def test_a_bucket_that_comes_late_is_waited_for_and_moves_no_percentile(late: se
     assert {(seconds and round(seconds, 6), above) for seconds, above in seen} == {(None, False), (0.925, False)}
 
 
+def test_buckets_of_an_engine_that_is_seen_later_are_not_what_came_since_the_scrape_before() -> None:
+    def engine(which: int, count: int) -> Numbers:
+        slow, every = 1e6 * which + 10.0 * count, 1e6 + 100.0 * count
+        counted = {f'{BUCKET}{{engine="{which}",le="{le}"}}': each for le, each in (("1.0", slow), ("+Inf", every))}
+        return counted | scrape(count)
+
+    seen = told("telegraf", [engine(1, 0), engine(1, 1), *(engine(0, n) | engine(1, n) for n in (2, 3))])
+    assert [sample.gauges.ttft for sample in seen] == [(None, False), (1.0, True), (None, False), (1.0, True)]
+
+
 @given(st.lists(st.floats(0.0, 9.9), min_size=1, max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_a_percentile_lies_in_the_bucket_of_the_true_one(seconds: list[float]) -> None:

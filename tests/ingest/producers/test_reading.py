@@ -86,6 +86,33 @@ def test_counters_of_a_producer_make_the_arrivals_of_its_model_known() -> None:
     assert known[-60:] == pytest.approx([2.0] * 60)
 
 
+@pytest.mark.parametrize("late_scrapes", [0, 3])
+def test_a_part_of_a_counter_that_is_seen_later_than_others_is_no_burst(late_scrapes: int) -> None:
+    """The second batch of a scrape that comes after its sample, or another partition of a topic without keys."""
+    state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
+    reader = a_reader(events, producer())
+    tags = {"namespace": pod.namespace, "pod": pod.name}
+    for count in range(41):
+        at, done = NOW - 600 + 15 * count, 1e6 + 15 * count
+        record = {"name": "prometheus", "timestamp": int(at)}
+        counted = {"vllm:request_success_total": done, "vllm:generation_tokens_total": 100 * done}
+        gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+        first, second = (
+            json.dumps(record | {"tags": tags | {"finished_reason": reason}, "fields": fields}).encode()
+            for reason, fields in (("stop", gauges | counted), ("length", counted))
+        )
+        reader.read(batch(first), at + 1)
+        reader.read({}, at + 2)
+        if count >= late_scrapes:
+            reader.read(batch(second), at + 2)
+        reader.read({}, at + 3)
+        state.apply_all(events, at + 3)
+        events.clear()
+    known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
+    assert max(known) <= 4.0, "two requests a second, those of one scrape told by two samples at most"
+    assert load_of(state, now=NOW + 3).work.last_60s == pytest.approx(2.0, rel=0.05)
+
+
 def test_a_pod_that_nobody_knows_is_counted_and_moves_nothing() -> None:
     state, events = a_serving_state(), list[Event]()
     reader = a_reader(events, producer())
