@@ -2,11 +2,13 @@
 
 Producers send them apart, and alone each would say that the rest is unknown. A pod's sample is made when its next
 scrape begins, or half a second after its first reading came. What comes later for the same instant makes it again,
-fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of its pod for two intervals.
+fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of its pod for two intervals, and where the
+engine tells, its next sample brings the GPU's along.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 
 import msgspec
 
@@ -19,6 +21,7 @@ from rebalancer.ingest.producers.mapping import GaugeReading, Pod
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
 FORGOTTEN_INTERVALS = 20.0
+OF_THE_GPU = frozenset({"gpuUtilisation", "fbUsedMib", "fbFreeMib"})
 MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
 
 Told = tuple[float, float]  # a value, and when it was measured
@@ -27,24 +30,31 @@ Told = tuple[float, float]  # a value, and when it was measured
 class _Gathered:
     """Readings of one pod: by gauge, row and part the newest.
 
-    at: when the newest of them was measured.
+    at: when the newest that makes a sample was measured.
+    engine_at: when the newest that is not of a GPU was measured.
     begun: when the first was measured that no sample has yet.
     since: when that one came, by our clock.
     values: the newest readings of gauges, by gauge, rank of their rule and part.
     counts: its counters and histograms.
     """
 
-    __slots__ = ("at", "begun", "counts", "since", "values")
+    __slots__ = ("at", "begun", "counts", "engine_at", "since", "values")
 
     def __init__(self, interval_seconds: float) -> None:
         self.counts = PodCounts(interval_seconds)
         self.at = 0.0
+        self.engine_at = -inf
         self.begun = 0.0
         self.since = 0.0
         self.values: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
+    def comes_along(self, reading: GaugeReading | CountReading, seconds: float) -> bool:
+        """Whether the engine's next sample brings it: alone a GPU's would say that nothing is counted any more."""
+        return reading.name in OF_THE_GPU and 0.0 < reading.at - self.engine_at <= seconds
+
     def put(self, reading: GaugeReading | CountReading) -> None:
-        self.at = max(self.at, reading.at)
+        if reading.name not in OF_THE_GPU:
+            self.engine_at = max(self.engine_at, reading.at)
         if isinstance(reading, CountReading):
             self.counts.put(reading)
             return
@@ -83,11 +93,15 @@ class PodGathering:
             gathered = self._pods.get(pod) or self._first(pod, now)
             if gathered is None:
                 continue
+            if gathered.comes_along(reading, KEPT_INTERVALS * self._interval_seconds):
+                gathered.put(reading)
+                continue
             if pod in self._pending and reading.at - gathered.begun >= self._interval_seconds / 2:
                 samples += self._sample(pod)
             if pod not in self._pending:
                 self._pending[pod] = gathered
                 gathered.since, gathered.begun = now, reading.at
+            gathered.at = max(gathered.at, reading.at)
             gathered.put(reading)
         return samples
 

@@ -124,6 +124,17 @@ def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknow
     assert [one.gauges.fb_used_mib for one in told] == [7.0, 7.0, 7.0, None]
 
 
+def test_a_gpu_speaks_alone_where_its_engine_has_said_nothing_for_two_intervals() -> None:
+    records = [telegraf({"vllm:num_requests_running": 1.0}, AT - 100)]
+    records += [telegraf({"DCGM_FI_DEV_FB_USED": 7.0 + count}, AT - 90 + 15 * count) for count in range(4)]
+    told = samples(producer(), records)
+    assert [(one.at, one.gauges) for one in told] == [
+        (AT - 100, Gauges(running=1.0, fb_used_mib=8.0)),
+        (AT - 60, Gauges(fb_used_mib=9.0)),
+        (AT - 45, Gauges(fb_used_mib=10.0)),
+    ]
+
+
 def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
     entry = producer(gauges=[{"metric": "cache", "gauge": "kvCacheUse", "combine": "sum"}])
     gathering = PodGathering(entry)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from rebalancer.domain.events import Event
+from rebalancer.domain.events import Event, MetricSample
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.readings import Reading
 from rebalancer.ingest.reader import DECODERS, Reader
@@ -111,6 +111,28 @@ def test_a_part_of_a_counter_that_is_seen_later_than_others_is_no_burst(late_scr
     known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
     assert max(known) <= 4.0, "two requests a second, those of one scrape told by two samples at most"
     assert load_of(state, now=NOW + 3).work.last_60s == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("phase", [3.0, 8.0, 14.0])
+def test_a_gpu_that_is_scraped_between_two_scrapes_of_its_engine_hides_no_arrivals(phase: float) -> None:
+    state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
+    reader = a_reader(events, producer())
+    record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}}
+    for count in range(41):
+        at = NOW - 600 + 15 * count
+        counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+        engine = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0} | counted
+        for when, fields in ((at, engine), (at + phase, {"DCGM_FI_DEV_GPU_UTIL": 50.0})):
+            value = json.dumps(record | {"timestamp": int(when), "fields": fields}).encode()
+            reader.read(batch(value), when + 0.2)
+            reader.read({}, when + 0.9)
+        state.apply_all(events, at + phase + 0.9)
+        if count:
+            assert [one.gauges.gpu_utilisation for one in events if isinstance(one, MetricSample)] == [0.5]
+        events.clear()
+    work = load_of(state, now=NOW + phase + 0.9).work
+    assert work.source == "arrivals"
+    assert (work.short, work.last_60s) == pytest.approx((2.0, 2.0))
 
 
 def test_a_pod_that_nobody_knows_is_counted_and_moves_nothing() -> None:
