@@ -34,11 +34,12 @@ class _Gathered:
     engine_at: when the newest that is not of a GPU was measured.
     begun: when the first was measured that no sample has yet.
     since: when that one came, by our clock.
+    position: where the record with it stands in Kafka; the same when it is read again, whatever comes beside it then.
     values: the newest readings of gauges, by gauge, rank of their rule and part.
     counts: its counters and histograms.
     """
 
-    __slots__ = ("at", "begun", "counts", "engine_at", "since", "values")
+    __slots__ = ("at", "begun", "counts", "engine_at", "position", "since", "values")
 
     def __init__(self, interval_seconds: float) -> None:
         self.counts = PodCounts(interval_seconds)
@@ -46,6 +47,7 @@ class _Gathered:
         self.engine_at = -inf
         self.begun = 0.0
         self.since = 0.0
+        self.position: Position | None = None
         self.values: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
     def comes_along(self, reading: GaugeReading | CountReading, seconds: float) -> bool:
@@ -85,8 +87,10 @@ class PodGathering:
         self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
         self._made = 0
 
-    def put(self, readings: Iterable[GaugeReading | CountReading], now: float) -> list[MetricSample]:
-        """Take readings; the samples of pods whose next scrape began with them."""
+    def put(
+        self, readings: Iterable[GaugeReading | CountReading], position: Position, now: float
+    ) -> list[MetricSample]:
+        """Take the readings of one record; the samples of pods whose next scrape began with them."""
         samples: list[MetricSample] = []
         for reading in readings:
             pod = reading.pod
@@ -100,7 +104,7 @@ class PodGathering:
                 samples += self._sample(pod)
             if pod not in self._pending:
                 self._pending[pod] = gathered
-                gathered.since, gathered.begun = now, reading.at
+                gathered.since, gathered.begun, gathered.position = now, reading.at, position
             gathered.at = max(gathered.at, reading.at)
             gathered.put(reading)
         return samples
@@ -135,9 +139,10 @@ class PodGathering:
                 gauges=msgspec.convert(gauges, Gauges),
                 pod=name,
                 counters=_counters(gathered.counts.began, counters),
-                # Records of one instant come in any order of partitions: what was gathered last is the fullest.
-                position=Position(self._topic, 0, self._made),
+                position=gathered.position,
                 namespace=namespace or None,
+                # Records of one instant come in any order of partitions: what was gathered last is the fullest.
+                order=self._made,
             )
 
     def _first(self, pod: Pod, now: float) -> _Gathered | None:

@@ -6,7 +6,7 @@ import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
 from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
-from tests.ingest.producers.records import AT, NOW, POD, RUNNING, producer, read, readings, samples
+from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
 def telegraf(fields: dict[str, float], at: float = AT, **tags: str) -> bytes:
@@ -106,15 +106,13 @@ def test_a_sample_is_made_when_the_next_scrape_begins() -> None:
 
 def test_what_comes_late_for_an_instant_makes_its_sample_again_and_later_in_order() -> None:
     gathering, entry = PodGathering(producer()), producer()
-    gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, NOW)
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, HERE, NOW)
     assert gathering.settled(NOW + SETTLE_SECONDS / 2) == []
     (first,) = gathering.settled(NOW + SETTLE_SECONDS)
-    gathering.put(readings(entry, telegraf({"vllm:num_requests_waiting": 1})).readings, NOW + 1)
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_waiting": 1})).readings, HERE, NOW + 1)
     (again,) = gathering.settled(NOW + 1 + SETTLE_SECONDS)
     assert (first.at, first.gauges, again.at, again.gauges) == (AT, Gauges(running=3.0), AT, Gauges(3.0, 1.0))
-    assert first.position is not None
-    assert again.position is not None
-    assert again.position > first.position
+    assert again.order > first.order
 
 
 def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknown() -> None:
@@ -140,7 +138,7 @@ def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
     gathering = PodGathering(entry)
     for engine in "01":
         value = telegraf({"cache": 0.9, "vllm:num_requests_running": 1}, engine=engine)
-        gathering.put(readings(entry, value).readings, NOW)
+        gathering.put(readings(entry, value).readings, HERE, NOW)
     (sample,) = gathering.settled(NOW + SETTLE_SECONDS)
     assert (sample.gauges, dict(gathering.impossible)) == (Gauges(running=2.0), {"kvCacheUse": 1})
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from rebalancer.domain.events import Event, MetricSample
+from rebalancer.domain.events import Event, Gauges, MetricSample
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.readings import Reading
 from rebalancer.ingest.reader import DECODERS, Reader
@@ -33,10 +33,12 @@ def a_reader(sink: list[Event], *producers: MetricProducer) -> Reader:
     return reader
 
 
-def batch(*values: bytes, where: TopicPartition = OTHERS) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
+def batch(
+    *values: bytes, where: TopicPartition = OTHERS, offset: int = 0
+) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
     records = [
-        ConsumerRecord(where.topic, where.partition, offset, int((NOW - 1) * 1000), 0, None, value, None, 0, 0, ())
-        for offset, value in enumerate(values)
+        ConsumerRecord(where.topic, where.partition, place, int((NOW - 1) * 1000), 0, None, value, None, 0, 0, ())
+        for place, value in enumerate(values, offset)
     ]
     return {where: records}
 
@@ -111,6 +113,34 @@ def test_a_part_of_a_counter_that_is_seen_later_than_others_is_no_burst(late_scr
     known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
     assert max(known) <= 4.0, "two requests a second, those of one scrape told by two samples at most"
     assert load_of(state, now=NOW + 3).work.last_60s == pytest.approx(2.0, rel=0.05)
+
+
+def test_after_a_restart_a_topic_behind_another_source_counts_on_and_nothing_twice() -> None:
+    """Prometheus is polled beside it, so all that the topic tells is older than the newest that the rings have."""
+    pod, late = a_ready_pod(), 20.0
+    record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}}
+
+    def serve(state: ClusterState, first: int, last: int) -> None:
+        events = list[Event]()
+        reader = a_reader(events, producer())
+        for count in range(first, last):
+            at = NOW - 1200 + 15 * count
+            polled = MetricSample("prometheus", f"{at}", at + late, "b", 15.0, Gauges(running=8.0), pod.uid)
+            gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+            counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+            value = json.dumps(record | {"timestamp": int(at), "fields": gauges | counted}).encode()
+            reader.read(batch(value, offset=count), at + late)
+            reader.read({}, at + late + 1)
+            state.apply_all([polled, *events], at + late + 1)
+            events.clear()
+
+    through, before, after = a_serving_state(), a_serving_state(), a_serving_state()
+    serve(through, 0, 60)
+    serve(before, 0, 40)
+    after.restore_rings("b", before.rings_bytes("b"))
+    serve(after, 37, 60)
+    assert requests_per_second(after) == pytest.approx(requests_per_second(through))
+    assert load_of(after, now=NOW - 1200 + 59 * 15 + late + 1).work.source == "arrivals"
 
 
 @pytest.mark.parametrize("phase", [3.0, 8.0, 14.0])
