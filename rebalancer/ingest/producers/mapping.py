@@ -14,6 +14,9 @@ from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError
 
+# What an exporter writes of it for an instance of a GPU that is cut up (MIG) is 0 or the whole GPU's, and no reading;
+# DCGM_FI_PROF_GR_ENGINE_ACTIVE is the instance's own.
+OF_WHOLE_GPUS, INSTANCE = "DCGM_FI_DEV_GPU_UTIL", "GPU_I_ID"
 # A pod: its namespace and name, or "" and its UID.
 Pod = tuple[str, str]
 
@@ -78,8 +81,9 @@ class ProducerMapping:
                 try:
                     if isinstance(series, RejectedError):
                         raise series
-                    ranked = self._rules.get(plain(series.name))
-                    if ranked is not None:
+                    name = plain(series.name)
+                    ranked = self._rules.get(name)
+                    if ranked is not None and not (name == OF_WHOLE_GPUS and series.labels.get(INSTANCE)):
                         readings.append(self._reading(series, *ranked, kafka_timestamp, now))
                     elif counts(series.name):
                         readings += self._counts(series, kafka_timestamp, now)

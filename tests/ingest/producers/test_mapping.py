@@ -89,6 +89,14 @@ def test_of_two_names_for_one_gauge_the_first_row_counts() -> None:
     assert sample.gauges.gpu_utilisation == pytest.approx(0.6)
 
 
+def test_of_an_instance_of_a_gpu_its_activity_counts_and_the_use_of_whole_gpus_does_not() -> None:
+    instance = {"gpu": "0", "GPU_I_PROFILE": "3g.40gb", "GPU_I_ID": "2"}
+    fields = {"DCGM_FI_DEV_GPU_UTIL": 0.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.75}
+    (sample,) = samples(producer(), [telegraf(fields, **instance)])
+    assert sample.gauges.gpu_utilisation == 0.75
+    assert samples(producer(), [telegraf({"DCGM_FI_DEV_GPU_UTIL": 0.0}, **instance)]) == []
+
+
 def test_records_of_one_instant_become_one_sample() -> None:
     records = [telegraf({"vllm:num_requests_running": 3}), telegraf({"vllm:num_requests_waiting": 1})]
     (sample,) = samples(producer(), records)
