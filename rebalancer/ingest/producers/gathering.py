@@ -86,6 +86,7 @@ class PodGathering:
         self._pods: dict[Pod, _Gathered] = {}
         self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
         self._made = 0
+        self._looked_at = 0.0  # when pods that are gone were looked for
 
     def put(
         self, readings: Iterable[GaugeReading | CountReading], position: Position, now: float
@@ -116,7 +117,10 @@ class PodGathering:
             if 0 <= now - gathered.since < SETTLE_SECONDS:
                 break
             ready.append(pod)
-        return [sample for pod in ready for sample in self._sample(pod)]
+        samples = [sample for pod in ready for sample in self._sample(pod)]
+        if abs(now - self._looked_at) >= FORGOTTEN_INTERVALS * self._interval_seconds:
+            self._forget(now)
+        return samples
 
     def _sample(self, pod: Pod) -> Iterator[MetricSample]:
         gathered = self._pending.pop(pod)
@@ -148,11 +152,15 @@ class PodGathering:
     def _first(self, pod: Pod, now: float) -> _Gathered | None:
         """Room for a pod that is new; None where there are too many."""
         if len(self._pods) >= MAX_PODS:
-            oldest = now - FORGOTTEN_INTERVALS * self._interval_seconds
-            self._pods = {known: one for known, one in self._pods.items() if one.at >= oldest or known in self._pending}
+            self._forget(now)
             if len(self._pods) >= MAX_PODS:
                 return None
         return self._pods.setdefault(pod, _Gathered(self._interval_seconds))
+
+    def _forget(self, now: float) -> None:
+        """Without the pods of which nothing came for so long; a topic that is far behind tells of the past."""
+        self._looked_at, oldest = now, now - FORGOTTEN_INTERVALS * self._interval_seconds
+        self._pods = {pod: one for pod, one in self._pods.items() if one.since >= oldest or pod in self._pending}
 
 
 def _counters(began: float, counters: Mapping[str, float]) -> Counters | None:

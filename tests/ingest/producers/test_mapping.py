@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
-from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
+from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
@@ -139,6 +139,19 @@ def test_a_gpu_speaks_alone_where_its_engine_has_said_nothing_for_two_intervals(
         (AT - 60, Gauges(fb_used_mib=9.0)),
         (AT - 45, Gauges(fb_used_mib=10.0)),
     ]
+
+
+def test_a_pod_that_is_gone_costs_no_memory_for_more_than_some_intervals() -> None:
+    gathering, entry = PodGathering(producer(intervalSeconds=15)), producer()
+    for count in range(100):
+        now = NOW + 15 * count
+        for pod in ("stays", f"went-{count}"):
+            value = telegraf({"vllm:num_requests_running": 3}, now - 3600, pod=pod)  # a topic that is an hour behind
+            gathering.put(readings(entry, value).readings, HERE, now)
+        assert len(gathering.settled(now + SETTLE_SECONDS)) == 2
+        known = gathering._pods  # noqa: SLF001  nothing else shows what is remembered
+        assert ("serving", "stays") in known
+        assert len(known) <= 2 * FORGOTTEN_INTERVALS + 2
 
 
 def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
