@@ -3,6 +3,7 @@
 Pure; no input raises.
 """
 
+from collections.abc import Mapping
 from math import isfinite, isnan, nan
 from typing import NamedTuple
 
@@ -124,21 +125,25 @@ class ProducerMapping:
 
     def _pod(self, series: MetricSeries) -> Pod:
         """Raises RejectedError where no label says whose the value is."""
-        labels = self.producer.labels
-        uid = _first(series, labels.uid)
-        if uid:
-            return "", uid
-        namespace, name = _first(series, labels.namespace), _first(series, labels.pod)
-        if namespace and name:
-            return namespace, name
-        missing = "no namespace" if name else "no pod"
+        # What an exporter tells of others (DCGM's) was collected from its own pod, and says itself whose it is.
+        pod = self._named(series.own or {}) or self._named(series.labels)
+        if pod is not None:
+            return pod
+        missing = "no namespace" if _first(series.labels, self.producer.labels.pod) else "no pod"
         known = ", ".join(sorted(series.labels)[:12]) or "none"
         detail = f"{series.name} names {missing}; its labels: {known}. Add them, or name them in producers.labels"
         raise RejectedError(Reason.NO_POD, detail)
 
+    def _named(self, labels: Mapping[str, str]) -> Pod | None:
+        names = self.producer.labels
+        uid, namespace, name = (_first(labels, each) for each in (names.uid, names.namespace, names.pod))
+        if uid:
+            return "", uid
+        return (namespace, name) if namespace and name else None
 
-def _first(series: MetricSeries, names: tuple[str, ...]) -> str:
-    return next((text for name in names if (text := series.labels.get(name))), "")
+
+def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((text for name in names if (text := labels.get(name))), "")
 
 
 def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:

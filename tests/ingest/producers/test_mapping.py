@@ -21,6 +21,21 @@ def test_a_uid_counts_before_namespace_and_name() -> None:
     assert (sample.pod, sample.namespace) == ("u-1", None)
 
 
+@pytest.mark.parametrize("prefix", ["", "exported_"])
+def test_what_an_exporter_tells_of_another_pod_through_a_collector_is_of_that_pod(prefix: str) -> None:
+    def attributes(**labels: str) -> list[dict[str, object]]:
+        return [{"key": key, "value": {"stringValue": value}} for key, value in labels.items()]
+
+    exporter = {"k8s.namespace.name": "gpu-operator", "k8s.pod.name": "dcgm-x", "k8s.pod.uid": "u-dcgm"}
+    own = attributes(gpu="0", **{f"{prefix}namespace": "serving", f"{prefix}pod": "llama-70b-0"})
+    points = [{"asDouble": 93, "attributes": own}, {"asDouble": 7, "attributes": attributes(gpu="1")}]
+    metric = {"name": "DCGM_FI_DEV_GPU_UTIL", "gauge": {"dataPoints": points}}
+    resource = {"attributes": attributes(**exporter)}
+    record = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [metric]}]}]}
+    one, other = readings(producer("otlp-json"), json.dumps(record).encode()).readings
+    assert (one.pod, other.pod) == (("serving", "llama-70b-0"), ("", "u-dcgm"))
+
+
 def test_labels_of_the_policy_replace_the_usual_ones() -> None:
     entry = producer(labels={"pod": ["workload_pod"]})
     (one,) = readings(entry, telegraf({"vllm:num_requests_running": 3}, workload_pod="mine")).readings
