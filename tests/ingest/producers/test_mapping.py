@@ -105,11 +105,10 @@ def test_of_two_names_for_one_gauge_the_first_row_counts() -> None:
 
 
 def test_of_an_instance_of_a_gpu_its_activity_counts_and_the_use_of_whole_gpus_does_not() -> None:
-    instance = {"gpu": "0", "GPU_I_PROFILE": "3g.40gb", "GPU_I_ID": "2"}
     fields = {"DCGM_FI_DEV_GPU_UTIL": 0.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.75}
-    (sample,) = samples(producer(), [telegraf(fields, **instance)])
+    (sample,) = samples(producer(), [telegraf(fields, gpu="0", GPU_I_PROFILE="3g.40gb", GPU_I_ID="2")])
     assert sample.gauges.gpu_utilisation == 0.75
-    assert samples(producer(), [telegraf({"DCGM_FI_DEV_GPU_UTIL": 0.0}, **instance)]) == []
+    assert samples(producer(), [telegraf({"DCGM_FI_DEV_GPU_UTIL": 0.0}, gpu="0", GPU_I_ID="2")]) == []
 
 
 def test_records_of_one_instant_become_one_sample() -> None:
