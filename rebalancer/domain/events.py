@@ -114,8 +114,9 @@ class MetricSample(Struct, frozen=True, tag="metric"):
     gauges: values at that instant.
     pod: UID of the pod, or its name beside `namespace`; None where the sample is of the whole model.
     counters: counts up to that instant, None where the producer has none.
-    position: where the record stands in Kafka, None where it came another way.
+    position: where the record stands in Kafka (the first of those it is gathered from), None where it came another way.
     namespace: namespace of a pod that is told by its name; None where `pod` is its UID.
+    order: of several samples of one instant the one with the highest is the fullest; 0 where the position orders them.
     """
 
     source: str
@@ -128,6 +129,7 @@ class MetricSample(Struct, frozen=True, tag="metric"):
     counters: Counters | None = None
     position: Position | None = None
     namespace: str | None = None
+    order: int = 0
 
 
 class CapacityNotice(Struct, frozen=True, tag="notice"):

@@ -123,7 +123,8 @@ KNOWN_NAMES: tuple[GaugeRule, ...] = (
     _rule("tgi_batch_current_size", "running"),
     _rule("tgi_queue_size", "waiting"),
     _rule("nv_inference_pending_request_count", "waiting", "max"),  # a request waits in an ensemble and in its parts
-    # A GPU that is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL to tell; each instance has its activity.
+    # A GPU that is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL to tell, and what is written of it for an
+    # instance is not read; each instance has its activity.
     _rule("DCGM_FI_DEV_GPU_UTIL", "gpuUtilisation", "mean", 0.01),
     _rule("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpuUtilisation", "mean"),
     _rule("nv_gpu_utilization", "gpuUtilisation", "mean"),

@@ -31,6 +31,11 @@ def _devices(text: str) -> int:
     raise ValueError(f"{text[:40]!r} is no number of devices")
 
 
+def beyond_devices(number: Quantity) -> bool:
+    """Whether it is 10^9 or more, as bytes are: more than anybody has devices."""
+    return _decimal(str(number)) >= 10**MAX_DIGITS
+
+
 @lru_cache(maxsize=4096)
 def thousandths(number: Quantity) -> int:
     """A Kubernetes quantity in thousandths of its unit, rounded up as the API server does. Raises ValueError."""

@@ -35,7 +35,7 @@ VLLM: Final = _as_vllm("vllm", "vllm:")
 
 SGLANG: Final = MetricMap(
     name="sglang",
-    copies=("tp_rank", "pp_rank"),  # with --enable-metrics-for-all-schedulers each rank tells the same
+    copies=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each tells the same
     readings=(
         Source(reading="running", series="sglang:num_running_reqs"),
         Source(reading="waiting", series="sglang:num_queue_reqs"),

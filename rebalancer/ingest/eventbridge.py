@@ -24,7 +24,8 @@ TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 TEST = "autoscaling:TEST_NOTIFICATION"  # sent once, when somebody adds the hook
 
-InstanceId = Annotated[str, Meta(min_length=1, max_length=64)]
+MAX_INSTANCE_CHARACTERS = 64
+InstanceId = Annotated[str, Meta(min_length=1, max_length=MAX_INSTANCE_CHARACTERS)]
 
 
 class _Event(Struct, frozen=True, rename={"detail_type": "detail-type"}):
@@ -46,10 +47,16 @@ class _StateChange(_Instance, frozen=True, rename="kebab"):
 
 
 class _Entity(Struct, frozen=True, rename="camel"):
-    """`status`: PENDING, RESOLVED and others, in some events only."""
+    """`entity_value`: an instance's id, its ARN, or anything else; `status`: PENDING, RESOLVED and others, or none."""
 
-    entity_value: InstanceId
+    entity_value: str = ""
     status: str = ""
+
+    @property
+    def instance(self) -> str:
+        """The id of the instance that it is, "" where it is none."""
+        last = self.entity_value.rpartition("/")[2]
+        return last if last.startswith("i-") and len(last) <= MAX_INSTANCE_CHARACTERS else ""
 
 
 class _Health(Struct, frozen=True, rename="camel"):
@@ -119,8 +126,9 @@ def _health(detail: _Health, at: float) -> InstanceLoss | None:
     deadline = at if detail.start_time is None else cloud_time(detail.start_time)
     ends_at = None if detail.end_time is None else cloud_time(detail.end_time)
     over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
-    instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
-    resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
+    entities = [one for one in detail.affected_entities if one.instance]
+    instances = tuple(dict.fromkeys(one.instance for one in entities))
+    resolved = {one.instance for one in entities if over or one.status.upper() == "RESOLVED"}
     return InstanceLoss("scheduled-change", deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
 
 

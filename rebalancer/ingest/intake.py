@@ -1,7 +1,8 @@
 """What comes from Kafka: metrics, notices and overrides, each record to the state, to an object or to a dead letter.
 
-Promised: each record that the client can decode reaches the sink or the dead-letter topic at least once. Notices and
-overrides are never kept waiting by a flood of metrics.
+Promised: each record that the client can decode reaches the sink or the dead-letter topic at least once; of metrics
+that a start finds, those that it would read without a checkpoint. Notices and overrides are never kept waiting by a
+flood of metrics.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from rebalancer.kafka.consumer import SHARE, Consumer
 from rebalancer.kafka.dead_letters import DeadLetters, Keeper
 from rebalancer.obs.clock import Clock
 
-# Without a checkpoint: the rings reach 5.1 h back, a notice or an override an hour old is history.
+# Without a checkpoint, and metrics with an old one, too: the rings reach 5.1 h back, a notice or an override an hour
+# old is history.
 SINCE_SECONDS = {"metrics": 5.1 * 3600, "readings": 5.1 * 3600, "notices": 3600.0, "overrides": 3600.0}
 # What others send as they are has all their metrics in it, some 100 times as many: an hour of it is read in minutes.
 OTHERS_SINCE_SECONDS = 3600.0

@@ -68,10 +68,10 @@ class Consumer:
 
     `since_seconds`: the topics by name without prefix, with how far back each is read where no offset is known;
     `bulk` is the one of them that waits for the others, as do those that `follow` adds, and `bulk_share` the records
-    that are taken of these at once. `read_up_to`: next offset per
-    (topic, partition) from a checkpoint. `trouble` says why nothing is read, or which topics are not for lack of a
-    right, None while all are; `missing` names topics that do not exist.
-    `counts`: resyncs (what was to be read next is gone: everything there is was read again), unreadable (records that
+    that are taken of these at once; a start reads these no further back than that, however old its checkpoint is.
+    `read_up_to`: next offset per (topic, partition) from a checkpoint. `trouble` says why nothing is read, or which
+    topics are not for lack of a right, None while all are; `missing` names topics that do not exist.
+    `counts`: resyncs (what was to be read next is gone: what there is was read again), unreadable (records that
     the client cannot decode, which are given up) and reconnects.
     """
 
@@ -200,11 +200,13 @@ class Consumer:
         partitions = sorted(readable)
         if partitions:
             await self._seek(consumer, partitions)
-        bulk = {self._bulk_topic, *self._others}
-        self._bulk = tuple(one for one in partitions if one.topic in bulk)
-        self._urgent = tuple(one for one in partitions if one.topic not in bulk)
+        self._bulk = tuple(one for one in partitions if self._waits(one))
+        self._urgent = tuple(one for one in partitions if not self._waits(one))
         self._progress.follow(self._there, self._clock.monotonic())
         return readable
+
+    def _waits(self, partition: TopicPartition) -> bool:
+        return partition.topic == self._bulk_topic or partition.topic in self._others
 
     def _readable(self) -> frozenset[TopicPartition]:
         """All partitions there are, but for those that we were not allowed to read a moment ago."""
@@ -228,17 +230,21 @@ class Consumer:
 
     async def _seek(self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> None:
         """Assign the partitions and go on where they were read up to."""
-        now = self._clock.now()
-        ours = {self._broker.topic(name): seconds for name, seconds in self._since_seconds.items()}
-        since = {topic: now - seconds for topic, seconds in (ours | self._others).items()}
         frontiers = self._reader.frontiers
         read_up_to = self._read_up_to | {one: frontier.next_offset for one, frontier in frontiers.items()}
-        begin = await starts(consumer, partitions, since, read_up_to)
+        old = {one for one in partitions if self._waits(one) and one not in frontiers}
+        begin = await starts(consumer, partitions, self._since(), read_up_to, old)
         consumer.assign(partitions)
         for one, offset in begin.items():
             consumer.seek(one, offset)
             if one not in frontiers:
                 frontiers[one] = Frontier(offset)
+
+    def _since(self) -> dict[str, float]:
+        """From which instant on each topic is read where no offset is known."""
+        now = self._clock.now()
+        ours = {self._broker.topic(name): seconds for name, seconds in self._since_seconds.items()}
+        return {topic: now - seconds for topic, seconds in (ours | self._others).items()}
 
     async def _turn(self, consumer: AIOKafkaConsumer) -> None:
         """One share of each kind, the urgent ones first; without any of them wait a moment for more."""
@@ -281,8 +287,10 @@ class Consumer:
         self._reader.read(batch, self._clock.now())
 
     async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
-        """What was to be read next is gone (retention, a topic made anew): read everything there is."""
-        for one, offset in (await consumer.beginning_offsets(list(partitions))).items():
+        """What was to be read next is gone (retention, a topic made anew): read what there is."""
+        first = await consumer.beginning_offsets(list(partitions))
+        begin = await starts(consumer, first, self._since(), first, {one for one in first if self._waits(one)})
+        for one, offset in begin.items():
             consumer.seek(one, offset)
             self._reader.frontiers[one] = Frontier(offset)
             self.counts["resyncs"] += 1

@@ -1,6 +1,6 @@
 """Where to begin to read a topic's partitions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -10,13 +10,17 @@ async def starts(
     partitions: Iterable[TopicPartition],
     since: Mapping[str, float],
     read_up_to: Mapping[tuple[str, int], int],
+    not_before: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, int]:
-    """From where a partition was read up to, else from the instant `since` of its topic. Raises KafkaError."""
+    """From where a partition was read up to, else from the instant `since` of its topic. Raises KafkaError.
+
+    Those of `not_before` from that instant on where they were read up to an earlier one.
+    """
     wanted = list(partitions)
-    fresh = [one for one in wanted if one not in read_up_to]
-    first, end = await consumer.beginning_offsets(fresh), await consumer.end_offsets(fresh)
-    by_time = await offsets_since(consumer, {one: since[one.topic] for one in fresh}, first, end)
-    return {one: read_up_to[one] if one in read_up_to else by_time[one] for one in wanted}
+    by_clock = [one for one in wanted if one not in read_up_to or one in not_before]
+    first, end = await consumer.beginning_offsets(by_clock), await consumer.end_offsets(by_clock)
+    by_time = await offsets_since(consumer, {one: since[one.topic] for one in by_clock}, first, end)
+    return {one: max(read_up_to.get(one, 0), by_time.get(one, 0)) for one in wanted}
 
 
 async def offsets_since(

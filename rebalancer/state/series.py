@@ -47,13 +47,13 @@ _OLDER = (REMEMBERED - 1) * _PACKED.size
 
 
 class Series:
-    """The newest sample wins by (time, partition, offset); the last few instants are remembered for late ones.
+    """The newest sample wins by (time, order, partition, offset); the last few instants are remembered for late ones.
 
     `place`: its row in `Latest`. `at`: event time of the newest. `habit`: how far behind it usually is. `loaded`: how
     its replicas stood then.
     """
 
-    __slots__ = ("_marks", "_offset", "_partition", "at", "habit", "loaded", "place")
+    __slots__ = ("_marks", "_rank", "at", "habit", "loaded", "place")
 
     def __init__(self, first: MetricSample, latest: Latest, habit: Habit) -> None:
         self.place = latest.open()
@@ -64,11 +64,7 @@ class Series:
 
     def _becomes(self, sample: MetricSample, latest: Latest) -> None:
         self.at = sample.at
-        position = sample.position
-        if position is None:
-            self._partition = self._offset = -1
-        else:
-            self._partition, self._offset = position.partition, position.offset
+        self._rank = _rank(sample)
         latest.put(self.place, sample, self.habit.lag_seconds)
 
     @property
@@ -91,8 +87,7 @@ class Series:
             return _between(_PACKED.unpack_from(marks, len(marks) - _PACKED.size), mark, 1.0)
         if at < self.at:
             return self._late(sample)
-        position = sample.position
-        if position is not None and (position.partition, position.offset) > (self._partition, self._offset):
+        if _rank(sample) > self._rank:
             self._becomes(sample, latest)
         return None
 
@@ -109,6 +104,11 @@ class Series:
         if before is None:
             return _between(mark, after, 1.0)
         return [*_between(before, after, -1.0), *_between(before, mark, 1.0), *_between(mark, after, 1.0)]
+
+
+def _rank(sample: MetricSample) -> tuple[int, int, int]:
+    position = sample.position
+    return (0, -1, -1) if position is None else (sample.order, position.partition, position.offset)
 
 
 def _mark(sample: MetricSample) -> _Mark:

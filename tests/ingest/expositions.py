@@ -194,6 +194,13 @@ sglang:num_running_reqs{dp_rank="1",model_name="qwen",tp_rank="1"} 6
 sglang:num_queue_reqs{dp_rank="0",model_name="qwen",tp_rank="0"} 1
 """  # composed: docs.sglang.ai/references/production_metrics.html, with --enable-metrics-for-all-schedulers
 
+SGLANG_EXPERT_RANKS = """\
+sglang:num_running_reqs{model_name="deepseek",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 12
+sglang:num_running_reqs{model_name="deepseek",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 12
+sglang:num_queue_reqs{model_name="deepseek",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 3
+sglang:num_queue_reqs{model_name="deepseek",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 3
+"""  # composed: docs.sglang.ai/references/production_metrics.html, the same with --ep-size 2
+
 TGI = """\
 tgi_batch_current_size 5
 tgi_queue_size 9

@@ -108,6 +108,10 @@ COMPOSED: Mapping[str, tuple[Exposition, Must]] = {
             {"requestsFinished": 25, "requestsLeft": 2},
         ),
     ),
+    "sglang-expert-ranks": (
+        pod(composed.SGLANG_EXPERT_RANKS, "sglang-expert-ranks"),
+        Must("sglang", {"running": 12, "waiting": 3}),
+    ),
     "sglang-ranks": (pod(composed.SGLANG_ALL_RANKS, "sglang-ranks"), Must("sglang", {"running": 10, "waiting": 1})),
     "tgi": (
         pod(composed.TGI, "tgi"),

@@ -181,6 +181,16 @@ def test_other_health_events_take_nothing_away(change: dict[str, Any]) -> None:
     assert notices(eventbridge("AWS Health Event", HEALTH | change, source="aws.health")) == ()
 
 
+@pytest.mark.parametrize("odd", ["", "arn:aws:rds:ap-southeast-1:123456789012:db:production-orders-database-replica-2"])
+def test_what_is_no_instance_of_a_health_event_costs_its_instances_nothing(odd: str) -> None:
+    arn = "arn:aws:ec2:ap-southeast-1:123456789012:instance/i-0123456789abcdef0"
+    entities = [{"entityValue": odd}, {"entityValue": "i-1"}, {"status": "PENDING"}, {"entityValue": arn}]
+    detail = HEALTH | {"affectedEntities": entities}
+    found = notices(eventbridge("AWS Health Event", detail, source="aws.health"))
+    assert [one.instance_id for one in found] == ["i-1", "i-0123456789abcdef0"]
+    assert notices(eventbridge("AWS Health Event", detail | {"service": "RDS"}, source="aws.health")) == ()
+
+
 def test_an_instance_that_its_group_ends_is_named_in_its_own_field() -> None:
     detail = {"EC2InstanceId": INSTANCE, "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}
     (found,) = notices(eventbridge("EC2 Instance-terminate Lifecycle Action", detail, source="aws.autoscaling"))

@@ -119,6 +119,16 @@ class TestCounterStarts:
         starts.dated([])
         assert self.started(starts, 3.0, NOW + 30) == NOW + 30
 
+    @pytest.mark.parametrize("restarted_before", [False, True])
+    def test_an_engine_of_a_pod_that_was_not_scraped_once_brings_back_no_past(self, *, restarted_before: bool) -> None:
+        starts = CounterStarts()
+        if restarted_before:
+            self.started(starts, 90_000.0, NOW - 30)
+        self.started(starts, 900.0, NOW)
+        assert self.started(starts, 460.0, NOW + 15) == NOW + 15
+        assert self.started(starts, 940.0, NOW + 30) == NOW + 30
+        assert self.started(starts, 960.0, NOW + 45) == NOW + 30
+
     def test_pods_that_are_gone_are_forgotten(self) -> None:
         starts = CounterStarts()
         self.started(starts, 900.0, NOW)

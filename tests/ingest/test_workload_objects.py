@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload
+from rebalancer.domain.cluster import ClusterObject, Node, NodePool, Pod, Toleration, Workload
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import NodeTerm, Placement, Requirement, Spread
 from rebalancer.domain.quotas import ContainerAsk, PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
-from tests.ingest.manifests import container, deployment, meta, pod
+from tests.ingest.manifests import container, deployment, meta, node, node_pool, pod
 
 SEVEN = 1_800_000_000.0 - 3600  # 2027-01-15T07:00:00Z, when the objects were created
 LLAMA = WorkloadRef("serving", "Deployment", "llama")
@@ -24,6 +24,25 @@ def read(source: str, obj: dict[str, Any]) -> ClusterObject | Unusable:
 
 
 # --- pods
+
+
+BYTES = [("koordinator.sh/gpu-memory", "640Gi"), ("gpu.intel.com/memory.max", "1e11"), ("sgx.intel.com/epc", 2**37)]
+
+
+@pytest.mark.parametrize(("resource", "amount"), BYTES)
+def test_a_resource_that_is_counted_in_bytes_costs_nothing_but_itself(resource: str, amount: str | int) -> None:
+    both = {"cpu": "8", "nvidia.com/gpu": "1", resource: amount}
+    its_pod = read("pods", pod(container() | {"resources": {"limits": both, "requests": both}}))
+    its_node = read("nodes", node(status={"allocatable": both}))
+    its_node_pool = read("nodepools", node_pool({"limits": both}))
+    assert isinstance(its_pod, Pod)
+    assert isinstance(its_node, Node)
+    assert isinstance(its_node_pool, NodePool)
+    assert its_pod.gpus == its_node.allocatable == its_node_pool.limits == ONE_GPU
+
+
+def test_gpus_that_nobody_can_have_are_refused() -> None:
+    assert isinstance(read("pods", pod(container("10Gi"))), Unusable)
 
 
 def test_a_pod() -> None:

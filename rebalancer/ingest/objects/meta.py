@@ -7,8 +7,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, ControllerRef, applier_of
-from rebalancer.domain.quantities import Quantity, devices
+from rebalancer.domain.quantities import Quantity, beyond_devices, devices
 from rebalancer.ingest.instants import epoch
 from rebalancer.kube.calls import FIELD_MANAGER
 
@@ -164,8 +165,12 @@ def condition(conditions: Iterable[Condition] | None, name: str) -> Condition | 
 
 
 def extended(quantities: Mapping[str, Quantity] | None) -> dict[str, int]:
-    """The extended resources (GPUs, MIG profiles, other devices) among `quantities`, as whole devices."""
-    return {name: devices(number) for name, number in (quantities or {}).items() if is_extended(name)}
+    """The extended resources (GPUs, MIG profiles, other devices) among `quantities`, as whole devices.
+
+    Those counted in bytes (`koordinator.sh/gpu-memory`) are left out: none of them is a device. Raises ValueError.
+    """
+    every = (quantities or {}).items()
+    return {name: devices(number) for name, number in every if is_extended(name) and not _in_bytes(name, number)}
 
 
 @lru_cache(maxsize=1024)
@@ -173,6 +178,12 @@ def is_extended(name: str) -> bool:
     """Whether a resource is one that a device plugin brings: its name has a domain, and not Kubernetes' own."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+@lru_cache(maxsize=1024)
+def _in_bytes(name: str, number: Quantity) -> bool:
+    """Whether there is more of it than anybody has devices; of an accelerator so many are a mistake to be told."""
+    return not is_accelerator(name) and beyond_devices(number)
 
 
 def saved(meta: Annotated, shape: type[T]) -> T | None:

@@ -15,8 +15,21 @@ PODS: Final = {
     "StatefulSet": "-[0-9]+",
     "LeaderWorkerSet": "-[0-9]+",
 }
+# Before the five characters at random a name has room for so many; what is longer is cut there, the hash of the
+# ReplicaSet first.
+MOST_BEFORE: Final = 58
+HASHES: Final = {"Deployment": 10, "Rollout": 10, "ReplicaSet": 0}
 
 PodNow = Callable[[str, str], tuple[str, str, float] | None]
+
+
+def pod_names(kind: str, workload: str) -> str:
+    """A regular expression of the names that pods of a workload may have."""
+    whole = re.escape(workload) + PODS[kind]
+    room = MOST_BEFORE - len(workload) - 1
+    if kind not in HASHES or room > HASHES[kind]:
+        return whole
+    return f"{whole}|{re.escape(f'{workload}-'[:MOST_BEFORE])}[a-z0-9]{{{max(0, room) + 5}}}"
 
 
 def pods_then(models: Iterable[Model], pod_now: PodNow) -> PodThen:
@@ -25,7 +38,7 @@ def pods_then(models: Iterable[Model], pod_now: PodNow) -> PodThen:
     for model in models:
         for target in model.targets:
             if target.kind in PODS:
-                pattern = re.compile(re.escape(target.name) + PODS[target.kind], re.ASCII)
+                pattern = re.compile(pod_names(target.kind, target.name), re.ASCII)
                 by_namespace.setdefault(model.namespace, []).append((pattern, model.id))
 
     def pod_then(namespace: str, name: str, at: float) -> tuple[str, str, float] | None:

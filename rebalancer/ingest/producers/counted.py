@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
-from math import inf, isfinite
+from math import inf, isfinite, nextafter
 from typing import NamedTuple
 
 from rebalancer.domain.metric_maps import ABOVE, MetricSource
@@ -110,15 +110,28 @@ class PodCounts:
         self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
 
     def put(self, reading: CountReading) -> None:
-        """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten."""
+        """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten.
+
+        Where other parts were known before it, it was only not seen: what it counted until then is no change.
+        """
         series = self._values.setdefault((reading.name, reading.rank), {})
         known = series.get((reading.part, reading.upper))
         if known is not None and known.at > reading.at:
             return
-        if known is not None and reading.value < known.value:
+        if known is None and series and reading.value > 0.0:
+            self._widens(reading, max(one.at for one in series.values()))
+        elif known is not None and reading.value < known.value:
             self._begins(reading.at)
-        self.began = min(self.began, reading.at)
+        if self.began == inf:
+            self.began = reading.at
         self._values.setdefault((reading.name, reading.rank), {})[reading.part, reading.upper] = reading
+
+    def _widens(self, reading: CountReading, newest: float) -> None:
+        """Counts with this part and without it are not compared; a sample of the newest instant may be out already."""
+        if reading.name in COUNTERS:
+            self.began = nextafter(max(self.began, newest, reading.at), inf)
+        else:
+            self._before.pop((reading.name, 0), None)
 
     def _begins(self, at: float) -> None:
         self.began = at

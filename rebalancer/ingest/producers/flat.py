@@ -15,6 +15,7 @@ from rebalancer.ingest.producers.series import MetricSeries, epoch_of, number_of
 from rebalancer.ingest.rejected import RejectedError
 
 TIMES = ("@timestamp", "timestamp", "time", "ts", "date")  # Fluent Bit's timestamp_key is @timestamp
+EARLIEST = 1e9  # epoch seconds of 2001: a smaller number is a duration
 MAX_KEYS = 1000
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -27,8 +28,8 @@ def decode_flat(value: bytes) -> Iterator[MetricSeries | RejectedError]:
 
 def _in_body(body: Body) -> Iterator[MetricSeries]:
     whole = _object(body.text)
-    time = next((whole.pop(key) for key in TIMES if key in whole), None)
-    at = epoch(time) if isinstance(time, str) else epoch_of(time) if isinstance(time, int | float) else None
+    time = next((whole.pop(key) for key in TIMES if key in whole and _is_instant(whole[key])), None)
+    at = None if time is None else epoch(time) if isinstance(time, str) else epoch_of(time)
     numbers: dict[str, float] = {}
     labels: dict[str, str] = {}
     for key, item in _leaves(whole):
@@ -40,6 +41,11 @@ def _in_body(body: Body) -> Iterator[MetricSeries]:
             raise ValueError(f"more than {MAX_KEYS} keys: send fewer")
     for name, number in numbers.items():
         yield MetricSeries(name, labels, number, at)
+
+
+def _is_instant(value: object) -> bool:
+    """Whether it says when: `time` is what a request took, too."""
+    return isinstance(value, str) or (isinstance(value, int | float) and not 0 <= value < EARLIEST)
 
 
 def _leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,11 +2,13 @@
 
 Producers send them apart, and alone each would say that the rest is unknown. A pod's sample is made when its next
 scrape begins, or half a second after its first reading came. What comes later for the same instant makes it again,
-fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of its pod for two intervals.
+fuller. vLLM and DCGM are scraped apart: a reading counts beside newer ones of its pod for two intervals, and where the
+engine tells, its next sample brings the GPU's along.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 
 import msgspec
 
@@ -19,6 +21,7 @@ from rebalancer.ingest.producers.mapping import GaugeReading, Pod
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
 FORGOTTEN_INTERVALS = 20.0
+OF_THE_GPU = frozenset({"gpuUtilisation", "fbUsedMib", "fbFreeMib"})
 MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
 
 Told = tuple[float, float]  # a value, and when it was measured
@@ -27,24 +30,33 @@ Told = tuple[float, float]  # a value, and when it was measured
 class _Gathered:
     """Readings of one pod: by gauge, row and part the newest.
 
-    at: when the newest of them was measured.
+    at: when the newest that makes a sample was measured.
+    engine_at: when the newest that is not of a GPU was measured.
     begun: when the first was measured that no sample has yet.
     since: when that one came, by our clock.
+    position: where the record with it stands in Kafka; the same when it is read again, whatever comes beside it then.
     values: the newest readings of gauges, by gauge, rank of their rule and part.
     counts: its counters and histograms.
     """
 
-    __slots__ = ("at", "begun", "counts", "since", "values")
+    __slots__ = ("at", "begun", "counts", "engine_at", "position", "since", "values")
 
     def __init__(self, interval_seconds: float) -> None:
         self.counts = PodCounts(interval_seconds)
         self.at = 0.0
+        self.engine_at = -inf
         self.begun = 0.0
         self.since = 0.0
+        self.position: Position | None = None
         self.values: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
+    def comes_along(self, reading: GaugeReading | CountReading, seconds: float) -> bool:
+        """Whether the engine's next sample brings it: alone a GPU's would say that nothing is counted any more."""
+        return reading.name in OF_THE_GPU and 0.0 < reading.at - self.engine_at <= seconds
+
     def put(self, reading: GaugeReading | CountReading) -> None:
-        self.at = max(self.at, reading.at)
+        if reading.name not in OF_THE_GPU:
+            self.engine_at = max(self.engine_at, reading.at)
         if isinstance(reading, CountReading):
             self.counts.put(reading)
             return
@@ -74,20 +86,27 @@ class PodGathering:
         self._pods: dict[Pod, _Gathered] = {}
         self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
         self._made = 0
+        self._looked_at = 0.0  # when pods that are gone were looked for
 
-    def put(self, readings: Iterable[GaugeReading | CountReading], now: float) -> list[MetricSample]:
-        """Take readings; the samples of pods whose next scrape began with them."""
+    def put(
+        self, readings: Iterable[GaugeReading | CountReading], position: Position, now: float
+    ) -> list[MetricSample]:
+        """Take the readings of one record; the samples of pods whose next scrape began with them."""
         samples: list[MetricSample] = []
         for reading in readings:
             pod = reading.pod
             gathered = self._pods.get(pod) or self._first(pod, now)
             if gathered is None:
                 continue
+            if gathered.comes_along(reading, KEPT_INTERVALS * self._interval_seconds):
+                gathered.put(reading)
+                continue
             if pod in self._pending and reading.at - gathered.begun >= self._interval_seconds / 2:
                 samples += self._sample(pod)
             if pod not in self._pending:
                 self._pending[pod] = gathered
-                gathered.since, gathered.begun = now, reading.at
+                gathered.since, gathered.begun, gathered.position = now, reading.at, position
+            gathered.at = max(gathered.at, reading.at)
             gathered.put(reading)
         return samples
 
@@ -98,7 +117,10 @@ class PodGathering:
             if 0 <= now - gathered.since < SETTLE_SECONDS:
                 break
             ready.append(pod)
-        return [sample for pod in ready for sample in self._sample(pod)]
+        samples = [sample for pod in ready for sample in self._sample(pod)]
+        if abs(now - self._looked_at) >= FORGOTTEN_INTERVALS * self._interval_seconds:
+            self._forget(now)
+        return samples
 
     def _sample(self, pod: Pod) -> Iterator[MetricSample]:
         gathered = self._pending.pop(pod)
@@ -121,19 +143,24 @@ class PodGathering:
                 gauges=msgspec.convert(gauges, Gauges),
                 pod=name,
                 counters=_counters(gathered.counts.began, counters),
-                # Records of one instant come in any order of partitions: what was gathered last is the fullest.
-                position=Position(self._topic, 0, self._made),
+                position=gathered.position,
                 namespace=namespace or None,
+                # Records of one instant come in any order of partitions: what was gathered last is the fullest.
+                order=self._made,
             )
 
     def _first(self, pod: Pod, now: float) -> _Gathered | None:
         """Room for a pod that is new; None where there are too many."""
         if len(self._pods) >= MAX_PODS:
-            oldest = now - FORGOTTEN_INTERVALS * self._interval_seconds
-            self._pods = {known: one for known, one in self._pods.items() if one.at >= oldest or known in self._pending}
+            self._forget(now)
             if len(self._pods) >= MAX_PODS:
                 return None
         return self._pods.setdefault(pod, _Gathered(self._interval_seconds))
+
+    def _forget(self, now: float) -> None:
+        """Without the pods of which nothing came for so long; a topic that is far behind tells of the past."""
+        self._looked_at, oldest = now, now - FORGOTTEN_INTERVALS * self._interval_seconds
+        self._pods = {pod: one for pod, one in self._pods.items() if one.since >= oldest or pod in self._pending}
 
 
 def _counters(began: float, counters: Mapping[str, float]) -> Counters | None:

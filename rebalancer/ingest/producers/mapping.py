@@ -3,6 +3,7 @@
 Pure; no input raises.
 """
 
+from collections.abc import Mapping
 from math import isfinite, isnan, nan
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError
 
+# What an exporter writes of it for an instance of a GPU that is cut up (MIG) is 0 or the whole GPU's, and no reading;
+# DCGM_FI_PROF_GR_ENGINE_ACTIVE is the instance's own.
+OF_WHOLE_GPUS, INSTANCE = "DCGM_FI_DEV_GPU_UTIL", "GPU_I_ID"
 # A pod: its namespace and name, or "" and its UID.
 Pod = tuple[str, str]
 
@@ -78,8 +82,9 @@ class ProducerMapping:
                 try:
                     if isinstance(series, RejectedError):
                         raise series
-                    ranked = self._rules.get(plain(series.name))
-                    if ranked is not None:
+                    name = plain(series.name)
+                    ranked = self._rules.get(name)
+                    if ranked is not None and not (name == OF_WHOLE_GPUS and series.labels.get(INSTANCE)):
                         readings.append(self._reading(series, *ranked, kafka_timestamp, now))
                     elif counts(series.name):
                         readings += self._counts(series, kafka_timestamp, now)
@@ -120,21 +125,25 @@ class ProducerMapping:
 
     def _pod(self, series: MetricSeries) -> Pod:
         """Raises RejectedError where no label says whose the value is."""
-        labels = self.producer.labels
-        uid = _first(series, labels.uid)
-        if uid:
-            return "", uid
-        namespace, name = _first(series, labels.namespace), _first(series, labels.pod)
-        if namespace and name:
-            return namespace, name
-        missing = "no namespace" if name else "no pod"
+        # What an exporter tells of others (DCGM's) was collected from its own pod, and says itself whose it is.
+        pod = self._named(series.own or {}) or self._named(series.labels)
+        if pod is not None:
+            return pod
+        missing = "no namespace" if _first(series.labels, self.producer.labels.pod) else "no pod"
         known = ", ".join(sorted(series.labels)[:12]) or "none"
         detail = f"{series.name} names {missing}; its labels: {known}. Add them, or name them in producers.labels"
         raise RejectedError(Reason.NO_POD, detail)
 
+    def _named(self, labels: Mapping[str, str]) -> Pod | None:
+        names = self.producer.labels
+        uid, namespace, name = (_first(labels, each) for each in (names.uid, names.namespace, names.pod))
+        if uid:
+            return "", uid
+        return (namespace, name) if namespace and name else None
 
-def _first(series: MetricSeries, names: tuple[str, ...]) -> str:
-    return next((text for name in names if (text := series.labels.get(name))), "")
+
+def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((text for name in names if (text := labels.get(name))), "")
 
 
 def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:

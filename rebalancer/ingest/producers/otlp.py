@@ -130,10 +130,11 @@ def _walk(message: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  one of two k
                 for point in (*metric.gauge.data_points, *_cumulative(metric.sum)):
                     number = _number(point)
                     if number is not None and not point.flags & NO_RECORDED_VALUE:
-                        yield MetricSeries(metric.name, {**whose, **_labels(point.attributes)}, number, _at(point))
+                        own = _labels(point.attributes)
+                        yield MetricSeries(metric.name, {**whose, **own}, number, _at(point), own)
                 for point in _cumulative(metric.histogram):
                     if not point.flags & NO_RECORDED_VALUE:
-                        yield from _buckets(metric.name, {**whose, **_labels(point.attributes)}, point)
+                        yield from _buckets(metric.name, whose, point)
 
 
 def _cumulative(points: Any) -> Any:  # noqa: ANN401  same
@@ -144,12 +145,12 @@ def _at(point: Any) -> float | None:  # noqa: ANN401  same
     return number_of(point.time_unix_nano) * NANOSECONDS or None
 
 
-def _buckets(name: str, labels: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
+def _buckets(name: str, whose: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
     """OTLP counts each bucket by itself, Prometheus all up to its upper bound."""
-    below = 0.0
+    below, own = 0.0, _labels(point.attributes)
     for upper, count in zip((*point.explicit_bounds, "+Inf"), point.bucket_counts, strict=False):
         below += number_of(count)
-        yield MetricSeries(f"{name}_bucket", labels | {"le": str(upper)}, below, _at(point))
+        yield MetricSeries(f"{name}_bucket", {**whose, **own, "le": str(upper)}, below, _at(point), own)
 
 
 def _number(point: Any) -> float | None:  # noqa: ANN401  same

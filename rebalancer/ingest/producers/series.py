@@ -17,12 +17,14 @@ class MetricSeries(NamedTuple):
     labels: all that says whose it is.
     value: the number, which may be NaN or infinite.
     at: when it was measured, UTC epoch seconds; None where the record does not say.
+    own: those of `labels` that are its own, where others are of whom it was collected from; None where nobody can tell.
     """
 
     name: str
     labels: Mapping[str, str]
     value: float
     at: float | None
+    own: Mapping[str, str] | None = None
 
 
 # A record's value -> its series, and beside them why a part of it is none. Raises RejectedError where no part can be

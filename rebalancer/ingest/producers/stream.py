@@ -35,7 +35,7 @@ class ProducerStream:
         self.counts["unmapped"] += read.unmapped
         if not read.readings and not read.dropped:
             self.counts["ignored"] += 1
-        return self._gathering.put(read.readings, now), self._letter(read.dropped, now)
+        return self._gathering.put(read.readings, position, now), self._letter(read.dropped, now)
 
     def settled(self, now: float) -> list[MetricSample]:
         """Samples of which nothing more is to come."""

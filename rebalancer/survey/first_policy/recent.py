@@ -1,6 +1,5 @@
 """What the last week looked like, where Prometheus has it: replicas that had work, by workload. Pure."""
 
-import re
 from collections.abc import Iterable, Iterator
 from math import ceil, isfinite
 from typing import Final, NamedTuple
@@ -9,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.ingest.past.names import PODS
+from rebalancer.ingest.past.names import PODS, pod_names
 
 DAYS: Final = 7
 STEP_MINUTES: Final = 10  # 1,008 looks at each pod
@@ -69,7 +68,7 @@ def use_of(result: object) -> dict[str, Use]:
 
 
 def _branches(ref: WorkloadRef) -> Iterator[str]:
-    pods = f'namespace="{ref.namespace}",pod=~"{re.escape(ref.name)}{PODS[ref.kind]}"'.replace("\\", "\\\\")
+    pods = f'namespace="{ref.namespace}",pod=~"{pod_names(ref.kind, ref.name)}"'.replace("\\", "\\\\")
     busy = f"sum({_RUNNING}{{{pods}}} > bool 0)[{DAYS}d:{STEP_MINUTES}m]"
     for reading, function in (
         ("median", "quantile_over_time(0.5, {})"),

@@ -64,6 +64,17 @@ def test_a_window_sums_up_by_how_long_each_step_stands_for() -> None:
     assert (nothing.hours, nothing.gpus, nothing.busy, nothing.idle_gpu_hours) == (0.0, None, None, None)
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet"])
+@pytest.mark.parametrize("length", [5, 46, 47, 50, 56, 57, 58, 60])
+def test_a_pod_that_is_gone_is_its_workloads_however_long_that_is_called(kind: str, length: int) -> None:
+    workload = "chat" + "a" * (length - 4)
+    replica_set = workload if kind == "ReplicaSet" else f"{workload}-6d4cf56db6"
+    pod = f"{replica_set}-"[:58] + "x7k2p"  # Kubernetes cuts what stands before the five at random
+    then = pods_then([a_model("chat", targets=(a_target_spec("a100", workload, kind=kind),))], lambda *_: None)
+    assert then("serving", pod, 0.0) == ("chat", f"serving/{pod}", 0.0)
+    assert then("serving", pod.replace("chat", "code"), 0.0) is None
+
+
 def test_a_pod_is_its_owners_while_it_is_there_and_by_its_name_when_it_is_gone() -> None:
     models = [
         a_model("chat", targets=(a_target_spec("a100", "chat"),)),

@@ -89,5 +89,5 @@ def readings(entry: MetricProducer, value: bytes) -> Readings:
 def samples(entry: MetricProducer, values: Iterable[bytes]) -> list[MetricSample]:
     """What is gathered from these records, the last of it half a second later."""
     gathering = PodGathering(entry)
-    found = [sample for value in values for sample in gathering.put(readings(entry, value).readings, NOW)]
+    found = [sample for value in values for sample in gathering.put(readings(entry, value).readings, HERE, NOW)]
     return found + gathering.settled(NOW + SETTLE_SECONDS)

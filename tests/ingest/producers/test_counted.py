@@ -14,7 +14,7 @@ from rebalancer.ingest.producers.counted import counts, quantile, rows_of
 from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.otlp import decode_otlp_proto
 from rebalancer.ingest.producers.series import MetricSeries
-from tests.ingest.producers.records import AT, POD, producer, read, readings, samples
+from tests.ingest.producers.records import AT, HERE, POD, producer, read, readings, samples
 
 Numbers = dict[str, float]  # by a metric's name, with its labels behind it as an exposition has them
 STOP, ABORT = '{finished_reason="stop"}', '{finished_reason="abort"}'
@@ -204,9 +204,19 @@ def test_a_bucket_that_comes_late_is_waited_for_and_moves_no_percentile(late: se
         behind = late if count == 6 else set[str]()
         for after, uppers in ((0.0, every.keys() - behind), (0.6, behind)):
             for record in adapter(buckets({upper: every[upper] for upper in uppers}) | scrape(count), at):
-                gathering.put(readings(entry, record).readings, at + after)
+                gathering.put(readings(entry, record).readings, HERE, at + after)
             seen += [sample.gauges.ttft for sample in gathering.settled(at + after + SETTLE_SECONDS)]
     assert {(seconds and round(seconds, 6), above) for seconds, above in seen} == {(None, False), (0.925, False)}
+
+
+def test_buckets_of_an_engine_that_is_seen_later_are_not_what_came_since_the_scrape_before() -> None:
+    def engine(which: int, count: int) -> Numbers:
+        slow, every = 1e6 * which + 10.0 * count, 1e6 + 100.0 * count
+        counted = {f'{BUCKET}{{engine="{which}",le="{le}"}}': each for le, each in (("1.0", slow), ("+Inf", every))}
+        return counted | scrape(count)
+
+    seen = told("telegraf", [engine(1, 0), engine(1, 1), *(engine(0, n) | engine(1, n) for n in (2, 3))])
+    assert [sample.gauges.ttft for sample in seen] == [(None, False), (1.0, True), (None, False), (1.0, True)]
 
 
 @given(st.lists(st.floats(0.0, 9.9), min_size=1, max_size=60))

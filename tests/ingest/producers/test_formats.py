@@ -117,6 +117,12 @@ def test_a_flat_record_s_instant_may_be_spelled_in_several_ways(key: str, time: 
     assert [one.at for one in readings(producer("flat"), value).readings] == [AT]
 
 
+@pytest.mark.parametrize("beside", [{}, {"date": AT}])
+def test_a_duration_in_a_flat_record_is_not_its_instant(beside: dict[str, float]) -> None:
+    value = json.dumps({**POD, "num_requests_running": 12, "time": 0.183, **beside}).encode()
+    assert [one.at for one in readings(producer("flat"), value).readings] == [beside.get("date", NOW - 1)]
+
+
 def test_without_an_instant_of_its_own_the_record_s_counts() -> None:
     (one,) = readings(producer("flat"), json.dumps({**POD, "num_requests_running": 12}).encode()).readings
     assert one.at == NOW - 1

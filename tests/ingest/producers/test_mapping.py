@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
-from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
-from tests.ingest.producers.records import AT, NOW, POD, RUNNING, producer, read, readings, samples
+from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
+from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
 def telegraf(fields: dict[str, float], at: float = AT, **tags: str) -> bytes:
@@ -19,6 +19,21 @@ def test_a_uid_counts_before_namespace_and_name() -> None:
     assert one.pod == ("", "u-1")
     (sample,) = samples(producer(), [telegraf({"vllm:num_requests_running": 3}, pod_uid="u-1")])
     assert (sample.pod, sample.namespace) == ("u-1", None)
+
+
+@pytest.mark.parametrize("prefix", ["", "exported_"])
+def test_what_an_exporter_tells_of_another_pod_through_a_collector_is_of_that_pod(prefix: str) -> None:
+    def attributes(**labels: str) -> list[dict[str, object]]:
+        return [{"key": key, "value": {"stringValue": value}} for key, value in labels.items()]
+
+    exporter = {"k8s.namespace.name": "gpu-operator", "k8s.pod.name": "dcgm-x", "k8s.pod.uid": "u-dcgm"}
+    own = attributes(gpu="0", **{f"{prefix}namespace": "serving", f"{prefix}pod": "llama-70b-0"})
+    points = [{"asDouble": 93, "attributes": own}, {"asDouble": 7, "attributes": attributes(gpu="1")}]
+    metric = {"name": "DCGM_FI_DEV_GPU_UTIL", "gauge": {"dataPoints": points}}
+    resource = {"attributes": attributes(**exporter)}
+    record = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [metric]}]}]}
+    one, other = readings(producer("otlp-json"), json.dumps(record).encode()).readings
+    assert (one.pod, other.pod) == (("serving", "llama-70b-0"), ("", "u-dcgm"))
 
 
 def test_labels_of_the_policy_replace_the_usual_ones() -> None:
@@ -89,6 +104,13 @@ def test_of_two_names_for_one_gauge_the_first_row_counts() -> None:
     assert sample.gauges.gpu_utilisation == pytest.approx(0.6)
 
 
+def test_of_an_instance_of_a_gpu_its_activity_counts_and_the_use_of_whole_gpus_does_not() -> None:
+    fields = {"DCGM_FI_DEV_GPU_UTIL": 0.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.75}
+    (sample,) = samples(producer(), [telegraf(fields, gpu="0", GPU_I_PROFILE="3g.40gb", GPU_I_ID="2")])
+    assert sample.gauges.gpu_utilisation == 0.75
+    assert samples(producer(), [telegraf({"DCGM_FI_DEV_GPU_UTIL": 0.0}, gpu="0", GPU_I_ID="2")]) == []
+
+
 def test_records_of_one_instant_become_one_sample() -> None:
     records = [telegraf({"vllm:num_requests_running": 3}), telegraf({"vllm:num_requests_waiting": 1})]
     (sample,) = samples(producer(), records)
@@ -106,15 +128,13 @@ def test_a_sample_is_made_when_the_next_scrape_begins() -> None:
 
 def test_what_comes_late_for_an_instant_makes_its_sample_again_and_later_in_order() -> None:
     gathering, entry = PodGathering(producer()), producer()
-    gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, NOW)
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, HERE, NOW)
     assert gathering.settled(NOW + SETTLE_SECONDS / 2) == []
     (first,) = gathering.settled(NOW + SETTLE_SECONDS)
-    gathering.put(readings(entry, telegraf({"vllm:num_requests_waiting": 1})).readings, NOW + 1)
+    gathering.put(readings(entry, telegraf({"vllm:num_requests_waiting": 1})).readings, HERE, NOW + 1)
     (again,) = gathering.settled(NOW + 1 + SETTLE_SECONDS)
     assert (first.at, first.gauges, again.at, again.gauges) == (AT, Gauges(running=3.0), AT, Gauges(3.0, 1.0))
-    assert first.position is not None
-    assert again.position is not None
-    assert again.position > first.position
+    assert again.order > first.order
 
 
 def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknown() -> None:
@@ -124,12 +144,36 @@ def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknow
     assert [one.gauges.fb_used_mib for one in told] == [7.0, 7.0, 7.0, None]
 
 
+def test_a_gpu_speaks_alone_where_its_engine_has_said_nothing_for_two_intervals() -> None:
+    records = [telegraf({"vllm:num_requests_running": 1.0}, AT - 100)]
+    records += [telegraf({"DCGM_FI_DEV_FB_USED": 7.0 + count}, AT - 90 + 15 * count) for count in range(4)]
+    told = samples(producer(), records)
+    assert [(one.at, one.gauges) for one in told] == [
+        (AT - 100, Gauges(running=1.0, fb_used_mib=8.0)),
+        (AT - 60, Gauges(fb_used_mib=9.0)),
+        (AT - 45, Gauges(fb_used_mib=10.0)),
+    ]
+
+
+def test_a_pod_that_is_gone_costs_no_memory_for_more_than_some_intervals() -> None:
+    gathering, entry = PodGathering(producer(intervalSeconds=15)), producer()
+    for count in range(100):
+        now = NOW + 15 * count
+        for pod in ("stays", f"went-{count}"):
+            value = telegraf({"vllm:num_requests_running": 3}, now - 3600, pod=pod)  # a topic that is an hour behind
+            gathering.put(readings(entry, value).readings, HERE, now)
+        assert len(gathering.settled(now + SETTLE_SECONDS)) == 2
+        known = gathering._pods  # noqa: SLF001  nothing else shows what is remembered
+        assert ("serving", "stays") in known
+        assert len(known) <= 2 * FORGOTTEN_INTERVALS + 2
+
+
 def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
     entry = producer(gauges=[{"metric": "cache", "gauge": "kvCacheUse", "combine": "sum"}])
     gathering = PodGathering(entry)
     for engine in "01":
         value = telegraf({"cache": 0.9, "vllm:num_requests_running": 1}, engine=engine)
-        gathering.put(readings(entry, value).readings, NOW)
+        gathering.put(readings(entry, value).readings, HERE, NOW)
     (sample,) = gathering.settled(NOW + SETTLE_SECONDS)
     assert (sample.gauges, dict(gathering.impossible)) == (Gauges(running=2.0), {"kvCacheUse": 1})
 

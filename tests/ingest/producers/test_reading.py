@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from rebalancer.domain.events import Event
+from rebalancer.domain.events import Event, Gauges, MetricSample
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.readings import Reading
 from rebalancer.ingest.reader import DECODERS, Reader
@@ -33,10 +33,12 @@ def a_reader(sink: list[Event], *producers: MetricProducer) -> Reader:
     return reader
 
 
-def batch(*values: bytes, where: TopicPartition = OTHERS) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
+def batch(
+    *values: bytes, where: TopicPartition = OTHERS, offset: int = 0
+) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
     records = [
-        ConsumerRecord(where.topic, where.partition, offset, int((NOW - 1) * 1000), 0, None, value, None, 0, 0, ())
-        for offset, value in enumerate(values)
+        ConsumerRecord(where.topic, where.partition, place, int((NOW - 1) * 1000), 0, None, value, None, 0, 0, ())
+        for place, value in enumerate(values, offset)
     ]
     return {where: records}
 
@@ -84,6 +86,83 @@ def test_counters_of_a_producer_make_the_arrivals_of_its_model_known() -> None:
     assert load_of(state, now=NOW + 2).work.source == "arrivals"
     known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
     assert known[-60:] == pytest.approx([2.0] * 60)
+
+
+@pytest.mark.parametrize("late_scrapes", [0, 3])
+def test_a_part_of_a_counter_that_is_seen_later_than_others_is_no_burst(late_scrapes: int) -> None:
+    """The second batch of a scrape that comes after its sample, or another partition of a topic without keys."""
+    state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
+    reader = a_reader(events, producer())
+    tags = {"namespace": pod.namespace, "pod": pod.name}
+    for count in range(41):
+        at, done = NOW - 600 + 15 * count, 1e6 + 15 * count
+        record = {"name": "prometheus", "timestamp": int(at)}
+        counted = {"vllm:request_success_total": done, "vllm:generation_tokens_total": 100 * done}
+        gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+        first, second = (
+            json.dumps(record | {"tags": tags | {"finished_reason": reason}, "fields": fields}).encode()
+            for reason, fields in (("stop", gauges | counted), ("length", counted))
+        )
+        reader.read(batch(first), at + 1)
+        reader.read({}, at + 2)
+        if count >= late_scrapes:
+            reader.read(batch(second), at + 2)
+        reader.read({}, at + 3)
+        state.apply_all(events, at + 3)
+        events.clear()
+    known = [rate for rate in requests_per_second(state) if rate == rate]  # noqa: PLR0124  NaN equals nothing
+    assert max(known) <= 4.0, "two requests a second, those of one scrape told by two samples at most"
+    assert load_of(state, now=NOW + 3).work.last_60s == pytest.approx(2.0, rel=0.05)
+
+
+def test_after_a_restart_a_topic_behind_another_source_counts_on_and_nothing_twice() -> None:
+    """Prometheus is polled beside it, so all that the topic tells is older than the newest that the rings have."""
+    pod, late = a_ready_pod(), 20.0
+    record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}}
+
+    def serve(state: ClusterState, first: int, last: int) -> None:
+        events = list[Event]()
+        reader = a_reader(events, producer())
+        for count in range(first, last):
+            at = NOW - 1200 + 15 * count
+            polled = MetricSample("prometheus", f"{at}", at + late, "b", 15.0, Gauges(running=8.0), pod.uid)
+            gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+            counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+            value = json.dumps(record | {"timestamp": int(at), "fields": gauges | counted}).encode()
+            reader.read(batch(value, offset=count), at + late)
+            reader.read({}, at + late + 1)
+            state.apply_all([polled, *events], at + late + 1)
+            events.clear()
+
+    through, before, after = a_serving_state(), a_serving_state(), a_serving_state()
+    serve(through, 0, 60)
+    serve(before, 0, 40)
+    after.restore_rings("b", before.rings_bytes("b"))
+    serve(after, 37, 60)
+    assert requests_per_second(after) == pytest.approx(requests_per_second(through))
+    assert load_of(after, now=NOW - 1200 + 59 * 15 + late + 1).work.source == "arrivals"
+
+
+@pytest.mark.parametrize("phase", [3.0, 8.0, 14.0])
+def test_a_gpu_that_is_scraped_between_two_scrapes_of_its_engine_hides_no_arrivals(phase: float) -> None:
+    state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
+    reader = a_reader(events, producer())
+    record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}}
+    for count in range(41):
+        at = NOW - 600 + 15 * count
+        counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+        engine = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0} | counted
+        for when, fields in ((at, engine), (at + phase, {"DCGM_FI_DEV_GPU_UTIL": 50.0})):
+            value = json.dumps(record | {"timestamp": int(when), "fields": fields}).encode()
+            reader.read(batch(value), when + 0.2)
+            reader.read({}, when + 0.9)
+        state.apply_all(events, at + phase + 0.9)
+        if count:
+            assert [one.gauges.gpu_utilisation for one in events if isinstance(one, MetricSample)] == [0.5]
+        events.clear()
+    work = load_of(state, now=NOW + phase + 0.9).work
+    assert work.source == "arrivals"
+    assert (work.short, work.last_60s) == pytest.approx((2.0, 2.0))
 
 
 def test_a_pod_that_nobody_knows_is_counted_and_moves_nothing() -> None:
