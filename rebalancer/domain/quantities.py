@@ -33,7 +33,7 @@ def _devices(text: str) -> int:
 
 def beyond_devices(number: Quantity) -> bool:
     """Whether it is 10^9 or more, as bytes are: more than anybody has devices."""
-    return _decimal(str(number)) >= 10**MAX_DIGITS
+    return _decimal(str(number)) >= Decimal(10) ** MAX_DIGITS
 
 
 @lru_cache(maxsize=4096)
