@@ -133,25 +133,30 @@ def place_of(server: str, where: Where) -> str:
 
 
 async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
-    """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
+    """A pod of the service and its API's port, a ready one if there is; `but` is taken last. Raises Failed without any.
+
+    One that is not ready has lost Kafka, say: it is asked for that very reason, and what it says is true.
+    """
     pods = (await cluster.kube.list(PODS, where.namespace)).items
     ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(LABEL) == SERVICE]
-    names = (pod["metadata"]["name"] for pod in ours if _is_ready(pod))
-    ready = sorted(names, key=lambda name: (name == but, name))
-    if not ready:
-        state = f"{len(ours)} pods, none ready" if ours else f"no pod with {LABEL}={SERVICE}"
+    running = {pod["metadata"]["name"]: pod for pod in ours if _runs(pod)}
+    if not running:
+        state = f"{len(ours)} pods, none runs" if ours else f"no pod with {LABEL}={SERVICE}"
         fix = "--service-namespace or --server names another place"
         raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
-    chosen = next(pod for pod in ours if pod["metadata"]["name"] == ready[0])
-    ports = [port for each in chosen["spec"]["containers"] for port in each.get("ports", [])]
-    return ready[0], next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
+    chosen = min(running, key=lambda name: (name == but, not _is_ready(running[name]), name))
+    ports = [port for each in running[chosen]["spec"]["containers"] for port in each.get("ports", [])]
+    return chosen, next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
+
+
+def _runs(pod: Object) -> bool:
+    """Whether it may answer. Deleted pods do not, whatever their status still says."""
+    return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def _is_ready(pod: Object) -> bool:
-    """Whether it serves. Deleted pods do not, whatever their condition still says."""
     conditions = pod.get("status", {}).get("conditions", [])
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _token(place: str) -> Token | None:
