@@ -137,6 +137,22 @@ async def test_a_service_that_is_not_ready_is_asked_what_it_lacks(
     assert set(gate.forwarded) == {"rb-1:8080"}
 
 
+async def test_the_replica_that_leads_is_asked_for_another_has_no_past(
+    gate: Gate, night: Night, capsys: Captured
+) -> None:
+    for name in ("rb-0", "rb-1", "rb-2"):
+        gate.behind.store.put(pod(name))
+    night.leads = "rb-1"
+    for command in (("status",), ("override", "add", "cap", "sdxl", "2", "--reason", "x", "--dry-run")):
+        gate.forwarded.clear()
+        assert await rebalancer(*command) == 0, capsys.readouterr().err
+        assert gate.forwarded == ["rb-0:8080", "rb-1:8080"]
+    gate.forwarded.clear()
+    night.leads = "a-name-that-is-no-pods"
+    assert await rebalancer("status") == 0
+    assert gate.forwarded == ["rb-0:8080", "rb-1:8080"], "once, whoever that is"
+
+
 async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Night) -> None:
     gate.behind.store.put(pod("rb-0"))
     night.token = "sandbox-system:serviceaccount:rebalancer:rebalancer-viewer"

@@ -180,7 +180,8 @@ class SceneServer:
     def _decisions(self, request: web.Request) -> Decisions:
         """As the service pages them: the rows of this overview's timeline, a row for each entry."""
         rows = self.rows or [DecisionRow(each.cycle, each.at, (each,)) for each in self.overview.timeline]
-        return decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+        page = decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+        return replace(page, instance=self.overview.instance, leader=self.overview.leader)
 
     def _overrides(self) -> Overrides:
         return Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone)

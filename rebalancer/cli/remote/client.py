@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from rebalancer.api.http.json_codec import from_wire
-from rebalancer.api.http.responses import ErrorBody
+from rebalancer.api.http.responses import LEADER, ErrorBody
 from rebalancer.cli.failure import UNREACHABLE, USAGE, CannotSay, Failed, NoAnswer
 from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
@@ -31,13 +31,16 @@ GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 class Api:
     """One conversation with the service at `address` (what people are told; `base` is what is dialled).
 
-    A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now.
+    A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now. By
+    `forward` the replica that leads is asked, where it is known: one that stands by has no past. All asks are reads.
     """
 
     def __init__(self, session: aiohttp.ClientSession, base: str, address: str, token: Token | None) -> None:
         self.address = address
         self.forward: Forward | None = None
-        self.turn: Callable[[], Awaitable[None]] | None = None  # to another replica; raises Failed where there is none
+        # To the replica of that name if there is one, else to another; raises Failed where there is none.
+        self.turn: Callable[[str], Awaitable[None]] | None = None
+        self._leader = ""  # whom it has turned to
         self._session = session
         self._base = base
         self._token = token
@@ -51,7 +54,7 @@ class Api:
             if nobody.code != UNREACHABLE or slow:
                 raise
             if self.turn is not None:
-                await self.turn()
+                await self.turn("")
             return await self._ask("GET", path)
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
@@ -66,6 +69,7 @@ class Api:
                 method, self._base + path, data=body, headers=headers, allow_redirects=False
             ) as response:
                 answer = await response.read()
+                leader = response.headers.get(LEADER, "")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise Failed(f"--server {self.address} is no http:// address", USAGE) from error
         except TimeoutError as error:
@@ -73,6 +77,10 @@ class Api:
             raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
+        if self.turn is not None and leader not in {"", self._leader, self.address.rpartition("/")[2]}:
+            self._leader = leader
+            await self.turn(leader)
+            return await self._ask(method, path, body, headers)
         if response.status in GOOD:
             return answer
         raise self._refused(response, path, answer)
@@ -113,13 +121,13 @@ async def open_api(where: Where) -> AsyncIterator[Api]:
         forward = Forward(cluster.access, cluster.clock, where.namespace, pod, port, Path(folder))
         await open_.enter_async_context(forward)
         token = await asyncio.to_thread(_token, place_of(cluster.access.server, where))
-        connector = aiohttp.UnixConnector(str(forward.path))
+        connector = aiohttp.UnixConnector(str(forward.path), force_close=True)  # a turn is for new connections
         session = aiohttp.ClientSession(timeout=timeout, headers=_headers(token), connector=connector)
         api = Api(await open_.enter_async_context(session), "http://localhost", f"{where.namespace}/{pod}", token)
         api.forward = forward
 
-        async def turn() -> None:
-            pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2])
+        async def turn(to: str) -> None:
+            pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2], rather=to)
             forward.turn_to(pod, port)
             api.address = f"{where.namespace}/{pod}"
 
@@ -132,8 +140,8 @@ def place_of(server: str, where: Where) -> str:
     return where.address or f"{server} namespace {where.namespace}"
 
 
-async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
-    """A pod of the service and its API's port, a ready one if there is; `but` is taken last. Raises Failed without any.
+async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "", rather: str = "") -> tuple[str, int]:
+    """A pod of the service and its API's port, `rather` or a ready one if there is, `but` last. Raises Failed.
 
     One that is not ready has lost Kafka, say: it is asked for that very reason, and what it says is true.
     """
@@ -144,7 +152,7 @@ async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tupl
         state = f"{len(ours)} pods, none runs" if ours else f"no pod with {LABEL}={SERVICE}"
         fix = "--service-namespace or --server names another place"
         raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
-    chosen = min(running, key=lambda name: (name == but, not _is_ready(running[name]), name))
+    chosen = min(running, key=lambda name: (name != rather, name == but, not _is_ready(running[name]), name))
     ports = [port for each in running[chosen]["spec"]["containers"] for port in each.get("ports", [])]
     return chosen, next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
 
