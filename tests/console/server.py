@@ -94,6 +94,11 @@ class SceneServer:
         for listener in self._listeners:
             await listener.put(f"event: beat\ndata: {said}\n\n".encode())
 
+    def forget(self) -> None:
+        """The way to whoever listens is lost, and nobody is told: no word comes there, and no end."""
+        self._listeners.clear()
+        self._heard.clear()
+
     def _event(self) -> bytes:
         it = self.overview
         return f"id: {it.epoch}-{it.cycle}\nevent: overview\ndata: {to_wire(it).decode()}\n\n".encode()
@@ -236,7 +241,8 @@ class SceneServer:
         self._listeners.add(queue)
         self._heard.set()
         try:
-            await response.write(self._event())
+            if not self.silent:
+                await response.write(self._event())
             while said := await queue.get():
                 if not self.silent:
                     await response.write(said)
