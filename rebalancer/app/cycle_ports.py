@@ -54,6 +54,11 @@ class ServicePorts(GatePorts):
             if self._ledger is not None:
                 self._ledger.see(seen, self.policy)
 
+    def recover(self, now: float) -> None:
+        """Whoever reads pages hears of it: what they show of people's decisions waits for no plan then."""
+        super().recover(now)
+        self._history.failed()
+
     def skip(self, outcome: Outcome, why: str) -> None:
         """Told and counted."""
         super().skip(outcome, why)

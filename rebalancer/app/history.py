@@ -66,6 +66,10 @@ class History:
         """What became of its changes."""
         self._add(self._timeline.of_outcomes(outcomes))
 
+    def failed(self) -> None:
+        """A cycle failed: nothing is decided, and that is news."""
+        self._tell()
+
     def put_before(self, older: "History") -> None:
         """What another one heard before the first cycle that this one heard."""
         self._charts.put_before(older._charts)  # noqa: SLF001  # another of the same class

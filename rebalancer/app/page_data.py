@@ -37,9 +37,12 @@ class ServicePageData:
         return self._history.version
 
     def read(self) -> PageData:
-        """Everything at this instant, as the wheel saw it last: what cannot wait turns the wheel at once."""
+        """Everything at this instant, as the wheel saw it last: what cannot wait turns the wheel at once.
+
+        Where it turns for nothing, whether writes are stopped, and overrides, are as they are now.
+        """
         known = self._history.snapshot or self._reporter.snapshot()
-        status = self._reporter.status_of(known)
+        status = self._reporter.status_of(known if self._reporter.planless() is None else self._reporter.snapshot())
         return PageData(
             epoch=self._epoch,
             status=status,

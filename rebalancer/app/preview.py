@@ -27,7 +27,7 @@ MOST_NODES = 8  # named where one is not there
 def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     """The preview of `override`."""
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
-    refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
+    refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override, seen))
     costs = tuple(costs_of(known, seen)) if refused is None else ()
     gains = tuple(gains_of(known, seen)) if refused is None else ()
     if costs and not gains and override.kind in TAKES:
@@ -125,19 +125,16 @@ def _under_floor(model: Model, override: Override) -> bool:
     return override.kind in {"pin", "cap"} and (override.value or 0) < model.min_replicas
 
 
-def _conflicts(known: Known, new: Override) -> Iterator[str]:
+def _conflicts(known: Known, new: Override, seen: Foresight) -> Iterator[str]:
     """The other overrides in force on the same subject, strongest first: which of the two counts.
 
     A word to stand up sets no number: it goes with all other kinds.
     """
     rank = PRECEDENCE.index(new.kind)
-    same = (
-        one for one in known.snapshot.overrides if (one.subject_kind, one.subject) == (new.subject_kind, new.subject)
-    )
     standing = [
         one
-        for one in same
-        if one.expires_at > known.snapshot.at
+        for one in _standing(known, seen)
+        if (one.subject_kind, one.subject) == (new.subject_kind, new.subject)
         and one.uid != new.uid
         and (one.kind == STAND_UP) == (new.kind == STAND_UP)
     ]
@@ -151,6 +148,13 @@ def _conflicts(known: Known, new: Override) -> Iterator[str]:
             yield f"is outranked by {what}"
         else:
             yield f"outranks {what}"
+
+
+def _standing(known: Known, seen: Foresight) -> list[Override]:
+    """The overrides there are that have not ended; one that planning refuses, or refused before, sets nothing."""
+    phases = {state.uid: state.phase for state in seen.without.now.overrides}
+    lasting = (one for one in known.snapshot.overrides if one.expires_at > known.snapshot.at)
+    return [one for one in lasting if phases.get(one.uid, one.phase) != "Refused"]
 
 
 def _effect(known: Known, seen: Foresight, move: Move) -> Effect:
@@ -239,11 +243,7 @@ def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     has = sum(count for (name, _), count in seen.course.held[0].items() if name == model.id)
     steps = next((each.steps for each in seen.without.now.models if each.model == model.id), ())
     scheduled = next((step.numbers.get("floor") for step in steps if step.stage == "schedule"), None)
-    others = [
-        one.value or 0
-        for one in known.snapshot.overrides
-        if (one.kind, one.subject) == ("floor", model.id) and one.expires_at > known.snapshot.at
-    ]
+    others = [one.value or 0 for one in _standing(known, seen) if (one.kind, one.subject) == ("floor", model.id)]
     least = max([model.min_replicas, *others, *([scheduled] if isinstance(scheduled, int) else [])])
     stays = min(value, has) - least
     if stays <= 0:

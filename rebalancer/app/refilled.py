@@ -69,6 +69,7 @@ def _hear(  # noqa: PLR0913  # what a file is heard with
     threads for 50 ms.
     """
     seen: Snapshot | None = None
+    parts_left = 0  # of a keyframe
     for _, line in journal.decode_lines(lines):
         if isinstance(line, journal.PolicyLine):
             if line.digest not in policies:
@@ -76,7 +77,10 @@ def _hear(  # noqa: PLR0913  # what a file is heard with
             policy = policies[line.digest]
         elif isinstance(line, journal.FrameLine):
             seen = journal.apply(journal.EMPTY if line.part == 0 or seen is None else seen, line.delta)
+            parts_left = (line.parts if line.part == 0 else parts_left) - 1
         elif isinstance(line, journal.CycleLine) and seen is not None:
+            if parts_left or line.delta.cycle > seen.cycle + 1:  # a full disk: it differs from what was never written
+                continue
             seen = journal.apply(seen, line.delta)
             if seen.cycle >= first_cycle:
                 break

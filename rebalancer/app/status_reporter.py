@@ -231,12 +231,15 @@ class StatusReporter:
             troubles["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             troubles["journal"] = self._recorder.trouble
-        if (why := self._planless(self._runner)) is not None:
+        if (why := self.planless()) is not None:
             troubles["plan"] = why
         return troubles
 
-    def _planless(self, runner: Runner) -> str | None:
+    def planless(self) -> str | None:
         """Why the last plan does not stand for now; None when it does."""
+        runner = self._runner
+        if runner is None:
+            return "nothing is decided yet"
         if runner.failed_in_a_row:
             return f"{runner.failed_in_a_row} cycles in a row failed, the last with {runner.failure}"
         if runner.planned_monotonic is None:

@@ -57,6 +57,7 @@ class JournalFiles:
         self._size = 0
         self._handle: BinaryIO | None = None  # the thread's own
         self._not_opened = False
+        self._lost = False  # lines of the current file, on which the next ones may rest
         self.trouble: str | None = None
 
     def start(self) -> None:
@@ -77,8 +78,12 @@ class JournalFiles:
 
     @property
     def full(self) -> bool:
-        """Whether the next lines belong into a new file: the current one has had its share, or could not be opened."""
-        return self._single is None and (self._not_opened or self._size >= self._max_bytes // SHARE_PER_FILE)
+        """Whether the next lines belong into a new file: the current one has had its share, or could not be opened.
+
+        So is one that lacks lines, once a later line found room: while the disk is full a new one would lack them too.
+        """
+        broken = self._not_opened or (self._lost and self.trouble is None)
+        return self._single is None and (broken or self._size >= self._max_bytes // SHARE_PER_FILE)
 
     def rotate(self) -> None:
         """Continue in the next file."""
@@ -111,6 +116,7 @@ class JournalFiles:
                 why = error.strerror if isinstance(error, OSError) and error.strerror else error
                 self.trouble = f"{self._name} in {self._folder}: {why}; free space or set REBALANCER_JOURNAL_DIR"
                 self._not_opened = self._handle is None
+                self._lost = True
                 if isinstance(order, Future):
                     order.set_result(False)
         self._close()
@@ -119,6 +125,7 @@ class JournalFiles:
         if isinstance(order, Path):
             self._close()
             self._handle = self._open(order)
+            self._lost = False
         elif isinstance(order, Future):
             if order.set_running_or_notify_cancel():  # False: who waited for it has given up
                 self._flush(order)

@@ -92,6 +92,7 @@ class _Reader:
         self._snapshot = journal.EMPTY
         self._memory: Memory | None = None
         self._parts_left: int | None = None  # of a keyframe; None: none has begun
+        self._next_cycle = 0  # the one to which the next difference leads
         self._loss = ""
 
     def cycles(self, lines: Iterable[bytes], of: str, *, is_last: bool) -> Iterator[RecordedTurn]:
@@ -121,7 +122,7 @@ class _Reader:
             self.lose(f"line {number}{of} is cut off: the process was killed while it wrote")
             return None
         try:
-            return self._taken(journal.decode(raw))
+            return self._taken(journal.decode(raw), f"line {number}{of}")
         except ValidationError:
             self.lose(f"line {number}{of} is not a journal's (a policy that is none here{self._by_whom()})")
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -135,7 +136,7 @@ class _Reader:
             f"; rebalancer {by} wrote it and this is {__version__}: read it with that one" if by != __version__ else ""
         )
 
-    def _taken(self, line: journal.Line) -> RecordedTurn | None:
+    def _taken(self, line: journal.Line, where: str) -> RecordedTurn | None:
         if isinstance(line, journal.PolicyLine):
             self._tally.code, self._tally.version = line.code, line.version
             if line.digest != self._digest:
@@ -144,20 +145,23 @@ class _Reader:
         elif isinstance(line, journal.FrameLine):
             if line.part == 0:
                 self._snapshot, self._parts_left = journal.EMPTY, line.parts
-                self._memory = line.memory
+                self._memory, self._next_cycle = line.memory, line.cycle
             if self._parts_left is not None:
                 self._snapshot = journal.apply(self._snapshot, line.delta)
                 self._parts_left -= 1
         elif isinstance(line, journal.OutcomeLine):
             self._tally.writes += line.outcome.status == "written"
         elif isinstance(line, journal.CycleLine):
-            return self._decided(line)
+            return self._decided(line, where)
         return None
 
-    def _decided(self, line: journal.CycleLine) -> RecordedTurn | None:
+    def _decided(self, line: journal.CycleLine, where: str) -> RecordedTurn | None:
+        cycle = line.delta.cycle
+        if self._parts_left == 0 and cycle != self._next_cycle:  # a full disk: it differs from what was never written
+            self.lose(f"{where} is of cycle {cycle}: cycles from {self._next_cycle} on are missing")
         if self._parts_left != 0 or self._policy is None:
             self._tally.skipped += 1
             return None
-        self._snapshot = journal.apply(self._snapshot, line.delta)
+        self._snapshot, self._next_cycle = journal.apply(self._snapshot, line.delta), cycle + 1
         (loss, self._loss), (memory, self._memory) = (self._loss, ""), (self._memory, None)
         return RecordedTurn(self._snapshot, self._policy, loss, memory, bytes(line.plan), line.memory)

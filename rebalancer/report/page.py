@@ -88,6 +88,9 @@ _FREE = (
 
 
 def _picture(of: Report, seen: Gathered) -> Iterator[str]:
+    if seen.until < seen.since:
+        yield "<p>No picture: the clock was set back to before the first cycle of it.</p>\n"
+        return
     names, rows, rest, unknown, capacity = _stacked(seen)
     lines = [Line(row, f"model-{at}", name) for at, (name, row) in enumerate(zip(names, rows, strict=True))]
     lines.append(Line(rest + unknown, "need", "no model's, or unknown"))
@@ -120,12 +123,16 @@ def _stacked(seen: Gathered) -> tuple[list[str], list[F64], F64, F64, F64]:
     by_model: dict[str, F64] = {}
     rest, unknown, capacity = (np.zeros(pieces) for _ in range(3))
     for (piece, _, model, state), amount in fine.charged.items():
+        if not first <= piece < first + pieces:  # the clock was set back since
+            continue
         at, gpus = piece - first, amount / MICRO / max(1e-6, span[piece - first])
         if model:
             by_model.setdefault(model, np.zeros(pieces))[at] += gpus
         elif state != FREE:
             (unknown if state == UNKNOWN else rest)[at] += gpus
     for (piece, _), amount in fine.capacity.items():
+        if not first <= piece < first + pieces:
+            continue
         capacity[piece - first] += amount / MICRO / max(1e-6, span[piece - first])
     largest = sorted(by_model, key=lambda name: (-by_model[name].sum(), name))
     shown = largest if len(largest) <= MODEL_COLOURS else largest[: MODEL_COLOURS - 1]

@@ -133,6 +133,18 @@ async def test_what_the_journal_does_not_have_is_404_with_the_oldest_instant_tha
         )
 
 
+async def test_a_replica_that_stands_by_says_that_it_records_nothing_and_who_leads(reads: Reads) -> None:
+    standing_by = replace(PAGE_DATA.status, instance="rb-1", leader="rb-0")
+    reads.source.show(changed(PAGE_DATA, status=standing_by))
+    for path, where in (("/v1/explain/sdxl?at=2020-01-01T00:00:00Z", "query.at"), ("/v1/decisions/7", "path.cycle")):
+        said = "the journal does not have it: rb-1 stands by and records nothing; ask rb-0, which leads"
+        assert await reads.refused(path) == (404, f"{said}; our command line does; {where}")
+    _, body, headers = await reads.get("/v1/decisions")
+    page = from_wire(body, Decisions)
+    assert (page.decisions, page.instance, page.leader) == ((), "rb-1", "rb-0")
+    assert headers["Rebalancer-Leader"] == "rb-0"
+
+
 async def test_a_busy_journal_is_503_and_says_when_to_come_back(reads: Reads) -> None:
     def records(_cycle: int | None, _at: float | None) -> RecordedCycle:
         raise RecordsBusy("4 others read the journal")

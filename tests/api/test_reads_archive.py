@@ -155,6 +155,18 @@ async def test_a_line_that_is_still_being_written_is_not_read(book: Book) -> Non
     assert (await archive(book).recorded(at=NOW + 1e6)).plan.cycle == CYCLES - 1
 
 
+async def test_a_cycle_after_one_that_is_missing_is_not_shown_as_what_it_was_not(book: Book) -> None:
+    path = (await asyncio.to_thread(book.files.paths))[-1]
+    lines = (await asyncio.to_thread(path.read_bytes)).splitlines(keepends=True)
+    there = [line for line in lines if not (b'"cycle":40,' in line[:96] and line.startswith(b'{"delta"'))]
+    assert len(there) == len(lines) - 1
+    await asyncio.to_thread(path.write_bytes, b"".join(there))
+    with pytest.raises(NotRecorded, match="does not have cycle 41"):
+        await archive(book).recorded(cycle=41)
+    for cycle in (39, 61, CYCLES):
+        assert (await archive(book).recorded(cycle=cycle)).snapshot == book.decided[cycle][0]
+
+
 async def test_a_damaged_journal_is_said_to_be_damaged(book: Book) -> None:
     path = (await asyncio.to_thread(book.files.paths))[-1]
     text = await asyncio.to_thread(path.read_bytes)

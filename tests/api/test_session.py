@@ -6,7 +6,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from rebalancer.api.auth.sessions import COOKIE
+from rebalancer.api.auth.sessions import cookie_name
 from tests.api.asking import HOST, NAMESPACE, Answer, Asked, replica, token
 from tests.sandbox.hand_clock import START
 
@@ -18,11 +18,11 @@ def login_body(text: str = "sandbox-ann") -> bytes:
     return json.dumps({"token": text}).encode()
 
 
-async def logged_in(api: Asked, text: str = "sandbox-ann") -> dict[str, str]:
-    """The header that a browser sends from then on."""
-    answer = await api("POST", "/v1/session", JSON, login_body(text))
+async def logged_in(api: Asked, text: str = "sandbox-ann", host: str = HOST) -> dict[str, str]:
+    """The headers that a browser sends from then on."""
+    answer = await api("POST", "/v1/session", {**JSON, "Host": host}, login_body(text))
     assert answer.status == 200, answer.body
-    return cookie_of(answer)
+    return {**cookie_of(answer), "Host": host}
 
 
 def cookie_of(answer: Answer) -> dict[str, str]:
@@ -32,16 +32,16 @@ def cookie_of(answer: Answer) -> dict[str, str]:
 
 
 async def test_a_token_becomes_a_cookie_that_no_script_reads_and_no_other_site_sends(api: Asked) -> None:
-    answer = await api("POST", "/v1/session", JSON, login_body())
-    cookie = SimpleCookie(answer.headers["Set-Cookie"])[COOKIE]
+    answer = await api("POST", "/v1/session", {**JSON, "Host": HOST}, login_body())
+    cookie = SimpleCookie(answer.headers["Set-Cookie"])[cookie_name(HOST)]
     assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"]) == (True, "Strict", "/", "")
     assert "ann" not in cookie.value, "nobody reads a token over a shoulder"
-    assert (await api("GET", "/v1/plan", {"Cookie": f"{COOKIE}={cookie.value}"})).status == 200
+    assert (await api("GET", "/v1/plan", {"Host": HOST, "Cookie": f"{cookie.key}={cookie.value}"})).status == 200
 
 
 async def test_behind_tls_the_cookie_travels_by_tls_alone(api: Asked) -> None:
-    answer = await api("POST", "/v1/session", {**JSON, "X-Forwarded-Proto": "https"}, login_body())
-    assert SimpleCookie(answer.headers["Set-Cookie"])[COOKIE]["secure"]
+    answer = await api("POST", "/v1/session", {**JSON, "Host": HOST, "X-Forwarded-Proto": "https"}, login_body())
+    assert SimpleCookie(answer.headers["Set-Cookie"])[cookie_name(HOST)]["secure"]
 
 
 async def test_the_page_learns_who_it_is_and_what_it_may_do_where(api: Asked) -> None:
@@ -87,6 +87,18 @@ async def test_a_session_is_good_at_every_replica(api: Asked) -> None:
         assert (await other("GET", "/v1/session", cookie)).json["user"] == "ann"
         assert (await other("DELETE", "/v1/session", {**cookie, **OURS})).status == 204
         assert (await other("GET", "/v1/plan", cookie)).status == 401
+
+
+async def test_consoles_at_two_ports_of_one_name_keep_their_sessions_apart(api: Asked) -> None:
+    one = await logged_in(api, "sandbox-ann", "localhost:1")
+    other = await logged_in(api, "sandbox-bob", "localhost:2")
+    both = f"{one['Cookie']}; {other['Cookie']}"  # to a browser the ports of a name are one place
+    for each, user in ((one, "ann"), (other, "bob")):
+        assert (await api("GET", "/v1/session", {"Cookie": both, "Host": each["Host"]})).json["user"] == user
+    ours = {"Cookie": both, "Host": "localhost:1", "Origin": "http://localhost:1"}
+    gone = await api("DELETE", "/v1/session", ours)
+    assert gone.headers["Set-Cookie"].partition("=")[0] == one["Cookie"].partition("=")[0]
+    assert (await api("GET", "/v1/session", {"Cookie": both, "Host": "localhost:2"})).status == 200
 
 
 async def test_a_cookie_whose_token_the_api_server_does_not_take_any_more_is_nobody(api: Asked) -> None:
@@ -164,4 +176,4 @@ async def test_a_bearer_token_needs_no_origin(api: Asked) -> None:
     "value", ["", "x", "a" * 5000, '"; DROP', "é", "9.", ".x", "9" * 400 + ".x", "9.x.y", "9999999999.x"]
 )
 async def test_a_made_up_cookie_is_nobody(api: Asked, value: str) -> None:
-    assert (await api("GET", "/v1/plan", {"Cookie": f"{COOKIE}={value}"})).status == 401
+    assert (await api("GET", "/v1/plan", {"Host": HOST, "Cookie": f"{cookie_name(HOST)}={value}"})).status == 401

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiokafka import AIOKafkaProducer
 from prometheus_api_client.exceptions import PrometheusApiClientException
 
-from rebalancer.api.auth.sessions import COOKIE
+from rebalancer.api.auth.sessions import cookie_name
 from rebalancer.api.serving.routes import ROUTES
 from rebalancer.app import Service
 from rebalancer.ingest.prometheus_session import Server, answers
@@ -166,7 +166,7 @@ async def _log_in(service: Service, token: str) -> str:
         session.post(f"{base}/v1/session", json={"token": token}, headers={"Origin": base}) as response,
     ):
         assert response.status < 300, await response.text()  # it is logged in
-        cookie = response.cookies[COOKIE]
+        cookie = response.cookies[cookie_name(base.removeprefix("http://"))]
         return cookie.value
 
 

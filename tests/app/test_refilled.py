@@ -77,6 +77,14 @@ def test_a_damaged_line_ends_its_file_and_the_next_one_is_read(tmp_path: Path) -
     assert ready(files) == [1, 2, None, 4]
 
 
+def test_what_follows_a_cycle_that_is_missing_stays_unknown_until_the_next_keyframe(tmp_path: Path) -> None:
+    gap = file(tmp_path / "1", (1, 2, 3, 4))
+    lines = gap.read_bytes().splitlines(keepends=True)
+    third = next(line for line in lines if line.startswith(b'{"delta"') and b'"cycle":3,' in line[:96])
+    gap.write_bytes(b"".join(line for line in lines if line != third))
+    assert ready([gap, file(tmp_path / "2", (5,))]) == [1, 2, None, None, 5]
+
+
 def test_a_spoiled_number_in_a_line_costs_its_file_alone(tmp_path: Path) -> None:
     spoiled = file(tmp_path / "1", (1, 2))
     lines = spoiled.read_bytes().splitlines(keepends=True)

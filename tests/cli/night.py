@@ -28,6 +28,7 @@ class Night:
         self.writes = Writes("rb-0", "rb-0", "act", stopped=True)
         self.token: str | None = None
         self.allowed = True
+        self.leads = ""
         self.asks: list[tuple[OverrideRequest, str]] = []
         self.paths: list[str] = []
 
@@ -51,6 +52,8 @@ class Night:
         if not self.allowed:
             return _answer(ErrorBody("viewer may not create overrides in serving"), 403)
         answer: web.StreamResponse = await handler(request)
+        if self.leads:
+            answer.headers["Rebalancer-Leader"] = self.leads
         return answer
 
     async def _say(self, request: web.Request) -> web.Response:

@@ -18,14 +18,16 @@ from tests.cli.running import rebalancer
 Captured = pytest.CaptureFixture[str]
 
 
-def pod(name: str, *, ready: bool = True, component: str = "service", port: int = 8080) -> dict[str, object]:
+def pod(
+    name: str, *, ready: bool = True, component: str = "service", port: int = 8080, phase: str = "Running"
+) -> dict[str, object]:
     """A pod as the API server lists it."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "rebalancer", "labels": {"rebalancer.io/component": component}},
         "spec": {"containers": [{"name": "rebalancer", "ports": [{"name": "api", "containerPort": port}]}]},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
     }
 
 
@@ -120,9 +122,35 @@ async def test_a_read_follows_to_another_replica_when_the_one_it_asked_has_ended
     assert await rebalancer("status") == 0
     assert capsys.readouterr().out.startswith("prod-eu  03:12:07 UTC  leader rb-0")
     assert list(dict.fromkeys(gate.forwarded)) == ["rb-0:8080", "rb-1:8080"]
-    gate.behind.store.put(pod("rb-1", ready=False))
+    gate.behind.store.put(pod("rb-1", ready=False, phase="Failed"))
     assert await rebalancer("status") == 4
     assert "pods/portforward of rebalancer/rb-0: the pod has ended" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("status",), ("explain", "llama-70b"), ("plan",)])
+async def test_a_service_that_is_not_ready_is_asked_what_it_lacks(
+    gate: Gate, command: tuple[str, ...], capsys: Captured
+) -> None:
+    for each in (pod("rb-0", ready=False, phase="Pending"), pod("rb-1", ready=False)):
+        gate.behind.store.put(each)
+    assert await rebalancer(*command) == 0, capsys.readouterr().err
+    assert set(gate.forwarded) == {"rb-1:8080"}
+
+
+async def test_the_replica_that_leads_is_asked_for_another_has_no_past(
+    gate: Gate, night: Night, capsys: Captured
+) -> None:
+    for name in ("rb-0", "rb-1", "rb-2"):
+        gate.behind.store.put(pod(name))
+    night.leads = "rb-1"
+    for command in (("status",), ("override", "add", "cap", "sdxl", "2", "--reason", "x", "--dry-run")):
+        gate.forwarded.clear()
+        assert await rebalancer(*command) == 0, capsys.readouterr().err
+        assert gate.forwarded == ["rb-0:8080", "rb-1:8080"]
+    gate.forwarded.clear()
+    night.leads = "a-name-that-is-no-pods"
+    assert await rebalancer("status") == 0
+    assert gate.forwarded == ["rb-0:8080", "rb-1:8080"], "once, whoever that is"
 
 
 async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Night) -> None:
@@ -137,7 +165,7 @@ async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Nig
     ("pods", "said"),
     [
         ([], "no service in namespace rebalancer: no pod with rebalancer.io/component=service"),
-        ([pod("rb-0", ready=False)], "no service in namespace rebalancer: 1 pods, none ready"),
+        ([pod("rb-0", ready=False, phase="Pending")], "no service in namespace rebalancer: 1 pods, none runs"),
     ],
 )
 async def test_no_pod_to_ask_is_said(gate: Gate, pods: list[dict[str, object]], said: str, capsys: Captured) -> None:

@@ -94,6 +94,11 @@ class SceneServer:
         for listener in self._listeners:
             await listener.put(f"event: beat\ndata: {said}\n\n".encode())
 
+    def forget(self) -> None:
+        """The way to whoever listens is lost, and nobody is told: no word comes there, and no end."""
+        self._listeners.clear()
+        self._heard.clear()
+
     def _event(self) -> bytes:
         it = self.overview
         return f"id: {it.epoch}-{it.cycle}\nevent: overview\ndata: {to_wire(it).decode()}\n\n".encode()
@@ -180,7 +185,8 @@ class SceneServer:
     def _decisions(self, request: web.Request) -> Decisions:
         """As the service pages them: the rows of this overview's timeline, a row for each entry."""
         rows = self.rows or [DecisionRow(each.cycle, each.at, (each,)) for each in self.overview.timeline]
-        return decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+        page = decisions(tuple(rows), from_text(dict(request.query), DecisionsQuery))
+        return replace(page, instance=self.overview.instance, leader=self.overview.leader)
 
     def _overrides(self) -> Overrides:
         return Overrides("rb-0", "rb-0", (*self.overview.overrides, *self.ended), self.gone)
@@ -235,7 +241,8 @@ class SceneServer:
         self._listeners.add(queue)
         self._heard.set()
         try:
-            await response.write(self._event())
+            if not self.silent:
+                await response.write(self._event())
             while said := await queue.get():
                 if not self.silent:
                     await response.write(said)

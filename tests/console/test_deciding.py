@@ -1,5 +1,6 @@
 """Deciding in the console: what is old forbids, what is sent is looked at first, what is lost is asked for again."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -100,6 +101,20 @@ async def test_a_service_that_misses_three_beats_dims_the_page_and_says_what_to_
     await page.clock.run_for(1_000)
     await expect(gone).to_have_count(0)
     await expect(page.locator("main")).not_to_have_class(re.compile("dim"))
+
+
+async def test_a_stream_that_died_without_a_word_is_opened_again(scene: SceneServer, opened: Opened) -> None:
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    scene.forget()
+    await page.clock.run_for(17_000)
+    async with asyncio.timeout(10.0):
+        await scene.beat(NOW + 17)
+    await page.clock.run_for(1_000)
+    await expect(page.locator(".gone")).to_have_count(0)
+    await expect(page.locator("rb-age")).to_have_text(re.compile(r"^LATE 1\d s$"))
 
 
 async def test_a_service_that_died_and_came_back_is_followed_again_by_itself(opened: Opened) -> None:

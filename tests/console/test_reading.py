@@ -326,7 +326,7 @@ async def test_what_reads_the_same_twice_stands_there_twice(scene: SceneServer, 
 
 
 SPECIAL: tuple[tuple[dict[str, object], str], ...] = (
-    ({"leader": "", "plan_at": NOW - 22}, "No leader for 22 s. Nothing changes; HPAs keep the last bounds."),
+    ({"leader": "", "plan_at": NOW - 22}, "No leader. Nothing changes; HPAs keep the last bounds."),
     ({"instance": "rb-1"}, "Reading standby rb-1; leader is rb-0."),
     ({"write_mode": "shadow"}, "Shadow: nothing is written."),
     (
@@ -344,8 +344,7 @@ async def test_what_is_special_is_said_in_a_sentence(scene: SceneServer, opened:
     for changed, words in SPECIAL:
         scene.overview = usual
         await scene.show(**changed)
-        told = re.compile(f"^{re.escape(words)}$".replace(r"22\ s", r"2\d\ s"))
-        await expect(page.locator(".conditions li")).to_have_text([told])
+        await expect(page.locator(".conditions li")).to_have_text([words])
 
 
 async def test_unknown_is_a_question_mark_never_zero(scene: SceneServer, opened: Opened) -> None:

@@ -44,6 +44,15 @@ async def test_a_shift_is_one_entry_with_release_wait_and_grant(scene: SceneServ
     await expect(page.locator(ENTRIES)).to_have_count(len(TIMELINE) - 1)  # its release is told by it
 
 
+async def test_a_replica_that_stands_by_says_whose_timeline_has_the_writes(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/timeline")
+    await expect(page.locator(ENTRIES)).to_have_count(len(TIMELINE) - 1)
+    await expect(page.get_by_text("stands by")).to_have_count(0)
+    scene.overview = replace(scene.overview, instance="rb-1")
+    await page.reload()
+    await expect(page.get_by_text("rb-1 stands by, and what was written is told by rb-0 alone")).to_be_visible()
+
+
 async def test_a_release_whose_grant_is_still_to_come_says_so(scene: SceneServer, opened: Opened) -> None:
     release = TimelineEvent(NOW - 20, "release", "gives 1 to b", 9, "a", shift="9-a", id="9-aa")
     scene.rows = [DecisionRow(9, NOW - 20, (release,))]

@@ -8,8 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Decision, Plan
 from rebalancer.obs.journal_files import SHARE_PER_FILE, JournalFiles
+from rebalancer.obs.journal_reading import JournalRead, turns
+from rebalancer.obs.recorder import Recorder
+from tests.builders import NOW, a_policy, a_snapshot
 
 FILE_BYTES = 20_000
 
@@ -88,6 +94,36 @@ async def test_a_ledger_that_finds_no_room_to_pack_is_told_and_goes_on_once_ther
     files.append(a_line())
     assert (await flushed(files), files.full) == (True, False)
     await files.close()
+
+
+async def test_after_a_full_disk_cycles_are_recorded_as_they_were_from_a_keyframe_on(tmp_path: Path) -> None:
+    files, policy = JournalFiles(tmp_path, 1 << 30), a_policy()
+
+    async def publish(_key: bytes, _line: bytes) -> bool:
+        return True
+
+    recorder = Recorder(files, publish, lambda _key, _line: None)
+    recorder.start()
+    recorder.policy(policy, NOW)
+    worlds = [replace(a_snapshot(policy, {"a": n // 10, "b": n % 4}), cycle=n, at=NOW + 10.0 * n) for n in range(1, 41)]
+
+    async def record(cycles: range) -> bool:
+        for world in worlds[cycles.start - 1 : cycles.stop - 1]:
+            recorder.begin(world, Memory())
+            recorder.cycle(Decision(Plan(world.cycle, world.at), Memory()))
+            recorded = await flushed(files)
+        return recorded
+
+    assert await record(range(1, 3))
+    with no_room_beyond(await asyncio.to_thread(lambda: files.paths()[0].stat().st_size)):
+        assert not await record(range(3, 38))
+    assert await record(range(38, 41))
+    await recorder.close()
+    tally = JournalRead()
+    read = await asyncio.to_thread(lambda: list(turns(files.paths(), tally)))
+    assert [turn.snapshot for turn in read] == [worlds[turn.snapshot.cycle - 1] for turn in read]
+    assert [turn.snapshot.cycle for turn in read][-2:] == [39, 40], "once 38 had found room, 39 began with a keyframe"
+    assert (len(read) < 40, [turn.snapshot.cycle for turn in read if turn.after_loss]) == (True, [39])
 
 
 @pytest.fixture

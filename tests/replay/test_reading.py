@@ -73,6 +73,16 @@ def test_after_a_damaged_line_nothing_is_believed_until_the_next_keyframe(tmp_pa
     assert "is not a journal's" in tally.damaged[0]
 
 
+def test_after_a_cycle_that_is_missing_nothing_is_believed_until_the_next_keyframe(tmp_path: Path) -> None:
+    first, second = lines(1, 4), lines(5, 2)
+    del first[-2]
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join([*first, *second]))
+    found, tally = read(path)
+    assert [(turn.snapshot.cycle, bool(turn.after_loss)) for turn in found] == [(1, False), (2, False), (5, True), (6, False)]  # noqa: E501  # fmt: skip
+    assert tally.damaged == [f"line {len(first)} of journal.jsonl is of cycle 4: cycles from 3 on are missing"]
+
+
 def test_a_gzip_without_its_end_gives_what_it_has_and_is_told(tmp_path: Path) -> None:
     packed = gzip.compress(b"".join(lines(1, 400)), 1)
     path = tmp_path / "journal-000001.jsonl.gz"

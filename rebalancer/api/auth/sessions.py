@@ -18,7 +18,7 @@ from aiohttp import web
 from rebalancer.domain.instant import Instant
 from rebalancer.obs.clock import Clock
 
-COOKIE: Final = "rebalancer-session"
+COOKIE: Final = "rebalancer-session"  # and a hash of the host: to a browser all ports of localhost are one place
 SECONDS: Final = 8 * 3600.0
 MOST: Final = 1000
 JWT_PARTS: Final = 3
@@ -50,22 +50,29 @@ class Sessions:
         """A session by `token`, which was found good."""
         return Session(float(int(min(self._clock.now() + SECONDS, _expiry(token)))), token)
 
-    def hand_over(self, response: web.StreamResponse, session: Session, *, secure: bool) -> None:
-        """Send the session as cookies; `secure`: by TLS alone. Pieces of a longer one before it go."""
+    def hand_over(self, request: web.Request, response: web.StreamResponse, session: Session, *, secure: bool) -> None:
+        """Send it as cookies of the request's host; `secure`: by TLS alone. Pieces of a longer one before it go."""
         age_seconds = max(0, int(session.expires_at - self._clock.now()))
         value = f"{int(session.expires_at)}.{_wrapped(session.token)}"
         for number in range(PIECES):
             piece = value[number * PIECE : (number + 1) * PIECE]
             if piece:
                 response.set_cookie(
-                    _name(number), piece, path="/", max_age=age_seconds, httponly=True, samesite="Strict", secure=secure
+                    cookie_name(request.headers.get("Host", ""), number),
+                    piece,
+                    path="/",
+                    max_age=age_seconds,
+                    httponly=True,
+                    samesite="Strict",
+                    secure=secure,
                 )
             else:
-                self._forget(response, number)
+                self._forget(request, response, number)
 
     def of(self, request: web.Request) -> Session | None:
         """The session that the request's cookies are, None without one that lasts."""
-        value = "".join(request.cookies.get(_name(number), "") for number in range(PIECES))
+        host = request.headers.get("Host", "")
+        value = "".join(request.cookies.get(cookie_name(host, number), "") for number in range(PIECES))
         session = _read(value)
         if session is None or self._clock.now() >= session.expires_at or _hash(session) in self._ended:
             return None
@@ -78,14 +85,18 @@ class Sessions:
             while len(self._ended) > self._most:
                 self._ended.popitem(last=False)
         for number in range(PIECES):
-            self._forget(response, number)
+            self._forget(request, response, number)
 
-    def _forget(self, response: web.StreamResponse, number: int) -> None:
-        response.del_cookie(_name(number), path="/", httponly=True, samesite="Strict")
+    def _forget(self, request: web.Request, response: web.StreamResponse, number: int) -> None:
+        name = cookie_name(request.headers.get("Host", ""), number)
+        response.del_cookie(name, path="/", httponly=True, samesite="Strict")
 
 
-def _name(number: int) -> str:
-    return COOKIE if number == 0 else f"{COOKIE}-{number}"
+def cookie_name(host: str, number: int = 0) -> str:
+    """The name of a session's cookie at `host`, port included: two clusters' consoles by port-forward share none."""
+    place = host.lower().encode(errors="surrogateescape")  # as aiohttp keeps odd bytes
+    name = f"{COOKIE}-{hashlib.sha256(place).hexdigest()[:8]}"
+    return name if number == 0 else f"{name}-{number}"
 
 
 def _read(value: str) -> Session | None:

@@ -18,6 +18,7 @@ export const now = { session: null, overview: null, trouble: "", unreached: fals
 let heard = { server: NaN, local: NaN };
 let listened = 0; // when the last word came, or we began to listen
 let stream = null;
+let opened = 0; // when it was
 let again = 0;
 let due = 0;
 let freshness = "";
@@ -100,7 +101,7 @@ export async function begin() {
 function follow() {
   leave();
   if (document.visibilityState === "hidden") return;
-  listened = performance.now();
+  opened = performance.now();
   stream = new EventSource("/v1/stream");
   const take = (event) => hear(JSON.parse(event.data));
   stream.onmessage = take;
@@ -125,6 +126,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 setInterval(() => {
+  if (stream && performance.now() - Math.max(listened, opened) > SILENT_MS) follow(); // a way that is lost may say nothing of it
   live.dispatchEvent(new Event("tick"));
   const fresher = `${liveness()}${silent()}`;
   if (freshness !== fresher) changed(); // countdowns become clock times, Apply goes off, the page goes dim

@@ -222,7 +222,7 @@ let spokenAt = -SAY_MS;
 function speak() {
   const it = now.overview;
   if (!it || performance.now() - spokenAt < SAY_MS) return;
-  const steady = conditions({ ...it, planAt: it.planAt && it.at }, Date.parse(it.at));
+  const steady = conditions(it);
   const next = silent() ? "No word from the service" : [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
   if (next === spoken) return;
   spoken = next;

@@ -38,12 +38,11 @@ export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word
 /** `cap sdxl 6`: what an override does, to what. */
 export const overrideName = (each) => [each.kind, each.subject, each.value].filter((part) => part !== null && part !== undefined).join(" ");
 
-/** What is special about the service now, in whole sentences; `now` in milliseconds of server time. */
-export function conditions(overview, now) {
+/** What is special about the service now, in whole sentences. */
+export function conditions(overview) {
   const told = [];
   if (!overview.leader) {
-    const lasts = overview.planAt ? ` for ${span((now - ms(overview.planAt)) / 1000)}` : "";
-    told.push(`No leader${lasts}. Nothing changes; HPAs keep the last bounds.`);
+    told.push("No leader. Nothing changes; HPAs keep the last bounds.");
   } else if (overview.instance && overview.instance !== overview.leader) {
     told.push(`Reading standby ${overview.instance}; leader is ${overview.leader}.`);
   }

@@ -158,8 +158,9 @@ async def history(request: web.Request) -> web.Response:
 async def timeline(request: web.Request) -> web.Response:
     """Cycles in memory that did or refused something new."""
     query = query_of(request, DecisionsQuery)
-    rows = request.app[RENDERER].source.decisions()
-    return await packed(request, await asyncio.to_thread(decisions, rows, query))
+    source = request.app[RENDERER].source
+    page, now = await asyncio.to_thread(decisions, source.decisions(), query), source.read().status
+    return await packed(request, replace(page, instance=now.instance, leader=now.leader))
 
 
 async def decision(request: web.Request) -> web.Response:
@@ -196,6 +197,10 @@ async def _recorded(request: web.Request, *, cycle: int | None = None, at: float
         reaches = instant_text(error.oldest) if error.oldest is not None else None
         fix = f"it reaches back to {reaches}" if reaches else "it begins with the first cycle of the service"
         where = "query.at" if cycle is None else "path.cycle"
+        now = request.app[RENDERER].source.read().status
+        if now.leader not in {"", now.instance}:
+            idle = f"{error}: {now.instance} stands by and records nothing"
+            raise ApiError(404, idle, f"ask {now.leader}, which leads; our command line does", where) from error
         raise ApiError(404, str(error), fix, where) from error
     except RecordsBusy as error:
         raise ApiError(503, str(error), "try again", retry_after_seconds=5) from error

@@ -80,7 +80,7 @@ async def login(request: web.Request) -> web.Response:
     session = authentication.sessions.open(body.token)
     response = await answer(SessionPage(principal.user, may, session.expires_at))
     secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
-    authentication.sessions.hand_over(response, session, secure=secure)
+    authentication.sessions.hand_over(request, response, session, secure=secure)
     return response
 
 

@@ -16,6 +16,7 @@ T = TypeVar("T")
 JSON = "application/json"
 BODY_BYTES = 64 * 1024
 BODY_SECONDS = 5.0
+LEADER = "Rebalancer-Leader"  # header of answers: the replica that acts, for who would rather ask that one
 
 
 class ErrorBody(msgspec.Struct, frozen=True):

@@ -60,6 +60,10 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
         )
     if status.sync.clock_is_off:
         yield AttentionItem(CRITICAL, f"{CLOCK_IS_OFF}; nothing is taken from a model while they do", way_out=DOCTOR)
+    for row in status.unready:
+        if row.what == "plan":
+            text = f"{row.detail}; nothing moves until a cycle plans"
+            yield AttentionItem(CRITICAL, printable(text), since=row.since, way_out=DOCTOR)
     for pinned in said_pinned(status):
         yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}", way_out=hand_back(pinned.todo))
     if status.policy_problems:

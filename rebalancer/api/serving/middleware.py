@@ -10,9 +10,11 @@ from aiohttp import web
 from rebalancer.api.auth.authentication import AUTHENTICATION, authorise
 from rebalancer.api.auth.authority import PRINCIPAL
 from rebalancer.api.auth.rate_limits import HEADER_BYTES, REQUEST_SECONDS, STREAM_SECONDS
+from rebalancer.api.handlers.app_keys import STATUS_PORT
 from rebalancer.api.http.query_params import QUERY, read_query
-from rebalancer.api.http.responses import BODY_BYTES, ApiError
+from rebalancer.api.http.responses import BODY_BYTES, LEADER, ApiError
 from rebalancer.api.http.route import Handler, Route
+from rebalancer.api.text.words import printable
 
 CONTENT_POLICY: Final = "; ".join(
     (
@@ -37,9 +39,11 @@ HEADERS: Final = {
 log = structlog.get_logger()
 
 
-async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Dress every answer as it leaves."""
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Dress every answer as it leaves; whoever may ask hears who leads, for a standby lacks the past."""
     set_headers(response)
+    if PRINCIPAL in request and (leader := request.app[STATUS_PORT].leader()):
+        response.headers[LEADER] = printable(leader)
 
 
 def set_headers(response: web.StreamResponse) -> None:

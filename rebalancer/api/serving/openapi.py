@@ -16,6 +16,7 @@ Document = dict[str, Any]
 
 EVENTS: Final = "text/event-stream"
 ALWAYS: Final = (400, 401, 403, 429, 503)
+_COOKIE: Final = "The console's session; HASH is of the host it was given at, port included."
 _PARAMETER: Final = re.compile(r"{(\w+)}")
 _ABOUT: Final = """\
 What the rebalancer knows, decided and was told, and the doors by which people tell it.
@@ -50,7 +51,7 @@ def document(routes: Iterable[Route], version: str) -> Document:
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A token for audience `rebalancer`."},
-                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+                "session": {"type": "apiKey", "in": "cookie", "name": f"{COOKIE}-HASH", "description": _COOKIE},
             },
         },
     }

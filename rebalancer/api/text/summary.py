@@ -113,7 +113,7 @@ def _dated(
     for notice in snapshot.notices:
         if on[notice.node]:
             yield f"{goes(notice, snapshot.at)}, with {counted(on[notice.node], 'replica')} of it"
-    for one in overrides:
+    for one in (each for each in overrides if each.phase != "Refused"):
         value = "" if one.value is None else f" {one.value}"
         ends = when(one.expires_at, snapshot.at)
         yield f"{one.kind}{value} by {one.actor or 'somebody'} ends at {ends}: what it needs counts again"

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from rebalancer.api.http.json_codec import from_wire
-from rebalancer.api.http.responses import ErrorBody
+from rebalancer.api.http.responses import LEADER, ErrorBody
 from rebalancer.cli.failure import UNREACHABLE, USAGE, CannotSay, Failed, NoAnswer
 from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
@@ -31,13 +31,16 @@ GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 class Api:
     """One conversation with the service at `address` (what people are told; `base` is what is dialled).
 
-    A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now.
+    A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now. By
+    `forward` the replica that leads is asked, where it is known: one that stands by has no past. All asks are reads.
     """
 
     def __init__(self, session: aiohttp.ClientSession, base: str, address: str, token: Token | None) -> None:
         self.address = address
         self.forward: Forward | None = None
-        self.turn: Callable[[], Awaitable[None]] | None = None  # to another replica; raises Failed where there is none
+        # To the replica of that name if there is one, else to another; raises Failed where there is none.
+        self.turn: Callable[[str], Awaitable[None]] | None = None
+        self._leader = ""  # whom it has turned to
         self._session = session
         self._base = base
         self._token = token
@@ -51,7 +54,7 @@ class Api:
             if nobody.code != UNREACHABLE or slow:
                 raise
             if self.turn is not None:
-                await self.turn()
+                await self.turn("")
             return await self._ask("GET", path)
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
@@ -66,6 +69,7 @@ class Api:
                 method, self._base + path, data=body, headers=headers, allow_redirects=False
             ) as response:
                 answer = await response.read()
+                leader = response.headers.get(LEADER, "")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise Failed(f"--server {self.address} is no http:// address", USAGE) from error
         except TimeoutError as error:
@@ -73,6 +77,10 @@ class Api:
             raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
+        if self.turn is not None and leader not in {"", self._leader, self.address.rpartition("/")[2]}:
+            self._leader = leader
+            await self.turn(leader)
+            return await self._ask(method, path, body, headers)
         if response.status in GOOD:
             return answer
         raise self._refused(response, path, answer)
@@ -113,13 +121,13 @@ async def open_api(where: Where) -> AsyncIterator[Api]:
         forward = Forward(cluster.access, cluster.clock, where.namespace, pod, port, Path(folder))
         await open_.enter_async_context(forward)
         token = await asyncio.to_thread(_token, place_of(cluster.access.server, where))
-        connector = aiohttp.UnixConnector(str(forward.path))
+        connector = aiohttp.UnixConnector(str(forward.path), force_close=True)  # a turn is for new connections
         session = aiohttp.ClientSession(timeout=timeout, headers=_headers(token), connector=connector)
         api = Api(await open_.enter_async_context(session), "http://localhost", f"{where.namespace}/{pod}", token)
         api.forward = forward
 
-        async def turn() -> None:
-            pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2])
+        async def turn(to: str) -> None:
+            pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2], rather=to)
             forward.turn_to(pod, port)
             api.address = f"{where.namespace}/{pod}"
 
@@ -132,26 +140,31 @@ def place_of(server: str, where: Where) -> str:
     return where.address or f"{server} namespace {where.namespace}"
 
 
-async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "") -> tuple[str, int]:
-    """A ready pod of the service and its API's port; `but` is taken last. Raises Failed when none is ready."""
+async def _find_pod(cluster: OpenedCluster, where: Where, but: str = "", rather: str = "") -> tuple[str, int]:
+    """A pod of the service and its API's port, `rather` or a ready one if there is, `but` last. Raises Failed.
+
+    One that is not ready has lost Kafka, say: it is asked for that very reason, and what it says is true.
+    """
     pods = (await cluster.kube.list(PODS, where.namespace)).items
     ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(LABEL) == SERVICE]
-    names = (pod["metadata"]["name"] for pod in ours if _is_ready(pod))
-    ready = sorted(names, key=lambda name: (name == but, name))
-    if not ready:
-        state = f"{len(ours)} pods, none ready" if ours else f"no pod with {LABEL}={SERVICE}"
+    running = {pod["metadata"]["name"]: pod for pod in ours if _runs(pod)}
+    if not running:
+        state = f"{len(ours)} pods, none runs" if ours else f"no pod with {LABEL}={SERVICE}"
         fix = "--service-namespace or --server names another place"
         raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
-    chosen = next(pod for pod in ours if pod["metadata"]["name"] == ready[0])
-    ports = [port for each in chosen["spec"]["containers"] for port in each.get("ports", [])]
-    return ready[0], next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
+    chosen = min(running, key=lambda name: (name != rather, name == but, not _is_ready(running[name]), name))
+    ports = [port for each in running[chosen]["spec"]["containers"] for port in each.get("ports", [])]
+    return chosen, next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
+
+
+def _runs(pod: Object) -> bool:
+    """Whether it may answer. Deleted pods do not, whatever their status still says."""
+    return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def _is_ready(pod: Object) -> bool:
-    """Whether it serves. Deleted pods do not, whatever their condition still says."""
     conditions = pod.get("status", {}).get("conditions", [])
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _token(place: str) -> Token | None:

@@ -1,7 +1,7 @@
 import { h } from "../dom.js";
 import { happenings } from "../entries.js";
 import { hours } from "../hours.js";
-import { now, serverNow } from "../live.js";
+import { now } from "../live.js";
 import { countsOf, parts, swatch } from "../marks.js";
 import { models, nowhere, overrides, pool, section, toModel, toPool } from "../parts.js";
 import { clock, conditions, ms } from "../words.js";
@@ -20,7 +20,7 @@ export const overview = () => {
 };
 
 const conditionList = (it) => {
-  const told = conditions(it, serverNow());
+  const told = conditions(it);
   return told.length > 0 && h("ul", { key: "conditions", class: "conditions" }, told.map((said) => h("li", {}, said)));
 };
 

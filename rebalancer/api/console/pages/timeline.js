@@ -21,6 +21,7 @@ export const timeline = (it) => {
   return [
     h("h1", {}, "Timeline"),
     filters(h("label", {}, "Model ", h("input", { name: "model", value: model, type: "search" })), pick("kind", "Kind", KINDS, kind)),
+    it.leader && it.instance !== it.leader && h("p", { class: "trouble" }, `${it.instance} stands by, and what was written is told by ${it.leader} alone, which leads.`),
     entry && !list.some((each) => each.id === entry) && h("p", { class: "trouble" }, `This entry is not kept here any more${it.oldestAt ? `, or does not pass the filters: memory reaches back to ${clock(it.oldestAt)}` : ""}. The journal may have `, toDecision(cycleOf(entry), `decision ${cycleOf(entry)}`), "."),
     !it.newest && h("nav", { key: "newest", class: "pages", "aria-label": "Newer pages" }, h("a", { href: `/console/timeline${query({ model, kind })}` }, "Newest")),
     nothing(it, list, { model, kind, before }),

@@ -16,12 +16,16 @@ class Decisions(Struct, frozen=True):
     next_before: number to send as `before` for the next page, None where memory has no older cycle that matches.
     newest: whether nothing that was asked for is newer.
     oldest_at: instant of the oldest cycle in memory, None where memory is empty.
+    instance: name of the replica of the service that answers. One that stands by has none of the writes.
+    leader: name of the replica of the service that acts; "" where none does, or it is not known yet.
     """
 
     decisions: tuple[DecisionRow, ...]
     next_before: int | None = None
     newest: bool = True
     oldest_at: Instant | None = None
+    instance: str = ""
+    leader: str = ""
 
 
 class ModelBeside(Struct, frozen=True):
