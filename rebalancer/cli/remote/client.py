@@ -40,7 +40,7 @@ class Api:
         self.forward: Forward | None = None
         # To the replica of that name if there is one, else to another; raises Failed where there is none.
         self.turn: Callable[[str], Awaitable[None]] | None = None
-        self._leader = ""  # whom it has turned to
+        self._turned = False  # to who leads: once, for in a failover each may name the other
         self._session = session
         self._base = base
         self._token = token
@@ -77,8 +77,8 @@ class Api:
             raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
-        if self.turn is not None and leader not in {"", self._leader, self.address.rpartition("/")[2]}:
-            self._leader = leader
+        if self.turn is not None and not self._turned and leader not in {"", self.address.rpartition("/")[2]}:
+            self._turned = True
             await self.turn(leader)
             return await self._ask(method, path, body, headers)
         if response.status in GOOD:
