@@ -36,6 +36,7 @@ async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, names
     """
     objects: list[Object] = []
     unread: list[str] = []
+    listed: set[tuple[str, str]] = set()
     for resource in kinds:
         try:
             for namespace in (namespaces or (None,)) if resource.namespaced else (None,):
@@ -44,8 +45,10 @@ async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, names
                 objects += (
                     {**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items
                 )
+            listed.add((resource.group, resource.kind))
         except NotFound:
             unread.append(f"{resource}: {NOT_INSTALLED}")
+            listed.add((resource.group, resource.kind))  # there is none of it
         except Forbidden:  # said of what is not installed too, to who may not list it
             unread.append(f"{resource}: you may not list them; ask whoever runs the cluster for this right")
-    return Survey(tuple(objects), tuple(unread))
+    return Survey(tuple(objects), tuple(unread), listed=frozenset(listed))

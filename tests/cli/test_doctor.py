@@ -23,7 +23,16 @@ from tests.cli.night import Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import SNAPSHOT, STATUS
 from tests.house.repository import ROOT
-from tests.survey.manifests import Manifest, a_deployment, a_node_pool, a_running_pod, a_scaled_object, a_trigger
+from tests.settings.a_policy_text import spoilt
+from tests.survey.manifests import (
+    Manifest,
+    a_deployment,
+    a_manifest,
+    a_node_pool,
+    a_running_pod,
+    a_scaled_object,
+    a_trigger,
+)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -222,6 +231,23 @@ async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Ca
     assert "rebalancer config check" in capsys.readouterr().err
     assert await rebalancer("doctor", "--manifests", str(tmp_path / "gone")) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+async def test_targets_are_looked_for_among_their_own_kinds_and_not_called_absent_where_these_cannot_be_read(
+    people: None, kubernetes: EmbeddedKubernetes, tmp_path: Path, capsys: Captured
+) -> None:
+    kubernetes.store.put(a_manifest("apps/v1", "ReplicaSet", "here", a_deployment()["spec"], namespace="media"))
+    file = tmp_path / "policy.yaml"
+    for target, absent in (
+        ("here, kind: ReplicaSet", []),
+        ("gone, kind: ReplicaSet", ["replicaset/media/gone"]),
+        ("gone, kind: Rollout", ["rollout/media/gone"]),  # a kind that the cluster does not have
+        ("gone, kind: Job, apiVersion: batch/v1", []),  # which serves no scale
+    ):
+        file.write_text(spoilt(("name: sdxl}", f"name: {target}}}")))
+        await rebalancer("doctor", "--policy", str(file), "-o", "json")
+        found = [each for each in json.loads(capsys.readouterr().out) if each["trap"] == "absent-target"]
+        assert [each["about"] for each in found if each["said"] and "deployment" not in each["about"]] == absent
 
 
 def a_prometheus(series: dict[str, dict[str, str]], asked: list[str]) -> web.Application:

@@ -60,6 +60,11 @@ async def test_a_kind_that_is_not_there_or_not_ours_to_see_is_a_sentence(kube: K
     )
 
 
+async def test_kinds_of_which_all_objects_are_here_are_known_from_the_others(kube: KubeClient) -> None:
+    survey = await survey_live(kube, [NODEPOOLS, PODS, NODES])
+    assert survey.listed == {("karpenter.sh", "NodePool"), ("", "Node")}
+
+
 async def test_named_namespaces_are_all_that_is_asked_for_but_nodes_have_none(kube: KubeClient) -> None:
     survey = await survey_live(kube, [NODES, DEPLOYMENTS], ["lab"])
     assert [address(each) for each in survey.objects] == ["node/n1", "deployment/code"]
