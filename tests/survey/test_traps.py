@@ -31,6 +31,7 @@ from tests.survey.manifests import (
     Manifest,
     a_budget,
     a_deployment,
+    a_gpu_node,
     a_node_pool,
     a_quota,
     a_rule,
@@ -85,6 +86,32 @@ def test_each_of_several_in_a_trap_is_told(trap: Trap) -> None:
     if fixture.policy is None and fixture.series is None and trap.key not in TOGETHER:
         alone = [said(trap.key, [each]) for each in fixture.bad]
         assert all(alone), "every object of the fixture is in the trap by itself"
+
+
+def test_gpus_by_claims_are_as_they_should_be_where_the_pool_counts_them_by_a_device_class() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    objects = [a_deployment(gpus=0, pod={"resourceClaims": claims}), a_gpu_node({"pool": "a100"}, 0)]
+    by_claims, by_plugin = (
+        a_policy(a_model(), pools=(a_pool(device_class=each),)) for each in ("gpu.nvidia.com", None)
+    )
+    for trap in ("claims", "policy-gpus", "no-gpus-offered"):
+        assert said(trap, objects, by_plugin)
+        assert said(trap, objects, by_claims) == []
+    assert said("policy-gpus", [a_deployment(gpus=2)], by_claims), "by the class's extendedResourceName"
+
+
+def test_the_gpus_of_a_pool_are_counted_by_the_name_that_the_policy_gives_them() -> None:
+    policy = a_policy(a_model(), pools=(a_pool(resource="example.com/a100"),))
+    node = a_gpu_node({"pool": "a100"}, 0)
+    node["status"]["allocatable"]["example.com/a100"] = "8"
+    for count, wrong in (
+        ("1", []),
+        ("2", ["its pods ask for 2 example.com/a100, and the policy has 1 for a pod of b"]),
+    ):
+        limits = {"resources": {"limits": {"example.com/a100": count}}}
+        assert said("policy-gpus", [a_deployment(container=limits)], policy) == wrong
+    assert said("no-gpus-offered", [node], policy) == []
+    assert said("no-gpus-offered", [node])
 
 
 def test_a_sentence_has_the_numbers_that_make_it_a_trap() -> None:

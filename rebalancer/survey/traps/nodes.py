@@ -7,7 +7,7 @@ from typing import Final
 from rebalancer.domain.digits import whole_number
 from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
-from rebalancer.survey.accelerators import accelerators
+from rebalancer.survey.accelerators import accelerators, devices
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
@@ -146,13 +146,16 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
 def no_gpus_offered(case: Case) -> Iterator[Verdict]:
     """A node that has GPUs and offers none: a device plugin that is not there, a renamed resource, or DRA."""
     for node in case.survey.of("Node", ""):
-        allocatable = part(node, "status", "allocatable")
+        allocatable, pool = part(node, "status", "allocatable"), case.pool_of(node)
         if mapped(node, "metadata", "labels").get("nvidia.com/gpu.present") == "true" and allocatable:
             problem = (
                 "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
             )
             fix = "look at the pods of its device plugin, set the pool's resource, or its deviceClass"
-            yield found_if(not any(accelerators(allocatable).values()), node, problem, fix)
+            offers = any(accelerators(allocatable).values()) or (
+                pool is not None and (pool.device_class is not None or bool(devices(allocatable).get(pool.resource)))
+            )
+            yield found_if(not offers, node, problem, fix)
 
 
 def _gpu_pools(case: Case) -> Iterator[Object]:

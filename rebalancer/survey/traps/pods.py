@@ -36,18 +36,22 @@ def unequal_limits(case: Case) -> Iterator[Verdict]:
 
 
 def by_claims(case: Case) -> Iterator[Verdict]:
-    """GPUs by claims are in no count of ours."""
+    """GPUs by claims are counted in a pool with a deviceClass alone."""
     for template in case.gpu_templates:
-        unknown = template.claims and not template.gpus
+        counted = any(home.pool.device_class for home in case.homes(address_of(template.owner)))
+        unknown = template.claims and not template.gpus and not counted
         problem = "its devices come by resourceClaims (DRA): how many GPUs a pod holds is not known to the rebalancer"
-        yield found_if(unknown, template.owner, problem, "leave it out of the policy, or ask for an extended resource")
+        fix = "say the deviceClass of its pool in the policy, leave it out of that, or ask for an extended resource"
+        yield found_if(unknown, template.owner, problem, fix)
 
 
 def other_gpus(case: Case) -> Iterator[Verdict]:
-    """The policy's GPUs must be those of the template."""
+    """The policy's GPUs must be those of the template; how many come by claims no template says."""
     for template in case.templates:
         for home in case.homes(address_of(template.owner)):
-            requested, wanted = template.gpus.get(home.pool.resource, 0), home.model.gpus_per_pod
+            requested, wanted = template.devices.get(home.pool.resource, 0), home.model.gpus_per_pod
+            if home.pool.device_class and not requested:
+                continue
             model = home.model
             asks = f"its pods ask for {requested} {home.pool.resource}"
             problem = f"{asks}, and the policy has {wanted} for a pod of {model.id}"
@@ -171,8 +175,8 @@ TRAPS: Final = (
     Trap(
         "claims",
         WARN,
-        "GPUs by resource claims (DRA) are in no count of the rebalancer: unknown, which is not 0.",
-        "Leave the workload out of the policy, or ask for an extended resource.",
+        "GPUs by resource claims (DRA) are counted in a pool with a deviceClass alone: else unknown, which is not 0.",
+        "Say the pool's deviceClass, leave the workload out of the policy, or ask for an extended resource.",
         by_claims,
     ),
     Trap(
