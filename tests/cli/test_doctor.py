@@ -170,12 +170,23 @@ async def test_traps_of_a_live_cluster_are_found_by_what_the_person_may_list(
     for each in (a_deployment(), a_scaled_object(a_trigger(query="avg(x)"))):
         kubernetes.store.put(each)
     kubernetes.faults.fail_next(1, 403, method="GET", path_part="/poddisruptionbudgets")
+    kubernetes.faults.fail_next(99, 500, method="GET", path_part="/inferenceservices")
     assert await rebalancer("doctor") == 1
     out = capsys.readouterr().out
     assert "FAIL scaledobject/serving/b\n     FAIL average-value: trigger 0" in out
     assert "not looked at: poddisruptionbudgets.policy: you may not list them" in out
-    assert "inferenceservices.serving.kserve.io" in out
+    assert "not looked at: inferenceservices.serving.kserve.io: cannot be read now: list /apis/serving.kserve.io" in out
+    assert "rayservices.ray.io" in out
     assert "not installed in this cluster" in out
+
+
+async def test_what_was_found_before_the_api_server_fails_is_told_too(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(99, 500, method="GET", path_part="/api/v1/nodes")
+    assert await rebalancer("doctor", "-o", "json") == 1
+    states = {each["about"]: each["state"] for each in json.loads(capsys.readouterr().out)}
+    assert (states["crd/overrides.rebalancer.io"], states["cluster"]) == (OK, FAIL)
 
 
 async def test_the_service_says_how_long_a_start_takes(

@@ -34,7 +34,8 @@ async def examine(where: Where, known: Case) -> tuple[Finding, ...]:
         findings.append(Finding(FAIL, "api", str(failed), "see above; rebalancer login, or --server"))
     try:
         async with open_cluster(where) as cluster:
-            findings += [each async for each in _cluster(cluster, snapshot, known)]
+            async for each in _cluster(cluster, snapshot, known):
+                findings.append(each)  # those before a call that fails are kept
     except Failed as failed:
         findings.append(Finding(FAIL, "cluster", str(failed), "check --kubeconfig and --context"))
     return tuple(findings)
