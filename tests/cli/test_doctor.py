@@ -23,7 +23,7 @@ from tests.cli.night import Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import SNAPSHOT, STATUS
 from tests.house.repository import ROOT
-from tests.settings.a_policy_text import spoilt
+from tests.settings.a_policy_text import GOOD, spoilt
 from tests.survey.manifests import (
     Manifest,
     a_deployment,
@@ -242,6 +242,16 @@ async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Ca
     assert "rebalancer config check" in capsys.readouterr().err
     assert await rebalancer("doctor", "--manifests", str(tmp_path / "gone")) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+async def test_files_that_are_for_no_cluster_are_not_judged_as_objects(tmp_path: Path, capsys: Captured) -> None:
+    folder = in_files(tmp_path, a_deployment())
+    (tmp_path / "kustomization.yaml").write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+    (tmp_path / "policy.yaml").write_text(GOOD)
+    assert await rebalancer("doctor", "--manifests", folder) == 0
+    assert "not looked at: Kustomization, Policy: no GPUs in them" in capsys.readouterr().out
+    (tmp_path / "nameless.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {labels: {app: b}}\n")
+    assert await rebalancer("doctor", "--manifests", folder) == 1
 
 
 async def test_targets_are_looked_for_among_their_own_kinds_and_not_called_absent_where_these_cannot_be_read(
