@@ -102,13 +102,28 @@ class Case:
         owner = template.owner
         if owner.get("kind") not in {"Deployment", "StatefulSet"}:
             return None
-        if homes := self.homes(address_of(owner)):
-            return max(1, *(home.model.min_replicas for home in homes))
+        if self.homes(address_of(owner)):
+            return max(1, self.floor_of(address_of(owner)))
         own = whole(owner, "spec", "replicas")
         count = 1 if own is None else own
         for scaler in self.scalers.get(address_of(owner), []):
             count = max(1, whole(scaler, "spec", "minReplicaCount") or whole(scaler, "spec", "minReplicas") or 1)
         return count
+
+    def floor_of(self, workload: WorkloadRef) -> int:
+        """Replicas of the policy's floor that a target is to hold: those that its model's other targets do not."""
+        left = [0]
+        for model, target, _ in self.homes(workload):
+            others = (WorkloadRef(model.namespace, each.kind, each.name) for each in model.targets if each != target)
+            left.append(model.min_replicas - sum(map(self._held, others)))
+        return max(left)
+
+    def _held(self, workload: WorkloadRef) -> int:
+        """Replicas below which nobody but the service takes a target; 0 of one that is not here."""
+        if scalers := self.scalers.get(workload):
+            return max(map(_minimum, scalers))
+        own = [whole(each.owner, "spec", "replicas") for each in self._by_owner.get(workload, [])]
+        return max((1 if each is None else each for each in own), default=0)
 
     def selected(self, budget: Object) -> list[Template]:
         """The pods that a PodDisruptionBudget is about; without a selector it is about none."""
@@ -160,6 +175,14 @@ def target_of(scaler: Object) -> WorkloadRef:
     """What an autoscaler moves; without a kind it is a Deployment, as KEDA has it."""
     ref = part(scaler, "spec", "scaleTargetRef")
     return WorkloadRef(namespace(scaler), text(ref, "kind") or "Deployment", text(ref, "name"))
+
+
+def _minimum(scaler: Object) -> int:
+    """Replicas below which an autoscaler does not go: KEDA's default is 0, an HPA's is 1."""
+    if scaler.get("kind") == "ScaledObject":
+        return whole(scaler, "spec", "minReplicaCount") or 0
+    least = whole(scaler, "spec", "minReplicas")
+    return 1 if least is None else least
 
 
 def _of_keda(hpa: Object) -> bool:

@@ -1,0 +1,51 @@
+"""What the traps make of the policy's models: of their floor over several targets, and of the pools of their nodes."""
+
+import pytest
+
+from rebalancer.domain.policy import Policy
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import OK
+from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.table import judged
+from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
+from tests.survey.manifests import Manifest, a_budget, a_deployment, a_scaled_object
+
+
+def said(trap: str, objects: list[Manifest], policy: Policy) -> list[str]:
+    """What the doctor says of objects that are in the trap."""
+    case = Case(Survey(tuple(objects)), policy)
+    return [f"{each.about}: {each.said}" for each in judged(case) if each.trap == trap and each.state != OK]
+
+
+TWO_TARGETS = a_policy(
+    a_model("b", min_replicas=4, max_replicas=8, pools=("a100", "spot")), pools=(a_pool(), an_elastic_pool())
+)
+
+
+def scaled(name: str, least: int) -> list[Manifest]:
+    """A target with its ScaledObject."""
+    scaler = a_scaled_object(name=name, minReplicaCount=least, scaleTargetRef={"name": name})
+    return [a_deployment(name, replicas=least), scaler]
+
+
+@pytest.mark.parametrize(("home", "spot", "short"), [(4, 0, 0), (3, 1, 0), (0, 4, 0), (5, 5, 0), (2, 1, 1), (1, 1, 2)])
+def test_the_targets_of_a_model_hold_its_floor_together(home: int, spot: int, short: int) -> None:
+    expected = [
+        f"scaledobject/serving/{name}: minReplicaCount {own} is below {own + short}, which its model's other targets "
+        "leave of the policy's floor of 4: KEDA may go where the policy may not"
+        for name, own in (("b", home), ("b-spot", spot))
+    ]
+    assert said("unsaid-minimum", [*scaled("b", home), *scaled("b-spot", spot)], TWO_TARGETS) == (
+        expected if short else []
+    )
+
+
+def test_a_target_without_an_autoscaler_holds_of_the_floor_what_it_has() -> None:
+    assert said("unsaid-minimum", [a_deployment(replicas=4), *scaled("b-spot", 0)], TWO_TARGETS) == []
+    assert said("unsaid-minimum", [a_deployment(replicas=3), *scaled("b-spot", 0)], TWO_TARGETS)
+
+
+def test_a_budget_blocks_the_target_that_has_as_few_as_its_models_others_allow() -> None:
+    budget = a_budget("b-spot", "b-spot", minAvailable=1)
+    assert said("blocking-budget", [*scaled("b", 4), *scaled("b-spot", 1), budget], TWO_TARGETS)
+    assert said("blocking-budget", [*scaled("b", 2), *scaled("b-spot", 2), budget], TWO_TARGETS) == []
