@@ -10,7 +10,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.labelled import Labelled
-from rebalancer.survey.objects import Object, Survey
+from rebalancer.survey.objects import Object, Survey, group_of
 from rebalancer.survey.parts import controllers, items, mapped, namespace, part, text, value, whole
 from rebalancer.survey.templates import Template, templates_of
 
@@ -58,7 +58,7 @@ class Case:
 
     @cached_property
     def scalers(self) -> dict[WorkloadRef, list[Object]]:
-        """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs but those of KEDA."""
+        """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs that neither made."""
         scalers: dict[WorkloadRef, list[Object]] = defaultdict(list)
         for kind, group in (
             ("ScaledObject", "keda.sh"),
@@ -66,7 +66,7 @@ class Case:
             ("PodAutoscaler", "autoscaling.aibrix.ai"),
         ):
             for obj in self.survey.of(kind, group):
-                if text(obj, "spec", "scaleTargetRef", "name") and not _of_keda(obj):
+                if text(obj, "spec", "scaleTargetRef", "name") and not (_of_keda(obj) or _of_aibrix(obj)):
                     scalers[target_of(obj)].append(obj)
         return dict(scalers)
 
@@ -187,6 +187,12 @@ def _minimum(scaler: Object) -> int:
 
 def _of_keda(hpa: Object) -> bool:
     return any(text(each, "kind") == "ScaledObject" for each in items(hpa, "metadata", "ownerReferences"))
+
+
+def _of_aibrix(hpa: Object) -> bool:
+    """Whether a PodAutoscaler of strategy HPA made it."""
+    owners = controllers(hpa)
+    return any(text(each, "kind") == "PodAutoscaler" and group_of(each) == "autoscaling.aibrix.ai" for each in owners)
 
 
 def _made(obj: Object, makers: frozenset[WorkloadRef]) -> bool:

@@ -32,6 +32,7 @@ from tests.survey.manifests import (
     a_budget,
     a_deployment,
     a_gpu_node,
+    a_manifest,
     a_node_pool,
     a_quota,
     a_rule,
@@ -287,6 +288,15 @@ def test_a_node_may_go_early_where_pods_that_load_are_spared_by_their_own_annota
     quick = a_node_pool(consolidateAfter="30s") | {"metadata": {"name": name}}
     pods = a_deployment("b-spot", annotations=annotations, pod={"nodeSelector": {"pool": "spot"}})
     assert bool(said("consolidation", [quick, pods], POLICY)) is told
+
+
+def test_the_hpa_that_another_autoscaler_made_is_no_second_one() -> None:
+    aibrix = a_manifest("autoscaling.aibrix.ai/v1alpha1", "PodAutoscaler", "b", {"scaleTargetRef": {"name": "b"}})
+    owner = {"apiVersion": aibrix["apiVersion"], "kind": "PodAutoscaler", "name": "b", "controller": True}
+    assert said("two-autoscalers", [aibrix, an_hpa("b-hpa", ownerReferences=[owner])]) == []
+    assert len(said("two-autoscalers", [aibrix, an_hpa("b-hpa")])) == 2
+    by_others = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "b"}
+    assert len(said("two-autoscalers", [aibrix, an_hpa("b-hpa", ownerReferences=[by_others])])) == 2
 
 
 def test_a_minimum_below_the_policys_floor_is_told_with_both() -> None:
