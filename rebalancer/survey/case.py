@@ -82,12 +82,7 @@ class Case:
 
     def made_for(self, scaled: Object) -> Object | None:
         """The HPA that KEDA made for a ScaledObject, where it is here."""
-        own = [
-            hpa
-            for hpa in self.survey.of("HorizontalPodAutoscaler", "autoscaling")
-            if _of_keda(hpa) and target_of(hpa) == target_of(scaled)
-        ]
-        return own[0] if own else None
+        return self._hpas_of_keda.get(target_of(scaled))
 
     def concerns(self, scaler: Object) -> bool:
         """Whether an autoscaler moves accelerators: left out is only whose target is here and asks for none."""
@@ -128,7 +123,15 @@ class Case:
     def selected(self, budget: Object) -> list[Template]:
         """The pods that a PodDisruptionBudget is about; without a selector it is about none."""
         selector = value(budget, "spec", "selector")
-        return self._labelled.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
+        return self.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
+
+    def chosen(self, space: str, selector: Object) -> list[Template]:
+        """The pods of a namespace that a label selector chooses."""
+        return self._labelled.chosen(space, selector)
+
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces of which pods are known."""
+        return self._labelled.namespaces()
 
     def any_near(self, obj: Object) -> bool:
         """Whether pods of the object's namespace are known."""
@@ -138,6 +141,21 @@ class Case:
         """The live pods of a workload, by its own selector."""
         selector = part(obj, "spec", "selector")
         return self._pods.chosen(namespace(obj), selector) if selector else []
+
+    @cached_property
+    def services(self) -> Labelled[Object]:
+        """The Services, by their own labels."""
+        services = self.survey.of("Service", "")
+        return Labelled((namespace(each), mapped(each, "metadata", "labels"), each) for each in services)
+
+    @cached_property
+    def _hpas_of_keda(self) -> dict[WorkloadRef, Object]:
+        """By target the first HPA that KEDA made for it."""
+        made: dict[WorkloadRef, Object] = {}
+        for hpa in self.survey.of("HorizontalPodAutoscaler", "autoscaling"):
+            if _of_keda(hpa):
+                made.setdefault(target_of(hpa), hpa)
+        return made
 
     @cached_property
     def _homes(self) -> dict[WorkloadRef, list[TargetHome]]:
