@@ -107,6 +107,16 @@ def test_findings_are_printed_as_drawn() -> None:
     ]
 
 
+def test_what_others_wrote_cannot_move_the_cursor_or_add_a_line() -> None:
+    escape = "a\x1b[2Jb\nFAIL c"
+    trapped = Finding(WARN, escape, escape, escape, "paused", "docs/reference/traps.md#paused", escape)
+    found = (trapped, Finding(FAIL, escape, escape, escape), Finding(OK, escape, escape), Finding(SKIP, escape, escape))
+    out = rendered(found)
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 9
+    assert [line for line in out.splitlines() if line.startswith("FAIL c")] == []
+
+
 async def test_all_is_well_on_the_drawn_night_and_what_is_not_fails(
     people: None, night: Night, capsys: Captured
 ) -> None:
