@@ -157,12 +157,35 @@ async def test_a_service_that_is_away_is_a_finding_among_others(people: None, ca
 async def test_crds_and_rights_that_lack_are_found(
     people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
-    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/writestops")
+    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/apis/rebalancer.io/v1alpha1")
     kubernetes.faults.fail_next(1, 403, method="POST", path_part="/selfsubjectaccessreviews")
     assert await rebalancer("doctor") == 1
     out = capsys.readouterr().out
-    assert "FAIL crd/writestops.rebalancer.io not installed" in out
+    assert "FAIL crd/overrides.rebalancer.io not installed" in out
+    assert "writestops.rebalancer.io not installed" not in out
     assert "warn you/create overrides unknown" in out
+
+
+async def test_that_a_person_may_not_list_a_kind_does_not_say_that_it_is_installed(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(9, 403, method="GET", path_part="/overrides")
+    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/apis/rebalancer.io/v1alpha1")
+    assert await rebalancer("doctor") == 1
+    assert "FAIL crd/overrides.rebalancer.io not installed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "said"),
+    [({None}, ""), ({"serving"}, ""), (set(), "not in serving"), ({"elsewhere"}, "not in serving")],
+)
+async def test_a_right_in_the_namespaces_of_the_models_is_enough_to_make_overrides(
+    people: None, kubernetes: EmbeddedKubernetes, namespaces: set[str | None], said: str, capsys: Captured
+) -> None:
+    kubernetes.allow = lambda _user, wanted: not {None, wanted.get("namespace")}.isdisjoint(namespaces)
+    await rebalancer("doctor", "-o", "json")
+    (told,) = [each for each in json.loads(capsys.readouterr().out) if each["about"] == "you/create overrides"]
+    assert told["said"] == said
 
 
 async def test_only_pools_of_the_policy_are_examined(
