@@ -8,7 +8,7 @@ from rebalancer.survey.finding import OK
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.traps.table import judged
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
-from tests.survey.manifests import Manifest, a_budget, a_deployment, a_scaled_object
+from tests.survey.manifests import Manifest, a_budget, a_deployment, a_gpu_node, a_scaled_object
 
 
 def said(trap: str, objects: list[Manifest], policy: Policy) -> list[str]:
@@ -49,3 +49,15 @@ def test_a_budget_blocks_the_target_that_has_as_few_as_its_models_others_allow()
     budget = a_budget("b-spot", "b-spot", minAvailable=1)
     assert said("blocking-budget", [*scaled("b", 4), *scaled("b-spot", 1), budget], TWO_TARGETS)
     assert said("blocking-budget", [*scaled("b", 2), *scaled("b-spot", 2), budget], TWO_TARGETS) == []
+
+
+def test_shares_of_gpus_are_as_they_should_be_in_a_pool_that_counts_them() -> None:
+    node = a_gpu_node(
+        {"pool": "a100", "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "4"}
+    )
+    soft, hard = (a_policy(a_model("b"), pools=(a_pool(isolation=each),)) for each in ("soft", "hard"))
+    elsewhere = a_policy(a_model("b"), pools=(a_pool(isolation="soft", node_labels={"pool": "h100"}),))
+    assert said("shared-gpus", [node], soft) == []
+    for policy in (hard, elsewhere):
+        (told,) = said("shared-gpus", [node], policy)
+        assert "each of its GPUs is offered 4 times" in told

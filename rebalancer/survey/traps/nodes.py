@@ -124,9 +124,9 @@ def budgets_in_utc(case: Case) -> Iterator[Verdict]:
 
 
 def shared_gpus(case: Case) -> Iterator[Verdict]:
-    """A slice of time is no GPU."""
+    """A slice of time is no GPU, where the pool's policy does not count it as one."""
     for node in case.survey.of("Node", ""):
-        labels = mapped(node, "metadata", "labels")
+        pool, labels = case.pool_of(node), mapped(node, "metadata", "labels")
         strategy, copies = (
             labels.get("nvidia.com/gpu.sharing-strategy", "none"),
             labels.get("nvidia.com/gpu.replicas", "1"),
@@ -135,12 +135,8 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
             times = "several" if copies == "1" else copies
             problem = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
-            yield found_if(
-                shared,
-                node,
-                problem,
-                "say `isolation: soft` in their pool, where shares are to count; else leave them out",
-            )
+            fix = "say `isolation: soft` in their pool, where shares are to count; else leave them out"
+            yield found_if(shared and (pool is None or pool.isolation == "hard"), node, problem, fix)
 
 
 def no_gpus_offered(case: Case) -> Iterator[Verdict]:
