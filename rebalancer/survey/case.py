@@ -74,11 +74,14 @@ class Case:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
-    def pool_of(self, node: Object) -> Pool | None:
-        """The policy's pool of a node: the first whose labels it has."""
+    def pools_of(self, node: Object) -> list[Pool]:
+        """The policy's pools of a node: of each resource the first whose labels it has."""
         labels = mapped(node, "metadata", "labels").items()
-        pools = self.policy.pools if self.policy else ()
-        return next((pool for pool in pools if pool.node_labels.items() <= labels), None)
+        first: dict[str, Pool] = {}
+        for pool in self.policy.pools if self.policy else ():
+            if pool.node_labels.items() <= labels:
+                first.setdefault(pool.resource, pool)
+        return list(first.values())
 
     def made_for(self, scaled: Object) -> Object | None:
         """The HPA that KEDA made for a ScaledObject, where it is here."""

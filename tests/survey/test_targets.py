@@ -58,6 +58,8 @@ def test_shares_of_gpus_are_as_they_should_be_in_a_pool_that_counts_them() -> No
     soft, hard = (a_policy(a_model("b"), pools=(a_pool(isolation=each),)) for each in ("soft", "hard"))
     elsewhere = a_policy(a_model("b"), pools=(a_pool(isolation="soft", node_labels={"pool": "h100"}),))
     assert said("shared-gpus", [node], soft) == []
+    beside = a_pool(name="slices", resource="nvidia.com/mig-1g.10gb"), a_pool(isolation="soft")
+    assert said("shared-gpus", [node], a_policy(a_model("b"), pools=beside)) == []
     for policy in (hard, elsewhere):
         (told,) = said("shared-gpus", [node], policy)
         assert "each of its GPUs is offered 4 times" in told

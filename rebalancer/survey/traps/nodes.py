@@ -126,7 +126,7 @@ def budgets_in_utc(case: Case) -> Iterator[Verdict]:
 def shared_gpus(case: Case) -> Iterator[Verdict]:
     """A slice of time is no GPU, where the pool's policy does not count it as one."""
     for node in case.survey.of("Node", ""):
-        pool, labels = case.pool_of(node), mapped(node, "metadata", "labels")
+        labels = mapped(node, "metadata", "labels")
         strategy, copies = (
             labels.get("nvidia.com/gpu.sharing-strategy", "none"),
             labels.get("nvidia.com/gpu.replicas", "1"),
@@ -136,22 +136,21 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
             times = "several" if copies == "1" else copies
             problem = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
             fix = "say `isolation: soft` in their pool, where shares are to count; else leave them out"
-            yield found_if(shared and (pool is None or pool.isolation == "hard"), node, problem, fix)
+            counted = any(pool.isolation == "soft" for pool in case.pools_of(node))
+            yield found_if(shared and not counted, node, problem, fix)
 
 
 def no_gpus_offered(case: Case) -> Iterator[Verdict]:
     """A node that has GPUs and offers none: a device plugin that is not there, a renamed resource, or DRA."""
     for node in case.survey.of("Node", ""):
-        allocatable, pool = part(node, "status", "allocatable"), case.pool_of(node)
+        allocatable = part(node, "status", "allocatable")
         if mapped(node, "metadata", "labels").get("nvidia.com/gpu.present") == "true" and allocatable:
             problem = (
                 "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
             )
             fix = "look at the pods of its device plugin, set the pool's resource, or its deviceClass"
-            offers = any(accelerators(allocatable).values()) or (
-                pool is not None and (pool.device_class is not None or bool(devices(allocatable).get(pool.resource)))
-            )
-            yield found_if(not offers, node, problem, fix)
+            counted = any(pool.device_class or devices(allocatable).get(pool.resource) for pool in case.pools_of(node))
+            yield found_if(not counted and not any(accelerators(allocatable).values()), node, problem, fix)
 
 
 def _gpu_pools(case: Case) -> Iterator[Object]:
