@@ -74,7 +74,7 @@ async def test_a_kind_that_the_server_cannot_list_costs_no_other(kube: KubeClien
     assert [address(each) for each in survey.objects] == ["node/n1", "deployment/chat", "deployment/code"]
     (why,) = survey.unread
     assert why == f"scaledobjects.keda.sh: cannot be read now: list {BROKEN}: 500 webhook is down"
-    assert survey.listed == {("", "Node"), ("apps", "Deployment")}
+    assert survey.listed == frozenset({("", "Node"), ("apps", "Deployment")})
 
 
 async def test_a_login_that_ends_is_an_error_for_all(kube: KubeClient) -> None:
@@ -84,7 +84,7 @@ async def test_a_login_that_ends_is_an_error_for_all(kube: KubeClient) -> None:
 
 async def test_kinds_of_which_all_objects_are_here_are_known_from_the_others(kube: KubeClient) -> None:
     survey = await survey_live(kube, [NODEPOOLS, PODS, NODES])
-    assert survey.listed == {("karpenter.sh", "NodePool"), ("", "Node")}
+    assert survey.listed == frozenset({("karpenter.sh", "NodePool"), ("", "Node")})
 
 
 async def test_named_namespaces_are_all_that_is_asked_for_but_nodes_have_none(kube: KubeClient) -> None:

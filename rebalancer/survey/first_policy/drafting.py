@@ -73,7 +73,7 @@ def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int
 
 
 def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:
-    nodes = sum(1 for pool in pools for place in pool.places if place.name)
+    nodes = len({place.name for pool in pools for place in pool.places if place.name})
     total = Counter[str]()
     for pool in pools:
         total[pool.resource] += pool.gpus
