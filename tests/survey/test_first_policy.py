@@ -247,6 +247,13 @@ class TestSignals:
         assert "concurrency" in found, "what a replica carries is always learnt"
         assert (model.slo is not None and model.slo.latency_seconds == 1.5) == ("latency" in signal)
 
+    @pytest.mark.parametrize("threshold", ["0.9", "0.001", "0.0005"])
+    def test_the_low_watermark_is_half_of_the_high_one_however_low_that_is(self, threshold: str) -> None:
+        scaled = scaled_object("chat", "ml", 1, 4, [trigger("avg(vllm:kv_cache_usage_perc)", threshold)])
+        cache = the_model(policy([gpu_node("a", 8, labels=A100), engine("chat"), scaled])).signals.kv_cache
+        assert cache is not None
+        assert (cache.high, cache.low) == (float(threshold), float(threshold) / 2)
+
     def test_a_total_says_nothing_about_one_replica(self) -> None:
         total = trigger("sum(vllm:num_requests_running)", "100", metricType="Value")
         objects = [gpu_node("a", 8), engine("chat"), scaled_object("chat", "ml", 1, 4, [total])]
