@@ -287,6 +287,18 @@ class TestLeftOut:
         job["status"]["phase"] = "Succeeded"
         assert "train" not in self._left_out(job), "it holds nothing any more"
 
+    def test_pods_and_autoscalers_of_a_rollout_are_told_as_what_the_policy_takes_by_hand(self) -> None:
+        scaled = scaled_object("chat", "ml", 1, 4, [])
+        scaled["spec"]["scaleTargetRef"] = {"kind": "Rollout", "name": "ro"}
+        of_rollout = pod("ro", 1, "a")
+        of_rollout["metadata"]["labels"] = {"rollouts-pod-template-hash": "abcde"}
+        told = "\n".join(first_policy(Survey((self.NODE, engine("code"), of_rollout, scaled))).left_out)
+        assert (
+            "rollout/ml/ro: 1 pod with 1 GPU now; kind Rollout is not read: write it as a target of that kind" in told
+        )
+        assert "its target rollout/ml/ro is of a kind that is not read" in told
+        assert "was not found" not in told
+
     def test_a_group_of_pods_is_a_replica_or_told_why_it_is_not(self) -> None:
         """The policy's schema decides which kinds it takes; pods that differ it never takes."""
         group = {"size": 2, "workerTemplate": engine("x", gpus=8)["spec"]["template"]}
