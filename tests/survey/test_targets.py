@@ -1,4 +1,4 @@
-"""What the traps make of the policy's models: of their floor over several targets, and of the pools of their nodes."""
+"""What the traps make of the models of a policy: floors over several targets, their pods, the pools of their nodes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from rebalancer.survey.finding import OK
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.traps.table import judged
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
-from tests.survey.manifests import Manifest, a_budget, a_deployment, a_gpu_node, a_scaled_object
+from tests.survey.manifests import Manifest, a_budget, a_deployment, a_gpu_node, a_running_pod, a_scaled_object
 
 
 def said(trap: str, objects: list[Manifest], policy: Policy) -> list[str]:
@@ -63,3 +63,17 @@ def test_shares_of_gpus_are_as_they_should_be_in_a_pool_that_counts_them() -> No
     for policy in (hard, elsewhere):
         (told,) = said("shared-gpus", [node], policy)
         assert "each of its GPUs is offered 4 times" in told
+
+
+def test_pods_that_are_over_stand_in_nobodys_pool() -> None:
+    policy, elsewhere = a_policy(a_model("b")), a_gpu_node({"pool": "old"})
+    for phase, told in (("Running", 1), ("Pending", 1), ("Failed", 0), ("Succeeded", 0)):
+        pod = a_running_pod() | {"status": {"phase": phase}}
+        assert len(said("outside-pool", [a_deployment(), elsewhere, pod], policy)) == told
+
+
+def test_without_a_hook_no_grace_is_too_short_for_it() -> None:
+    at_once = {"terminationGracePeriodSeconds": 0}
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+    assert said("grace-within-prestop", [a_deployment(pod=at_once)], a_policy()) == []
+    assert said("grace-within-prestop", [a_deployment(pod=at_once, container=hook)], a_policy())

@@ -14,6 +14,7 @@ from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 NOTICE_SECONDS: Final = 90  # of a spot notice of 120 s some 30 s pass until a pod has its SIGTERM
+OVER: Final = frozenset({"Failed", "Succeeded"})  # phases of pods that hold nothing any more
 NAMED: Final = 3  # pods, before the others are only counted
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -95,7 +96,8 @@ def outside_their_pool(case: Case) -> Iterator[Verdict]:
     nodes = {text(each, "metadata", "name"): mapped(each, "metadata", "labels") for each in case.survey.of("Node", "")}
     for template in case.templates:
         for home in case.homes(address_of(template.owner)):
-            placed = [(pod, text(pod, "spec", "nodeName")) for pod in case.pods_of(template.owner)]
+            live = [each for each in case.pods_of(template.owner) if text(each, "status", "phase") not in OVER]
+            placed = [(pod, text(pod, "spec", "nodeName")) for pod in live]
             wanted = home.pool.node_labels.items()
             astray = [
                 f"{text(pod, 'metadata', 'name')} on {node}"
@@ -127,7 +129,7 @@ def grace_within_prestop(case: Case) -> Iterator[Verdict]:
             "the server is killed before it has ended its requests"
         )
         fix = f"{template.place}.terminationGracePeriodSeconds: {int(waits) + 30}"
-        yield found_if(waits >= template.grace_seconds, template.owner, problem, fix)
+        yield found_if(0 < waits >= template.grace_seconds, template.owner, problem, fix)
 
 
 def grace_beyond_notice(case: Case) -> Iterator[Verdict]:
