@@ -17,7 +17,7 @@ from rebalancer.survey.traps.table import judged
 
 # Of what the service watches anyway, so that no right is added; 1,000 of these are 10 MB for a moment, where a fleet's
 # nodes and pods would be a hundred.
-KINDS: tuple[Resource, ...] = (NODEPOOLS, DEPLOYMENTS, HPAS, SCALEDOBJECTS)
+KINDS: tuple[Resource, ...] = (DEPLOYMENTS, HPAS, NODEPOOLS, SCALEDOBJECTS)
 ELSEWHERE = "nodes, pods and everything else: rebalancer doctor looks at them with your own rights"
 AGAIN_SECONDS = 600.0  # traps are in what people write: they come and go by the hour
 FAILED_AGAIN_SECONDS = 30.0

@@ -10,7 +10,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.labelled import Labelled
-from rebalancer.survey.objects import Object, Survey
+from rebalancer.survey.objects import Object, Survey, group_of
 from rebalancer.survey.parts import controllers, items, mapped, namespace, part, text, value, whole
 from rebalancer.survey.templates import Template, templates_of
 
@@ -58,7 +58,7 @@ class Case:
 
     @cached_property
     def scalers(self) -> dict[WorkloadRef, list[Object]]:
-        """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs but those of KEDA."""
+        """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs that neither made."""
         scalers: dict[WorkloadRef, list[Object]] = defaultdict(list)
         for kind, group in (
             ("ScaledObject", "keda.sh"),
@@ -66,7 +66,7 @@ class Case:
             ("PodAutoscaler", "autoscaling.aibrix.ai"),
         ):
             for obj in self.survey.of(kind, group):
-                if text(obj, "spec", "scaleTargetRef", "name") and not _of_keda(obj):
+                if text(obj, "spec", "scaleTargetRef", "name") and not (_of_keda(obj) or _of_aibrix(obj)):
                     scalers[target_of(obj)].append(obj)
         return dict(scalers)
 
@@ -74,14 +74,18 @@ class Case:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
+    def pools_of(self, node: Object) -> list[Pool]:
+        """The policy's pools of a node: of each resource the first whose labels it has."""
+        labels = mapped(node, "metadata", "labels").items()
+        first: dict[str, Pool] = {}
+        for pool in self.policy.pools if self.policy else ():
+            if pool.node_labels.items() <= labels:
+                first.setdefault(pool.resource, pool)
+        return list(first.values())
+
     def made_for(self, scaled: Object) -> Object | None:
         """The HPA that KEDA made for a ScaledObject, where it is here."""
-        own = [
-            hpa
-            for hpa in self.survey.of("HorizontalPodAutoscaler", "autoscaling")
-            if _of_keda(hpa) and target_of(hpa) == target_of(scaled)
-        ]
-        return own[0] if own else None
+        return self._hpas_of_keda.get(target_of(scaled))
 
     def concerns(self, scaler: Object) -> bool:
         """Whether an autoscaler moves accelerators: left out is only whose target is here and asks for none."""
@@ -96,18 +100,41 @@ class Case:
         owner = template.owner
         if owner.get("kind") not in {"Deployment", "StatefulSet"}:
             return None
-        if homes := self.homes(address_of(owner)):
-            return max(1, *(home.model.min_replicas for home in homes))
+        if self.homes(address_of(owner)):
+            return max(1, self.floor_of(address_of(owner)))
         own = whole(owner, "spec", "replicas")
         count = 1 if own is None else own
         for scaler in self.scalers.get(address_of(owner), []):
             count = max(1, whole(scaler, "spec", "minReplicaCount") or whole(scaler, "spec", "minReplicas") or 1)
         return count
 
+    def floor_of(self, workload: WorkloadRef) -> int:
+        """Replicas of the policy's floor that a target is to hold: those that its model's other targets do not."""
+        left = [0]
+        for model, target, _ in self.homes(workload):
+            others = (WorkloadRef(model.namespace, each.kind, each.name) for each in model.targets if each != target)
+            left.append(model.min_replicas - sum(map(self._held, others)))
+        return max(left)
+
+    def _held(self, workload: WorkloadRef) -> int:
+        """Replicas below which nobody but the service takes a target; 0 of one that is not here."""
+        if scalers := self.scalers.get(workload):
+            return max(map(_minimum, scalers))
+        own = [whole(each.owner, "spec", "replicas") for each in self._by_owner.get(workload, [])]
+        return max((1 if each is None else each for each in own), default=0)
+
     def selected(self, budget: Object) -> list[Template]:
         """The pods that a PodDisruptionBudget is about; without a selector it is about none."""
         selector = value(budget, "spec", "selector")
-        return self._labelled.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
+        return self.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
+
+    def chosen(self, space: str, selector: Object) -> list[Template]:
+        """The pods of a namespace that a label selector chooses."""
+        return self._labelled.chosen(space, selector)
+
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces of which pods are known."""
+        return self._labelled.namespaces()
 
     def any_near(self, obj: Object) -> bool:
         """Whether pods of the object's namespace are known."""
@@ -117,6 +144,21 @@ class Case:
         """The live pods of a workload, by its own selector."""
         selector = part(obj, "spec", "selector")
         return self._pods.chosen(namespace(obj), selector) if selector else []
+
+    @cached_property
+    def services(self) -> Labelled[Object]:
+        """The Services, by their own labels."""
+        services = self.survey.of("Service", "")
+        return Labelled((namespace(each), mapped(each, "metadata", "labels"), each) for each in services)
+
+    @cached_property
+    def _hpas_of_keda(self) -> dict[WorkloadRef, Object]:
+        """By target the first HPA that KEDA made for it."""
+        made: dict[WorkloadRef, Object] = {}
+        for hpa in self.survey.of("HorizontalPodAutoscaler", "autoscaling"):
+            if _of_keda(hpa):
+                made.setdefault(target_of(hpa), hpa)
+        return made
 
     @cached_property
     def _homes(self) -> dict[WorkloadRef, list[TargetHome]]:
@@ -156,8 +198,22 @@ def target_of(scaler: Object) -> WorkloadRef:
     return WorkloadRef(namespace(scaler), text(ref, "kind") or "Deployment", text(ref, "name"))
 
 
+def _minimum(scaler: Object) -> int:
+    """Replicas below which an autoscaler does not go: KEDA's default is 0, an HPA's is 1."""
+    if scaler.get("kind") == "ScaledObject":
+        return whole(scaler, "spec", "minReplicaCount") or 0
+    least = whole(scaler, "spec", "minReplicas")
+    return 1 if least is None else least
+
+
 def _of_keda(hpa: Object) -> bool:
     return any(text(each, "kind") == "ScaledObject" for each in items(hpa, "metadata", "ownerReferences"))
+
+
+def _of_aibrix(hpa: Object) -> bool:
+    """Whether a PodAutoscaler of strategy HPA made it."""
+    owners = controllers(hpa)
+    return any(text(each, "kind") == "PodAutoscaler" and group_of(each) == "autoscaling.aibrix.ai" for each in owners)
 
 
 def _made(obj: Object, makers: frozenset[WorkloadRef]) -> bool:

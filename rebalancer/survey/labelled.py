@@ -25,6 +25,10 @@ class Labelled(Generic[T]):
         """Whether there is anything in the namespace."""
         return namespace in self._within
 
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces in which there is anything."""
+        return frozenset(self._within)
+
     def chosen(self, namespace: str, selector: Object) -> list[T]:
         """What a label selector chooses in its namespace; the empty selector chooses everything."""
         first = next(iter(mapped(selector, "matchLabels").items()), None)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from rebalancer.kube.errors import Forbidden, NotFound
+from rebalancer.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from rebalancer.kube.reader import KubeReader
 from rebalancer.kube.resources import (
     DEPLOYMENTS,
@@ -31,11 +31,13 @@ NOT_INSTALLED: Final = "not installed in this cluster"
 async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()) -> Survey:
     """All objects of `kinds`, those of namespaces from `namespaces` alone where any is named.
 
-    A kind that is not installed, or that the caller may not list, costs no other: `unread` has a sentence about it.
-    Raises KubeError where the API server cannot be asked at all.
+    A kind that is not installed, that the caller may not list, or that the server cannot list, as where a CRD's
+    conversion webhook is down, costs no other: `unread` has a sentence about it. Raises KubeError where the API server
+    cannot be asked at all: it does not take the login, or fails at the first kind, which is to be one of its own.
     """
     objects: list[Object] = []
     unread: list[str] = []
+    listed: set[tuple[str, str]] = set()
     for resource in kinds:
         try:
             for namespace in (namespaces or (None,)) if resource.namespaced else (None,):
@@ -44,8 +46,14 @@ async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, names
                 objects += (
                     {**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items
                 )
+            listed.add((resource.group, resource.kind))
         except NotFound:
             unread.append(f"{resource}: {NOT_INSTALLED}")
+            listed.add((resource.group, resource.kind))  # there is none of it
         except Forbidden:  # said of what is not installed too, to who may not list it
             unread.append(f"{resource}: you may not list them; ask whoever runs the cluster for this right")
-    return Survey(tuple(objects), tuple(unread))
+        except KubeError as error:
+            if isinstance(error, Unauthorized) or not (listed or unread):
+                raise
+            unread.append(f"{resource}: cannot be read now: {error}")
+    return Survey(tuple(objects), tuple(unread), listed=frozenset(listed))

@@ -16,11 +16,13 @@ class Survey:
     objects: every object that could be read, in the order in which it was found; lists are taken apart.
     unread: what could not be read, each with a sentence that names the place and the reason.
     files: for each of `objects` the file that holds it; empty for a live cluster.
+    listed: (API group, kind) of every kind whose objects are all here; None: of a folder, which holds what it holds.
     """
 
     objects: tuple[Object, ...]
     unread: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    listed: frozenset[tuple[str, str]] | None = None
 
     def of(self, kind: str, group: str | None = None) -> Iterator[Object]:
         """The objects of `kind`, of the API group alone where one is named ("" is the core group)."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from rebalancer.ingest.objects.placement import REQUIRED
 from rebalancer.ingest.objects.pods import GRACE_SECONDS, devices_of
-from rebalancer.survey.accelerators import accelerators, gpus
+from rebalancer.survey.accelerators import devices, gpus
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, requirements, text, whole
 
@@ -38,10 +38,15 @@ class Template:
     spec: Object
 
     @cached_property
-    def gpus(self) -> dict[str, int]:
-        """Accelerators that the scheduler counts for one pod, by resource; a limit alone is a request too."""
+    def devices(self) -> dict[str, int]:
+        """What the scheduler counts for one pod, by extended resource; a limit alone is a request too."""
         steps = ((text(each, "restartPolicy") == "Always", _asked(each)) for each in items(self.spec, "initContainers"))
-        return gpus(devices_of(steps, map(_asked, items(self.spec, "containers"))))
+        return devices_of(steps, map(_asked, items(self.spec, "containers")))
+
+    @cached_property
+    def gpus(self) -> dict[str, int]:
+        """The accelerators among its devices, as far as they are known by their names."""
+        return gpus(self.devices)
 
     @property
     def claims(self) -> bool:
@@ -115,4 +120,4 @@ def _below(owner: Object, obj: object, meta: Object, path: tuple[str, ...]) -> I
 
 
 def _asked(container: Object) -> dict[str, int]:
-    return accelerators(part(container, "resources", "limits")) | accelerators(part(container, "resources", "requests"))
+    return devices(part(container, "resources", "limits")) | devices(part(container, "resources", "requests"))

@@ -62,6 +62,18 @@ async def test_a_trap_is_found_in_what_the_service_may_read_anyway(looking: Look
     assert any("rebalancer doctor" in each for each in look.unread)
 
 
+async def test_targets_of_kinds_that_it_does_not_read_are_not_called_absent(looking: Looking) -> None:
+    policy = a_policy(a_model("dep"), a_model("ss", kind="StatefulSet"), a_model("ro", kind="Rollout"))
+    looking.looks = TrapLooks(looking.clock, lambda: policy, lambda: Snapshot(cycle=0, at=NOW))
+    looking.looks.kube = KubeClient(
+        Access(looking.kubernetes.url, "Bearer sandbox-rebalancer"), looking.clock, random.Random(1)
+    )
+    async with looking.looks.kube:
+        await looking.ended()
+    absent = [each.about for each in looking.looks.last().findings if each.trap == "absent-target"]
+    assert absent == [f"deployment/{NAMESPACE}/dep"]
+
+
 async def test_it_looks_again_only_when_the_last_look_is_old_and_somebody_asks(looking: Looking) -> None:
     await looking.ended()
     first = looking.looks.last().at

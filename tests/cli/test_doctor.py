@@ -23,7 +23,16 @@ from tests.cli.night import Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import SNAPSHOT, STATUS
 from tests.house.repository import ROOT
-from tests.survey.manifests import Manifest, a_deployment, a_node_pool, a_running_pod, a_scaled_object, a_trigger
+from tests.settings.a_policy_text import GOOD, spoilt
+from tests.survey.manifests import (
+    Manifest,
+    a_deployment,
+    a_manifest,
+    a_node_pool,
+    a_running_pod,
+    a_scaled_object,
+    a_trigger,
+)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -98,6 +107,16 @@ def test_findings_are_printed_as_drawn() -> None:
     ]
 
 
+def test_what_others_wrote_cannot_move_the_cursor_or_add_a_line() -> None:
+    escape = "a\x1b[2Jb\nFAIL c"
+    trapped = Finding(WARN, escape, escape, escape, "paused", "docs/reference/traps.md#paused", escape)
+    found = (trapped, Finding(FAIL, escape, escape, escape), Finding(OK, escape, escape), Finding(SKIP, escape, escape))
+    out = rendered(found)
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 9
+    assert [line for line in out.splitlines() if line.startswith("FAIL c")] == []
+
+
 async def test_all_is_well_on_the_drawn_night_and_what_is_not_fails(
     people: None, night: Night, capsys: Captured
 ) -> None:
@@ -138,12 +157,35 @@ async def test_a_service_that_is_away_is_a_finding_among_others(people: None, ca
 async def test_crds_and_rights_that_lack_are_found(
     people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
-    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/writestops")
+    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/apis/rebalancer.io/v1alpha1")
     kubernetes.faults.fail_next(1, 403, method="POST", path_part="/selfsubjectaccessreviews")
     assert await rebalancer("doctor") == 1
     out = capsys.readouterr().out
-    assert "FAIL crd/writestops.rebalancer.io not installed" in out
+    assert "FAIL crd/overrides.rebalancer.io not installed" in out
+    assert "writestops.rebalancer.io not installed" not in out
     assert "warn you/create overrides unknown" in out
+
+
+async def test_that_a_person_may_not_list_a_kind_does_not_say_that_it_is_installed(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(9, 403, method="GET", path_part="/overrides")
+    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/apis/rebalancer.io/v1alpha1")
+    assert await rebalancer("doctor") == 1
+    assert "FAIL crd/overrides.rebalancer.io not installed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "said"),
+    [({None}, ""), ({"serving"}, ""), (set(), "not in serving"), ({"elsewhere"}, "not in serving")],
+)
+async def test_a_right_in_the_namespaces_of_the_models_is_enough_to_make_overrides(
+    people: None, kubernetes: EmbeddedKubernetes, namespaces: set[str | None], said: str, capsys: Captured
+) -> None:
+    kubernetes.allow = lambda _user, wanted: not {None, wanted.get("namespace")}.isdisjoint(namespaces)
+    await rebalancer("doctor", "-o", "json")
+    (told,) = [each for each in json.loads(capsys.readouterr().out) if each["about"] == "you/create overrides"]
+    assert told["said"] == said
 
 
 async def test_only_pools_of_the_policy_are_examined(
@@ -161,12 +203,23 @@ async def test_traps_of_a_live_cluster_are_found_by_what_the_person_may_list(
     for each in (a_deployment(), a_scaled_object(a_trigger(query="avg(x)"))):
         kubernetes.store.put(each)
     kubernetes.faults.fail_next(1, 403, method="GET", path_part="/poddisruptionbudgets")
+    kubernetes.faults.fail_next(99, 500, method="GET", path_part="/inferenceservices")
     assert await rebalancer("doctor") == 1
     out = capsys.readouterr().out
     assert "FAIL scaledobject/serving/b\n     FAIL average-value: trigger 0" in out
     assert "not looked at: poddisruptionbudgets.policy: you may not list them" in out
-    assert "inferenceservices.serving.kserve.io" in out
+    assert "not looked at: inferenceservices.serving.kserve.io: cannot be read now: list /apis/serving.kserve.io" in out
+    assert "rayservices.ray.io" in out
     assert "not installed in this cluster" in out
+
+
+async def test_what_was_found_before_the_api_server_fails_is_told_too(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(99, 500, method="GET", path_part="/api/v1/nodes")
+    assert await rebalancer("doctor", "-o", "json") == 1
+    states = {each["about"]: each["state"] for each in json.loads(capsys.readouterr().out)}
+    assert (states["crd/overrides.rebalancer.io"], states["cluster"]) == (OK, FAIL)
 
 
 async def test_the_service_says_how_long_a_start_takes(
@@ -222,6 +275,33 @@ async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Ca
     assert "rebalancer config check" in capsys.readouterr().err
     assert await rebalancer("doctor", "--manifests", str(tmp_path / "gone")) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+async def test_files_that_are_for_no_cluster_are_not_judged_as_objects(tmp_path: Path, capsys: Captured) -> None:
+    folder = in_files(tmp_path, a_deployment())
+    (tmp_path / "kustomization.yaml").write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+    (tmp_path / "policy.yaml").write_text(GOOD)
+    assert await rebalancer("doctor", "--manifests", folder) == 0
+    assert "not looked at: Kustomization, Policy: no GPUs in them" in capsys.readouterr().out
+    (tmp_path / "nameless.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {labels: {app: b}}\n")
+    assert await rebalancer("doctor", "--manifests", folder) == 1
+
+
+async def test_targets_are_looked_for_among_their_own_kinds_and_not_called_absent_where_these_cannot_be_read(
+    people: None, kubernetes: EmbeddedKubernetes, tmp_path: Path, capsys: Captured
+) -> None:
+    kubernetes.store.put(a_manifest("apps/v1", "ReplicaSet", "here", a_deployment()["spec"], namespace="media"))
+    file = tmp_path / "policy.yaml"
+    for target, absent in (
+        ("here, kind: ReplicaSet", []),
+        ("gone, kind: ReplicaSet", ["replicaset/media/gone"]),
+        ("gone, kind: Rollout", ["rollout/media/gone"]),  # a kind that the cluster does not have
+        ("gone, kind: Job, apiVersion: batch/v1", []),  # which serves no scale
+    ):
+        file.write_text(spoilt(("name: sdxl}", f"name: {target}}}")))
+        await rebalancer("doctor", "--policy", str(file), "-o", "json")
+        found = [each for each in json.loads(capsys.readouterr().out) if each["trap"] == "absent-target"]
+        assert [each["about"] for each in found if each["said"] and "deployment" not in each["about"]] == absent
 
 
 def a_prometheus(series: dict[str, dict[str, str]], asked: list[str]) -> web.Application:

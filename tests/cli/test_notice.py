@@ -80,6 +80,11 @@ async def test_a_dry_run_shows_the_event_and_needs_no_kafka(monkeypatch: pytest.
     assert (event["data"]["node"], event["data"]["kind"]) == ("spot-2", "spot-interruption")
 
 
+async def test_an_end_beyond_any_calendar_is_refused_in_words(capsys: Captured) -> None:
+    assert await rebalancer("notice", "add", "n1", "--in", "4000000d", "--dry-run") == 2
+    assert "--in 4000000d is too long: allowed up to 3650d" in capsys.readouterr().err
+
+
 def test_every_kind_can_be_told() -> None:
     assert {kind.value for kind in NoticeKind} == KINDS.keys()
 

@@ -102,6 +102,21 @@ async def test_what_becomes_of_it_is_told(
     assert said in out + err
 
 
+@pytest.mark.parametrize("code", [503, 403])
+async def test_an_override_that_is_made_and_then_cannot_be_read_is_made(
+    kubernetes: EmbeddedKubernetes, code: int, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(99, code, method="GET", path_part="/overrides/")
+    assert await rebalancer(*CAP, "--yes") == 0
+    (override,) = made(kubernetes)
+    name = override["metadata"]["name"]
+    out, err = capsys.readouterr()
+    assert out == f"{name} accepted; not seen in force. Undo: rebalancer override delete {name}\n"
+    assert (
+        f"what became of it cannot be read: get /apis/rebalancer.io/v1alpha1/namespaces/serving/overrides/{name}" in err
+    )
+
+
 async def test_without_anybody_there_nothing_is_written_unless_yes_is_said(
     kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:

@@ -247,6 +247,13 @@ class TestSignals:
         assert "concurrency" in found, "what a replica carries is always learnt"
         assert (model.slo is not None and model.slo.latency_seconds == 1.5) == ("latency" in signal)
 
+    @pytest.mark.parametrize("threshold", ["0.9", "0.001", "0.0005"])
+    def test_the_low_watermark_is_half_of_the_high_one_however_low_that_is(self, threshold: str) -> None:
+        scaled = scaled_object("chat", "ml", 1, 4, [trigger("avg(vllm:kv_cache_usage_perc)", threshold)])
+        cache = the_model(policy([gpu_node("a", 8, labels=A100), engine("chat"), scaled])).signals.kv_cache
+        assert cache is not None
+        assert (cache.high, cache.low) == (float(threshold), float(threshold) / 2)
+
     def test_a_total_says_nothing_about_one_replica(self) -> None:
         total = trigger("sum(vllm:num_requests_running)", "100", metricType="Value")
         objects = [gpu_node("a", 8), engine("chat"), scaled_object("chat", "ml", 1, 4, [total])]
@@ -279,6 +286,18 @@ class TestLeftOut:
         assert "job/ml/train: 1 pod with 4 GPUs now; a Job runs to its end" in self._left_out(job)
         job["status"]["phase"] = "Succeeded"
         assert "train" not in self._left_out(job), "it holds nothing any more"
+
+    def test_pods_and_autoscalers_of_a_rollout_are_told_as_what_the_policy_takes_by_hand(self) -> None:
+        scaled = scaled_object("chat", "ml", 1, 4, [])
+        scaled["spec"]["scaleTargetRef"] = {"kind": "Rollout", "name": "ro"}
+        of_rollout = pod("ro", 1, "a")
+        of_rollout["metadata"]["labels"] = {"rollouts-pod-template-hash": "abcde"}
+        told = "\n".join(first_policy(Survey((self.NODE, engine("code"), of_rollout, scaled))).left_out)
+        assert (
+            "rollout/ml/ro: 1 pod with 1 GPU now; kind Rollout is not read: write it as a target of that kind" in told
+        )
+        assert "its target rollout/ml/ro is of a kind that is not read" in told
+        assert "was not found" not in told
 
     def test_a_group_of_pods_is_a_replica_or_told_why_it_is_not(self) -> None:
         """The policy's schema decides which kinds it takes; pods that differ it never takes."""

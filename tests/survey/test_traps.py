@@ -31,6 +31,8 @@ from tests.survey.manifests import (
     Manifest,
     a_budget,
     a_deployment,
+    a_gpu_node,
+    a_manifest,
     a_node_pool,
     a_quota,
     a_rule,
@@ -85,6 +87,32 @@ def test_each_of_several_in_a_trap_is_told(trap: Trap) -> None:
     if fixture.policy is None and fixture.series is None and trap.key not in TOGETHER:
         alone = [said(trap.key, [each]) for each in fixture.bad]
         assert all(alone), "every object of the fixture is in the trap by itself"
+
+
+def test_gpus_by_claims_are_as_they_should_be_where_the_pool_counts_them_by_a_device_class() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    objects = [a_deployment(gpus=0, pod={"resourceClaims": claims}), a_gpu_node({"pool": "a100"}, 0)]
+    by_claims, by_plugin = (
+        a_policy(a_model(), pools=(a_pool(device_class=each),)) for each in ("gpu.nvidia.com", None)
+    )
+    for trap in ("claims", "policy-gpus", "no-gpus-offered"):
+        assert said(trap, objects, by_plugin)
+        assert said(trap, objects, by_claims) == []
+    assert said("policy-gpus", [a_deployment(gpus=2)], by_claims), "by the class's extendedResourceName"
+
+
+def test_the_gpus_of_a_pool_are_counted_by_the_name_that_the_policy_gives_them() -> None:
+    policy = a_policy(a_model(), pools=(a_pool(resource="example.com/a100"),))
+    node = a_gpu_node({"pool": "a100"}, 0)
+    node["status"]["allocatable"]["example.com/a100"] = "8"
+    for count, wrong in (
+        ("1", []),
+        ("2", ["its pods ask for 2 example.com/a100, and the policy has 1 for a pod of b"]),
+    ):
+        limits = {"resources": {"limits": {"example.com/a100": count}}}
+        assert said("policy-gpus", [a_deployment(container=limits)], policy) == wrong
+    assert said("no-gpus-offered", [node], policy) == []
+    assert said("no-gpus-offered", [node])
 
 
 def test_a_sentence_has_the_numbers_that_make_it_a_trap() -> None:
@@ -260,6 +288,15 @@ def test_a_node_may_go_early_where_pods_that_load_are_spared_by_their_own_annota
     quick = a_node_pool(consolidateAfter="30s") | {"metadata": {"name": name}}
     pods = a_deployment("b-spot", annotations=annotations, pod={"nodeSelector": {"pool": "spot"}})
     assert bool(said("consolidation", [quick, pods], POLICY)) is told
+
+
+def test_the_hpa_that_another_autoscaler_made_is_no_second_one() -> None:
+    aibrix = a_manifest("autoscaling.aibrix.ai/v1alpha1", "PodAutoscaler", "b", {"scaleTargetRef": {"name": "b"}})
+    owner = {"apiVersion": aibrix["apiVersion"], "kind": "PodAutoscaler", "name": "b", "controller": True}
+    assert said("two-autoscalers", [aibrix, an_hpa("b-hpa", ownerReferences=[owner])]) == []
+    assert len(said("two-autoscalers", [aibrix, an_hpa("b-hpa")])) == 2
+    by_others = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "b"}
+    assert len(said("two-autoscalers", [aibrix, an_hpa("b-hpa", ownerReferences=[by_others])])) == 2
 
 
 def test_a_minimum_below_the_policys_floor_is_told_with_both() -> None:

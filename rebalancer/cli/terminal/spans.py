@@ -43,9 +43,12 @@ def instant_of(text: str, option: str, now: float) -> float:
     A whole second is meant to its end, as far as that is past: people type what a line prints, which has no fractions.
     Raises Failed naming `option`.
     """
-    if ago := _AGO.fullmatch(text):
-        return now - seconds_of(ago[1], option)
-    at = _written(text, option, now)
+    ago = _AGO.fullmatch(text)
+    at = now - seconds_of(ago[1], option) if ago else _written(text, option, now)
+    if at < 0:
+        raise Failed(f"{option} {text}: that is before 1970, and nothing is known of then", USAGE)
+    if ago:
+        return at
     return max(at, min(at + _END_OF_SECOND, now)) if at.is_integer() else at
 
 

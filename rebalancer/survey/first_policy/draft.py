@@ -34,6 +34,7 @@ class PoolDraft:
     node_pools: Karpenter NodePools behind it.
     gpus_per_node: of a node that one of them adds.
     gpu_limit: most GPUs it may ever have.
+    isolation: soft, where shares of GPUs count.
     notes: sentences above it.
     """
 
@@ -46,6 +47,7 @@ class PoolDraft:
     node_pools: Reasoned[tuple[str, ...]] | None
     gpus_per_node: Reasoned[int] | None
     gpu_limit: Reasoned[int]
+    isolation: Reasoned[str] | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from rebalancer.survey.first_policy.autoscalers import autoscalers_of
 from rebalancer.survey.first_policy.draft import PolicyDraft
 from rebalancer.survey.first_policy.entitlements import fitted
 from rebalancer.survey.first_policy.homes import home_of, twins
-from rebalancer.survey.first_policy.left_out import unread_kinds
+from rebalancer.survey.first_policy.left_out import SCALED, unread_kinds
 from rebalancer.survey.first_policy.models import Around, distinct, model_of, refused_kind
 from rebalancer.survey.first_policy.places import places_of
 from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
@@ -56,7 +56,7 @@ def first_policy(
     ]
     roomy, entitled = fitted(pools, models)
     left_out += [
-        f"{each.about}: its target {ref} was not found"
+        f"{each.about}: its target {ref} {'was not found' if ref.kind in SCALED else 'is of a kind that is not read'}"
         for ref, each in autoscalers.items()
         if ref not in workloads.known and (not namespaces or ref.namespace in namespaces)
     ]
@@ -73,7 +73,7 @@ def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int
 
 
 def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:
-    nodes = sum(1 for pool in pools for place in pool.places if place.name)
+    nodes = len({place.name for pool in pools for place in pool.places if place.name})
     total = Counter[str]()
     for pool in pools:
         total[pool.resource] += pool.gpus

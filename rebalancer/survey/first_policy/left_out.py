@@ -5,6 +5,7 @@ from typing import Final
 
 from rebalancer.domain.cluster import Pod
 from rebalancer.domain.gpu_shapes import is_accelerator
+from rebalancer.domain.target_kinds import BY_NAME
 from rebalancer.domain.words import counted
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.accelerators import gpus
@@ -16,7 +17,10 @@ GROUP_LABEL: Final = "leaderworkerset.sigs.k8s.io/name"
 """On the pods of a LeaderWorkerSet, whose owner references name what it made."""
 
 _SCALERS: Final = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
-_READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
+SCALED: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet"})
+"""Kinds with a scale that are read."""
+
+_READ: Final = SCALED | {"Node", "NodePool", "NodeClaim", "Pod"}
 
 
 def holders(things: Things, known: set[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
@@ -88,4 +92,5 @@ def _unscaled(kind: str) -> str:
         "Pod": "a pod of its own has no scale",
         "ReplicaSet": "a ReplicaSet without a Deployment is not moved",
     }
-    return reason.get(kind, f"kind {kind} is not read: a Deployment that it makes can be a model")
+    way = "write it as a target of that kind" if kind in BY_NAME else "a Deployment that it makes can be a model"
+    return reason.get(kind, f"kind {kind} is not read: {way}")

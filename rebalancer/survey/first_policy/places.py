@@ -1,13 +1,13 @@
 """Nodes with GPUs, and the ones that a NodePool without nodes would bring."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from rebalancer.domain.cluster import Node, NodePool, Taint
+from rebalancer.domain.gpu_shapes import Isolation, offer
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.ingest.objects.nodes import NODE_POOL_LABEL
 from rebalancer.planning.facts.landing import may_land
@@ -21,6 +21,8 @@ from rebalancer.survey.parts import items, mapped, part, requirements, text
 _COUNTS: Final = ("karpenter.k8s.aws/instance-gpu-count",)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NVIDIA: Final = "nvidia.com/gpu"
+PRODUCT: Final = "nvidia.com/gpu.product"
+_ISOLATIONS: Final[tuple[Isolation, ...]] = ("hard", "soft")
 
 _CAPACITY: Final = {
     "spot": "spot", "preemptible": "spot", "on-demand": "on-demand", "on_demand": "on-demand", "normal": "on-demand",
@@ -48,6 +50,7 @@ class NodePlace:
     taints: those that stay.
     gpus: accelerators by resource.
     node_pool: Karpenter's NodePool behind it, "" without one.
+    registered: cards by who sells them in parts, as `domain.cluster.Node` has them.
     """
 
     name: str
@@ -55,6 +58,7 @@ class NodePlace:
     taints: tuple[Taint, ...]
     gpus: dict[str, int]
     node_pool: str = ""
+    registered: Mapping[str, int] = field(default_factory=dict)
 
     def takes(self, workload: GpuWorkload) -> bool:
         """Whether the scheduler may put the workload's pods there, whatever is free."""
@@ -65,6 +69,30 @@ class NodePlace:
         return NodeView(self.name, 0, ready=True, schedulable=True, labels=self.labels, taints=self.taints)
 
 
+class Counting(NamedTuple):
+    """What a pool says so that the devices of a node count: its isolation, and the MIG product among its nodeLabels.
+
+    `refused`: why none of them counts all the same, "" where they do.
+    """
+
+    isolation: Isolation
+    product: str
+    refused: str
+
+
+def counting_of(place: NodePlace, resource: str) -> Counting:
+    """The least that a pool of `resource` has to say for the place."""
+    refused: list[str] = []
+    for product in ("", place.labels.get(PRODUCT, "")):
+        for isolation in _ISOLATIONS:
+            wanted = {PRODUCT: product} if product else {}
+            offered = offer(resource, isolation, wanted, place.labels, place.gpus, place.registered)
+            if not offered.refused:
+                return Counting(isolation, product, "")
+            refused.append(offered.refused)
+    return Counting("hard", "", refused[0])
+
+
 def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     """The taints that keep pods away as long as the node lives."""
     return tuple(one for one in taints if not one.key.startswith(_PASSING))
@@ -73,7 +101,9 @@ def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
 def places_of(things: Things) -> tuple[NodePlace, ...]:
     """Every node that offers GPUs, then one place for each NodePool of GPUs that has no node now."""
     nodes = tuple(
-        NodePlace(node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node))
+        NodePlace(
+            node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node), node.registered
+        )
         for node in things.nodes
         if gpus(node.allocatable)
     )
@@ -103,9 +133,10 @@ def product_of(labels: Mapping[str, str]) -> str:
     return next((labels[key] for key in PRODUCTS if labels.get(key)), "")
 
 
-def resource_of(place: NodePlace, wanted: Counter[str]) -> str:
-    """What counts as one GPU there: of several resources the one that workloads ask for most, then the most devices."""
-    return max(sorted(place.gpus), key=lambda name: (wanted[name], place.gpus[name]))
+def resources_of(place: NodePlace, wanted: Container[str]) -> list[str]:
+    """What counts as one GPU there: each resource that workloads ask for, else the one with the most devices."""
+    names = sorted(place.gpus)
+    return [name for name in names if name in wanted] or [max(names, key=lambda name: place.gpus[name])]
 
 
 def _coming(node_pool: NodePool, raw: Object) -> NodePlace | None:

@@ -54,6 +54,9 @@ def pool_of(
         node_pools=Reasoned(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
         gpus_per_node=Reasoned(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
         gpu_limit=_limit(pool, node_pools, limits, asked_gpus),
+        isolation=Reasoned("soft", "its nodes offer shares of GPUs, of which each counts as one")
+        if pool.soft
+        else None,
         notes=pool.notes,
     )
 

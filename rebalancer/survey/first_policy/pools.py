@@ -10,7 +10,15 @@ from rebalancer.domain.words import listed
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Reasoned
 from rebalancer.survey.first_policy.labels import CAPACITIES, telling
-from rebalancer.survey.first_policy.places import NodePlace, capacity_of, product_of, resource_of
+from rebalancer.survey.first_policy.places import (
+    PRODUCT,
+    Counting,
+    NodePlace,
+    capacity_of,
+    counting_of,
+    product_of,
+    resources_of,
+)
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 OWN_LABEL: Final = "rebalancer.io/pool"
@@ -29,6 +37,7 @@ class NodeGrouping:
     capacity: on-demand, reserved or spot.
     places: its nodes; none where no node is there yet.
     guests: workloads that may stand there.
+    soft: whether shares of GPUs count there.
     notes: sentences above it.
     """
 
@@ -38,6 +47,7 @@ class NodeGrouping:
     capacity: Reasoned[str]
     places: tuple[NodePlace, ...]
     guests: frozenset[WorkloadRef]
+    soft: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -57,6 +67,7 @@ class _Group:
 
     resource: str
     product: str
+    counting: Counting
     capacity: str
     by: str
     guests: frozenset[WorkloadRef]
@@ -68,7 +79,8 @@ def pools_of(
 ) -> tuple[NodeGrouping, ...]:
     """One pool per resource, product, capacity and set of workloads that may stand there, telling labels first.
 
-    A node that matches two pools belongs to the first, so a later pool's labels may hold for an earlier one's nodes.
+    A node that matches two pools of one resource belongs to the first, so a later pool's labels may hold for an earlier
+    one's nodes; one with several resources is in a pool of each that is asked for.
     `bystanders`: labels of nodes without GPUs.
     """
     selected = {key for each in workloads for key, _ in each.placement.selector}
@@ -81,7 +93,10 @@ def pools_of(
         for group, labels in now:
             name = _unused(_name(group, labels or {}), {pool.name for pool in pools})
             before = sum(
-                1 for pool in pools for place in pool.places if labels and labels.items() <= place.labels.items()
+                1
+                for pool in pools
+                for place in pool.places
+                if labels and labels.items() <= place.labels.items() and pool.resource == group.resource
             )
             pools.append(_pool(group, name, labels, before))
             left.remove(group)
@@ -137,16 +152,20 @@ def _taken(labels: dict[str, str], pools: Sequence[NodeGrouping]) -> str:
 
 
 def _groups(places: Sequence[NodePlace], workloads: Sequence[GpuWorkload]) -> Iterable[_Group]:
-    asked_gpus = Counter[str]()
-    for each in workloads:
-        asked_gpus[each.resource] += each.gpus * max(1, each.replicas)
-    groups: defaultdict[tuple[str, str, tuple[str, str], frozenset[WorkloadRef]], list[NodePlace]] = defaultdict(list)
+    wanted_resources = {each.resource for each in workloads}
+    groups: defaultdict[tuple[str, str, Counting, tuple[str, str], frozenset[WorkloadRef]], list[NodePlace]] = (
+        defaultdict(list)
+    )
     for place in places:
-        resource = resource_of(place, asked_gpus)
-        guests = frozenset(each.ref for each in workloads if each.resource == resource and place.takes(each))
-        groups[resource, product_of(place.labels), capacity_of(place.labels), guests].append(place)
-    for (resource, product, (capacity, by), guests), some in sorted(groups.items(), key=lambda each: _order(each[1])):
-        yield _Group(resource, product, capacity, by, guests, tuple(sorted(some, key=lambda place: place.name)))
+        for resource in resources_of(place, wanted_resources):
+            guests = frozenset(each.ref for each in workloads if each.resource == resource and place.takes(each))
+            counting = counting_of(place, resource)
+            groups[resource, product_of(place.labels), counting, capacity_of(place.labels), guests].append(place)
+    for (resource, product, counting, (capacity, by), guests), some in sorted(
+        groups.items(), key=lambda each: _order(each[1])
+    ):
+        ordered = tuple(sorted(some, key=lambda place: place.name))
+        yield _Group(resource, product, counting, capacity, by, guests, ordered)
 
 
 def _order(places: Sequence[NodePlace]) -> tuple[int, str, str]:
@@ -158,7 +177,8 @@ def _labels(
     group: _Group, left: Sequence[_Group], bystanders: list[dict[str, str]], selected: set[str]
 ) -> dict[str, str] | None:
     ours = [place.labels for place in group.places]
-    others = [place.labels for other in left if other is not group for place in other.places]
+    here = {id(place) for place in group.places}
+    others = [place.labels for other in left for place in other.places if id(place) not in here]
     return telling(ours, [*others, *bystanders], selected) or telling(ours, others, selected)
 
 
@@ -172,14 +192,19 @@ def _pool(group: _Group, name: str, labels: dict[str, str] | None, before: int) 
             f"kubectl label node {' '.join(nodes[:_SHOWN])}{' ...' if len(nodes) > _SHOWN else ''} {OWN_LABEL}={name}"
         )
         why = f"{CHOOSE}no label tells its nodes from others: give them one: {command}"
+    labels = labels or {OWN_LABEL: name}
+    if group.counting.product:
+        labels = {**labels, PRODUCT: group.counting.product}
+        why += "; the product makes its MIG slices count"
     capacity = f"label {group.by}" if group.by else f"{GUESS}no label of its nodes says"
     return NodeGrouping(
         name=name,
-        labels=Reasoned(labels or {OWN_LABEL: name}, why),
+        labels=Reasoned(labels, why),
         resource=group.resource,
         capacity=Reasoned(group.capacity, capacity),
         places=group.places,
         guests=group.guests,
+        soft=group.counting.isolation == "soft",
         notes=tuple(_notes(group)),
     )
 
@@ -191,7 +216,9 @@ def _notes(group: _Group) -> Iterable[str]:
         yield f"its nodes are not alike ({shown}): a replica of more GPUs than a node has does not fit there"
     others = sorted({name for place in group.places for name in place.gpus} - {group.resource})
     if others:
-        yield f"its nodes have {', '.join(others)} too: a node belongs to one pool, which counts one resource"
+        yield f"its nodes have {', '.join(others)} too: a pool counts one resource, a second of the same labels another"
+    if group.counting.refused:
+        yield f"nothing counts there: each of its nodes {group.counting.refused}"
 
 
 def _selected(workload: GpuWorkload) -> dict[str, str]:

@@ -119,7 +119,7 @@ def _signal(each: Trigger, where: str) -> tuple[str, Reasoned[object]] | None:
     if _CACHE.search(each.query) and level is not None:
         high = level / 100 if level > 1 else level
         if 0 < high <= 1:
-            return "kvCache", Reasoned({"high": high, "low": round(high / 2, 3)}, f"{where}; {GUESS}low is half of it")
+            return "kvCache", Reasoned({"high": high, "low": high / 2}, f"{where}; {GUESS}low is half of it")
     if _BUSY.search(each.query):
         return "utilisation", Reasoned(value=True, why=f"{where}; by the watermarks of the class, not by its threshold")
     if _WAITING.search(each.query) and level is not None and each.by_replica:

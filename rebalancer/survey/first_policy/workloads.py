@@ -130,7 +130,9 @@ def _workload(
     by_resource = gpus(value.gpus)
     if not by_resource:
         if items(template, "spec", "resourceClaims"):
-            raise ValueError("asks for devices by resourceClaims (DRA), which the policy cannot count yet")
+            raise ValueError(
+                "asks for devices by resourceClaims (DRA): a pool with their deviceClass counts them, written by hand"
+            )
         return None
     if len(by_resource) > 1:
         raise ValueError(f"asks for {' and '.join(sorted(by_resource))}: a pool counts one resource")

@@ -32,10 +32,13 @@ _GROUPS = frozenset(each.partition("/")[0] for each in (*REMOVED, *EARLY))
 
 
 def unfilled(case: Case) -> Iterator[Verdict]:
-    """What a template was to fill in stands there as it was: `name: {model}` is a mapping to YAML."""
+    """What a template was to fill in stands there as it was: `name: {model}` is a mapping to YAML.
+
+    A file of neither metadata nor spec is for no API server: a kustomization.yaml, or our own policy.
+    """
     for obj in case.survey.objects:
         name = text(obj, "metadata", "name") or text(obj, "metadata", "generateName")
-        if not name:
+        if not name and ("metadata" in obj or "spec" in obj):
             problem = "metadata.name is no name: a placeholder was not filled in, or there is none"
             yield Verdict(obj, problem, "metadata.name: its name")
 

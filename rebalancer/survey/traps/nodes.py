@@ -7,7 +7,7 @@ from typing import Final
 from rebalancer.domain.digits import whole_number
 from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
-from rebalancer.survey.accelerators import accelerators
+from rebalancer.survey.accelerators import accelerators, devices
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
@@ -124,7 +124,7 @@ def budgets_in_utc(case: Case) -> Iterator[Verdict]:
 
 
 def shared_gpus(case: Case) -> Iterator[Verdict]:
-    """A slice of time is no GPU."""
+    """A slice of time is no GPU, where the pool's policy does not count it as one."""
     for node in case.survey.of("Node", ""):
         labels = mapped(node, "metadata", "labels")
         strategy, copies = (
@@ -135,12 +135,9 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
             times = "several" if copies == "1" else copies
             problem = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
-            yield found_if(
-                shared,
-                node,
-                problem,
-                "say `isolation: soft` in their pool, where shares are to count; else leave them out",
-            )
+            fix = "say `isolation: soft` in their pool, where shares are to count; else leave them out"
+            counted = any(pool.isolation == "soft" for pool in case.pools_of(node))
+            yield found_if(shared and not counted, node, problem, fix)
 
 
 def no_gpus_offered(case: Case) -> Iterator[Verdict]:
@@ -152,7 +149,8 @@ def no_gpus_offered(case: Case) -> Iterator[Verdict]:
                 "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
             )
             fix = "look at the pods of its device plugin, set the pool's resource, or its deviceClass"
-            yield found_if(not any(accelerators(allocatable).values()), node, problem, fix)
+            counted = any(pool.device_class or devices(allocatable).get(pool.resource) for pool in case.pools_of(node))
+            yield found_if(not counted and not any(accelerators(allocatable).values()), node, problem, fix)
 
 
 def _gpu_pools(case: Case) -> Iterator[Object]:

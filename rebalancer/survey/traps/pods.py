@@ -14,6 +14,7 @@ from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 NOTICE_SECONDS: Final = 90  # of a spot notice of 120 s some 30 s pass until a pod has its SIGTERM
+OVER: Final = frozenset({"Failed", "Succeeded"})  # phases of pods that hold nothing any more
 NAMED: Final = 3  # pods, before the others are only counted
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -36,18 +37,22 @@ def unequal_limits(case: Case) -> Iterator[Verdict]:
 
 
 def by_claims(case: Case) -> Iterator[Verdict]:
-    """GPUs by claims are in no count of ours."""
+    """GPUs by claims are counted in a pool with a deviceClass alone."""
     for template in case.gpu_templates:
-        unknown = template.claims and not template.gpus
+        counted = any(home.pool.device_class for home in case.homes(address_of(template.owner)))
+        unknown = template.claims and not template.gpus and not counted
         problem = "its devices come by resourceClaims (DRA): how many GPUs a pod holds is not known to the rebalancer"
-        yield found_if(unknown, template.owner, problem, "leave it out of the policy, or ask for an extended resource")
+        fix = "say the deviceClass of its pool in the policy, leave it out of that, or ask for an extended resource"
+        yield found_if(unknown, template.owner, problem, fix)
 
 
 def other_gpus(case: Case) -> Iterator[Verdict]:
-    """The policy's GPUs must be those of the template."""
+    """The policy's GPUs must be those of the template; how many come by claims no template says."""
     for template in case.templates:
         for home in case.homes(address_of(template.owner)):
-            requested, wanted = template.gpus.get(home.pool.resource, 0), home.model.gpus_per_pod
+            requested, wanted = template.devices.get(home.pool.resource, 0), home.model.gpus_per_pod
+            if home.pool.device_class and not requested:
+                continue
             model = home.model
             asks = f"its pods ask for {requested} {home.pool.resource}"
             problem = f"{asks}, and the policy has {wanted} for a pod of {model.id}"
@@ -56,12 +61,14 @@ def other_gpus(case: Case) -> Iterator[Verdict]:
 
 
 def absent_targets(case: Case) -> Iterator[Verdict]:
-    """A name that is not right is a model that is never moved."""
+    """A name that is not right is a model that is never moved; nothing is known of a kind that was not listed."""
     if case.policy is None:
         return
-    here = {address_of(each) for each in case.survey.objects}
+    here, listed = {address_of(each) for each in case.survey.objects}, case.survey.listed
     for model in case.policy.models:
         for target in model.targets:
+            if listed is not None and (target.of.group, target.kind) not in listed:
+                continue
             obj = {"kind": target.kind, "metadata": {"namespace": model.namespace, "name": target.name}}
             problem = f"the policy names it for {model.id}, and it is not here"
             yield found_if(
@@ -89,7 +96,8 @@ def outside_their_pool(case: Case) -> Iterator[Verdict]:
     nodes = {text(each, "metadata", "name"): mapped(each, "metadata", "labels") for each in case.survey.of("Node", "")}
     for template in case.templates:
         for home in case.homes(address_of(template.owner)):
-            placed = [(pod, text(pod, "spec", "nodeName")) for pod in case.pods_of(template.owner)]
+            live = [each for each in case.pods_of(template.owner) if text(each, "status", "phase") not in OVER]
+            placed = [(pod, text(pod, "spec", "nodeName")) for pod in live]
             wanted = home.pool.node_labels.items()
             astray = [
                 f"{text(pod, 'metadata', 'name')} on {node}"
@@ -121,7 +129,7 @@ def grace_within_prestop(case: Case) -> Iterator[Verdict]:
             "the server is killed before it has ended its requests"
         )
         fix = f"{template.place}.terminationGracePeriodSeconds: {int(waits) + 30}"
-        yield found_if(waits >= template.grace_seconds, template.owner, problem, fix)
+        yield found_if(0 < waits >= template.grace_seconds, template.owner, problem, fix)
 
 
 def grace_beyond_notice(case: Case) -> Iterator[Verdict]:
@@ -169,8 +177,8 @@ TRAPS: Final = (
     Trap(
         "claims",
         WARN,
-        "GPUs by resource claims (DRA) are in no count of the rebalancer: unknown, which is not 0.",
-        "Leave the workload out of the policy, or ask for an extended resource.",
+        "GPUs by resource claims (DRA) are counted in a pool with a deviceClass alone: else unknown, which is not 0.",
+        "Say the pool's deviceClass, leave the workload out of the policy, or ask for an extended resource.",
         by_claims,
     ),
     Trap(

@@ -56,13 +56,14 @@ def unsaid_minimum(case: Case) -> Iterator[Verdict]:
     """KEDA's default minimum is 0, and every start of a model is paid by somebody's request."""
     for scaled in scaled_objects(case):
         floors = [home.model.min_replicas for home in case.homes(target_of(scaled))]
-        floor, minimum = max(floors, default=0), whole(scaled, "spec", "minReplicaCount")
+        floor, minimum = case.floor_of(target_of(scaled)), whole(scaled, "spec", "minReplicaCount")
         unsaid = "minReplicaCount" not in part(scaled, "spec")
         below = minimum is not None and minimum < floor
         problem = "minReplicaCount is not said, and KEDA's default is 0: the model sleeps when its triggers are calm"
         if below:
+            own = f"{floor}, which its model's other targets leave of " if floor not in floors else ""
             problem = (
-                f"minReplicaCount {minimum} is below the policy's floor of {floor}:"
+                f"minReplicaCount {minimum} is below {own}the policy's floor of {max(floors)}:"
                 " KEDA may go where the policy may not"
             )
         yield found_if(unsaid or below, scaled, problem, f"spec.minReplicaCount: {max(floor, 1)}")

@@ -9,7 +9,7 @@ from rebalancer.ingest.promql import MOST_WINDOW_SECONDS, SCRAPES, with_own
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
-from rebalancer.survey.parts import duration_seconds, items, mapped, namespace, part, selects, text, words
+from rebalancer.survey.parts import duration_seconds, items, namespace, part, text, words
 from rebalancer.survey.templates import Template, templates_of
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
@@ -137,19 +137,13 @@ def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
     """The pods behind a PodMonitor, or behind the Services of a ServiceMonitor."""
     chosen, spaces = part(monitor, "spec", "selector"), part(monitor, "spec", "namespaceSelector")
     named = set(words(spaces, "matchNames")) or {namespace(monitor)}
-    everywhere = text(spaces, "any") == "true"
-    services = [
-        (namespace(each), mapped(each, "spec", "selector"))
-        for each in case.survey.of("Service", "")
-        if part(each, "spec", "selector") and selects(chosen, mapped(each, "metadata", "labels"))
-    ]
-    for template in case.templates:
-        where = namespace(template.owner)
-        if not everywhere and where not in named:
+    for space in case.namespaces() if text(spaces, "any") == "true" else named:
+        if monitor.get("kind") == "PodMonitor":
+            yield from case.chosen(space, chosen)
             continue
-        behind = any(space == where and wanted.items() <= template.labels.items() for space, wanted in services)
-        if selects(chosen, template.labels) if monitor.get("kind") == "PodMonitor" else behind:
-            yield template
+        for service in case.services.chosen(space, chosen):
+            if selector := part(service, "spec", "selector"):
+                yield from case.chosen(space, {"matchLabels": selector})
 
 
 def _queries(case: Case) -> Iterator[tuple[Object, str, str]]:

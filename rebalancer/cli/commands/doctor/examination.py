@@ -1,8 +1,7 @@
 """Reads what `rebalancer doctor` judges: the service, the cluster, Kafka. What cannot be read is a finding too."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.checks import of_snapshot, of_status
@@ -16,7 +15,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Forbidden, KubeError, NotFound
 from rebalancer.kube.resources import OVERRIDES, SELF_ACCESS_REVIEWS, WRITESTOPS, Resource
 from rebalancer.survey.case import Case
-from rebalancer.survey.finding import FAIL, OK, WARN, Finding
+from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding
 
 CRDS = ((OVERRIDES, "overrides"), (WRITESTOPS, "the write stop"))
 
@@ -34,16 +33,19 @@ async def examine(where: Where, known: Case) -> tuple[Finding, ...]:
         findings.append(Finding(FAIL, "api", str(failed), "see above; rebalancer login, or --server"))
     try:
         async with open_cluster(where) as cluster:
-            findings += [each async for each in _cluster(cluster, snapshot, known)]
+            async for each in _cluster(cluster, snapshot, known):
+                findings.append(each)  # those before a call that fails are kept
     except Failed as failed:
         findings.append(Finding(FAIL, "cluster", str(failed), "check --kubeconfig and --context"))
     return tuple(findings)
 
 
 async def _cluster(cluster: OpenedCluster, snapshot: Snapshot | None, known: Case) -> AsyncIterator[Finding]:
+    models = [target.namespace for model in snapshot.models for target in model.targets] if snapshot else []
+    models += [model.namespace for model in known.policy.models] if known.policy else []
     for resource, what in CRDS:
         yield await _installed(cluster, resource, what)
-        yield await _allowed(cluster, resource)
+        yield await _allowed(cluster, resource, sorted({*models}) if resource.namespaced else ())
     starts = [model.load_seconds for model in snapshot.models if model.load_seconds] if snapshot else []
     names = frozenset(view.name for pool in snapshot.pools for view in pool.node_pools) if snapshot else frozenset()
     for finding in await in_cluster(
@@ -53,33 +55,42 @@ async def _cluster(cluster: OpenedCluster, snapshot: Snapshot | None, known: Cas
 
 
 async def _installed(cluster: OpenedCluster, resource: Resource, what: str) -> Finding:
+    """Whether the kind is there, by what the server tells everybody: a list is forbidden before it is looked for."""
     about = f"crd/{resource}"
     try:
-        await cluster.kube.list(resource, limit=1)
+        served = (await cluster.kube.discover(resource.api_version)).get("resources", ())
     except NotFound:
-        return Finding(FAIL, about, f"not installed: {what} cannot be used", "helm upgrade, or apply crds/")
-    except Forbidden:
-        return Finding(OK, about, "")  # it is there; what we may is the next check
-    return Finding(OK, about, "")
+        served = ()
+    except Forbidden as error:
+        return Finding(SKIP, about, f"whether it is installed is not told to you: {error}")
+    if resource.plural in {each["name"] for each in served}:
+        return Finding(OK, about, "")
+    return Finding(FAIL, about, f"not installed: {what} cannot be used", "helm upgrade, or apply crds/")
 
 
-async def _allowed(cluster: OpenedCluster, resource: Resource) -> Finding:
-    """Whether the person may make one of these."""
-    attributes = {"group": resource.group, "resource": resource.plural, "verb": "create"}
-    review: dict[str, Any] = {"resourceAttributes": attributes}
+async def _allowed(cluster: OpenedCluster, resource: Resource, namespaces: Sequence[str]) -> Finding:
+    """Whether the person may make one of these: everywhere, or at least in each of `namespaces`."""
     about = f"you/create {resource.plural}"
     try:
-        answer = await cluster.kube.create(
-            SELF_ACCESS_REVIEWS,
-            {
-                "apiVersion": SELF_ACCESS_REVIEWS.api_version,
-                "kind": SELF_ACCESS_REVIEWS.kind,
-                "metadata": {},
-                "spec": review,
-            },
-        )
+        if await _may(cluster, resource):
+            return Finding(OK, about, "")
+        refused = [each for each in namespaces if not await _may(cluster, resource, each)]
     except KubeError as error:
         return Finding(WARN, about, f"unknown: {error}", "ask whoever runs the cluster")
-    if answer.get("status", {}).get("allowed"):
+    if namespaces and not refused:
         return Finding(OK, about, "")
-    return Finding(WARN, about, "not in every namespace", "in an emergency you depend on somebody who may")
+    where = (
+        f"not in {', '.join(refused)}"
+        if refused
+        else "not in every namespace"
+        if resource.namespaced
+        else "you may not"
+    )
+    return Finding(WARN, about, where, "in an emergency you depend on somebody who may")
+
+
+async def _may(cluster: OpenedCluster, resource: Resource, namespace: str = "") -> bool:
+    """Whether the person may make one of these in a namespace; "": in every one."""
+    attributes = {"group": resource.group, "resource": resource.plural, "verb": "create", "namespace": namespace}
+    spec = {"resourceAttributes": {key: each for key, each in attributes.items() if each}}
+    return bool((await cluster.kube.review(SELF_ACCESS_REVIEWS, spec)).get("allowed"))

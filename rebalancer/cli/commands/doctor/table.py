@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from rebalancer.api.text.words import printable
 from rebalancer.survey.finding import FAIL, OK, SKIP, STATES, WARN, Finding
 
 
@@ -18,7 +19,7 @@ def rendered(findings: Iterable[Finding]) -> str:
     lines += [f"{OK:<4} {each.about} {each.said}" for each in rows if each.state == OK and each.said]
     if page := next((each.docs.partition("#")[0] for each in rows if each.docs), ""):
         lines.append(f"what each trap is: {page}")
-    return "\n".join([*lines, *_skipped(rows), _counted(rows)])
+    return "\n".join(printable(line) for line in [*lines, *_skipped(rows), _counted(rows)])
 
 
 def _group(group: Sequence[Finding]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Looks for traps in a cluster or in a folder of manifests, and says too where nobody looked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +8,13 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, why_silent
 from rebalancer.domain.metric_maps import MetricMap
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.engines import UNREAD
+from rebalancer.ingest.kinds import NoScale, served
 from rebalancer.ingest.prometheus import LATELY_SECONDS
 from rebalancer.ingest.prometheus_session import LateError, Server, Visit
 from rebalancer.ingest.promql import STARTED, names_of, selector, with_own
 from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import KubeError
+from rebalancer.kube.resources import Resource, served_as
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.survey.case import Case
@@ -47,10 +50,25 @@ async def in_cluster(kube: KubeClient, known: Case) -> tuple[Finding, ...]:
 
     Kinds that are not installed, or not ours to see, are skipped by name.
     """
-    survey = await survey_live(kube, KINDS)
+    kinds, unknown = await _kinds(kube, known.policy)
+    survey = await survey_live(kube, kinds)
     unread = [Finding(SKIP, kind, why) for kind, _, why in (each.partition(": ") for each in survey.unread)]
     case = replace(known, survey=survey)
-    return (*judged(case), *of_models(case), *unread, *([NO_SERIES] if known.series is None else []))
+    return (*judged(case), *of_models(case), *unread, *unknown, *([NO_SERIES] if known.series is None else []))
+
+
+async def _kinds(kube: KubeClient, policy: Policy | None) -> tuple[Collection[Resource], list[Finding]]:
+    """What is read: all that a trap can be in, and the kinds of the policy's targets; those that are not to be had."""
+    kinds = {(each.group, each.kind): each for each in KINDS}
+    unknown: list[Finding] = []
+    for kind in dict.fromkeys(target.of for model in policy.models for target in model.targets) if policy else ():
+        try:
+            kinds[kind.group, kind.kind] = (
+                served_as(f"{kind.api_version}/{kind.plural}", kind.kind) if kind.plural else await served(kube, kind)
+            )
+        except (NoScale, KubeError) as error:
+            unknown.append(Finding(SKIP, f"kind/{kind.kind}", str(error)))
+    return kinds.values(), unknown
 
 
 def known_before(policy: Path | None, prometheus: Server | None) -> Case:

@@ -9,6 +9,8 @@ from rebalancer.cli.failure import DONE
 from rebalancer.cli.group import group
 from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOption, Talk, YesOption
 
+MOST_SECONDS = 3650 * 86_400.0  # ten years: who types more means something else
+
 
 class NoticeKind(StrEnum):
     """Why capacity goes: `notice_kinds.KINDS`, as typer wants them."""
@@ -66,7 +68,7 @@ def add(
         raise Failed("give either a NODE or --instance and its ID", USAGE)
     name = node or instance
     now, talk = RealClock().now(), Talk(quiet, no_input)
-    deadline = now + seconds_of(lasts, "--in")
+    deadline = now + seconds_of(lasts, "--in", MOST_SECONDS)
     goes = {"node": node} if node is not None else {"instanceId": instance}
     event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
     what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"

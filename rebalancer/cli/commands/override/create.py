@@ -44,9 +44,10 @@ def create(where: Where, talk: Talk, arguments: OverrideArguments, manner: Manne
         return _dry_run(prepared, manner.output)
     talk.say(*prepared.lines())
     _agree(talk, prepared, arguments.severe, manner)
-    made = value_of(asyncio.run(store(where, prepared)))
+    obj, unread = asyncio.run(store(where, prepared))
+    made = value_of(obj)
     line = outcome(made)
-    talk.say(*filter(None, [made.message]))
+    talk.say(*filter(None, [made.message, unread]))
     show(manner.output, to_wire(made), lambda: made.name if talk.quiet else line)
     return DONE
 

@@ -19,6 +19,7 @@ from rebalancer.cli.remote.where import Where
 from rebalancer.domain.people import Override
 from rebalancer.ingest.objects.people import OverrideWire, override
 from rebalancer.kube.access import Access
+from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import OVERRIDES, Object, Ref
 
 PREVIEW_PATH = "/v1/overrides/preview"
@@ -99,12 +100,18 @@ def _namespace(arguments: OverrideArguments, where: Where, away: str) -> str:
     raise Failed(f"{away}\nthe service cannot say the namespace of {arguments.subject}: add -n NAMESPACE", USAGE)
 
 
-async def store(where: Where, prepared: Prepared) -> Object:
-    """Make the object and wait for the service's word on it; the object with its status, or without any."""
+async def store(where: Where, prepared: Prepared) -> tuple[Object, str]:
+    """Make the object and wait for the service's word on it; the object with its status, or without any and why.
+
+    Once it is made no failure to read it is one to make it: whoever may create overrides need not be let read them.
+    """
     async with open_cluster(where, prepared.access) as cluster:
         made = await create_once(cluster, OVERRIDES, prepared.obj)
         ref = Ref(OVERRIDES, made["metadata"]["namespace"], made["metadata"]["name"])
-        return await with_status(cluster, ref) or made
+        try:
+            return await with_status(cluster, ref) or made, ""
+        except KubeError as error:
+            return made, f"what became of it cannot be read: {error}"
 
 
 async def stored(where: Where) -> Overrides:
@@ -129,4 +136,4 @@ def outcome(made: Override) -> str:
     if made.phase:
         state = some([made.phase.lower(), *filter(None, [made.message])])
         return f"{made.name} accepted; {state}. Undo: {undo}"
-    return f"{made.name} accepted; not yet in force. Undo: {undo}"
+    return f"{made.name} accepted; not seen in force. Undo: {undo}"
