@@ -148,7 +148,7 @@ def test_an_alias_is_the_model_and_a_model_without_rows_is_silent() -> None:
     ("models", "nodes", "said"),
     [
         (("other",), 8, "no model other in the policy; it has chat, code, summary"),
-        (("chat",), 1, "a replica of chat holds 2 GPUs of one node, the largest node has 1; see --gpus-per-node"),
+        (("chat",), 1, "a pod of chat holds 2 GPUs of one node, the largest node has 1; see --gpus-per-node"),
     ],
 )
 def test_what_does_not_go_together_is_said(models: tuple[str, ...], nodes: int, said: str) -> None:

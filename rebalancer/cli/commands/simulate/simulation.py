@@ -22,7 +22,16 @@ from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
 from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
 from rebalancer.sim.contest.outcome import ContestRun
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.recorded import (
+    ContestTerms,
+    Unfit,
+    one_pool,
+    one_pool_notes,
+    paid,
+    read_demand,
+    scenario_of,
+    with_gpus,
+)
 from rebalancer.sim.contest.telling import headline, rows
 from rebalancer.sim.demand import DemandStreams
 from rebalancer.sim.product import default_policy
@@ -132,13 +141,16 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     terms = ContestTerms(demand, services(request.speeds, policy), request.gpus_per_node)
     gpus = gpus_of(request.gpus)
 
-    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
-        whole = one_pool(with_gpus(of, gpus))
-        scenario = scenario_of(whole, terms)
-        slots = {model.name: model.slots for model in scenario.models}
-        return Side(who, scenario, whole, called, slots, paid(with_gpus(of, gpus)))
+    notes: dict[str, None] = {}
 
-    return _sides(request, policy, name, side), list(_notes(policy, demand, request.row_seconds))
+    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        limited = with_gpus(of, gpus)
+        scenario = scenario_of(limited, terms)
+        slots = {model.name: model.slots for model in scenario.models}
+        notes.update(dict.fromkeys(_notes(limited, demand, request.row_seconds)))
+        return Side(who, scenario, one_pool(limited), called, slots, paid(limited))
+
+    return _sides(request, policy, name, side), list(notes)
 
 
 def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], list[str]]:
@@ -258,9 +270,7 @@ def _notes(policy: Policy, demand: DemandStreams, row_seconds: int) -> Iterator[
     silent = [each.id for each in policy.models if not loaded & {each.id, *each.aliases}]
     if silent:
         yield f"no requests in the trace for {', '.join(silent)}: played without any"
-    if len(policy.pools) > 1:
-        names = " and ".join(pool.name for pool in policy.pools)
-        yield f"the pools {names} are played as one whose GPUs are always there"
+    yield from one_pool_notes(policy)
 
 
 def _seconds_apart(demand: DemandStreams) -> int:
