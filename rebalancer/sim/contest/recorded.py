@@ -13,6 +13,7 @@ import numpy as np
 from pyarrow import ArrowException, csv
 
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.sim.contest.outcome import Paid
@@ -156,11 +157,30 @@ def one_pool(policy: Policy) -> Policy:
                 "pods_per_replica": 1,
                 "spot_replicas": None,
                 "place_replicas": None,
+                "signals": seen_signals(each.signals),
             }
         )
         for each in policy.models
     )
     return policy.model_copy(update={"pools": (pool,), "models": models})
+
+
+def seen_signals(signals: Signals) -> Signals:
+    """The signals without `kvCache` beside others: no cache is simulated, and decreases would wait for its vote."""
+    if signals.configured == ("kvCache",):
+        return signals
+    return Signals.model_validate(signals.model_dump() | {"kv_cache": None})  # a copy would remember `configured`
+
+
+def signal_notes(policy: Policy) -> Iterator[str]:
+    """Of which models `kvCache` does not count, or nothing else would, in sentences."""
+    cached = [each for each in policy.models if each.signals.kv_cache is not None]
+    beside = [each.id for each in cached if each.signals.configured != ("kvCache",)]
+    if beside:
+        yield f"signals.kvCache of {', '.join(beside)} does not count: no cache is simulated"
+    alone = [each.id for each in cached if each.id not in beside]
+    if alone:
+        yield (f"{', '.join(alone)} has no signal but kvCache, and no cache is simulated: nothing moves it")
 
 
 def one_pool_notes(policy: Policy) -> Iterator[str]:

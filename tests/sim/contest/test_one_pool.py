@@ -5,7 +5,8 @@ import pytest
 
 from rebalancer.domain.policy import Policy
 from rebalancer.report.lateness import by_its_autoscaler, served
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, one_pool_notes, scenario_of
+from rebalancer.sim.contest.named import ruling
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, one_pool_notes, scenario_of, signal_notes
 from rebalancer.sim.demand import DemandStreams, Stream
 from tests.builders import a_model, a_policy, a_pool, a_target_spec
 from tests.report.test_courses import a_day, a_ruling, played
@@ -96,3 +97,20 @@ def test_what_is_played_otherwise_than_written_is_said() -> None:
         ),
     ]
     assert not list(one_pool_notes(a_policy()))
+
+
+CACHE = {"kv_cache": {"high": 0.8, "low": 0.3}}
+CONCURRENCY = {"concurrency": {"per_replica": 4.0}}
+
+
+def test_a_signal_of_a_cache_that_is_not_simulated_holds_nothing_up() -> None:
+    plain, both = (a_policy(a_model(signals=signals)) for signals in (CONCURRENCY, CONCURRENCY | CACHE))
+    only = a_policy(a_model(signals=CACHE))
+    assert one_pool(both) == one_pool(plain)
+    assert one_pool(both).models[0].signals.configured == ("concurrency",)
+    assert one_pool(only).models[0].signals.kv_cache is not None  # a model has a signal
+    scenario = scenario_of(both, DEMAND)
+    assert ruling(scenario, both) == ruling(scenario, plain)
+    assert list(signal_notes(both)) == ["signals.kvCache of b does not count: no cache is simulated"]
+    assert "b has no signal but kvCache, and no cache is simulated" in next(signal_notes(only))
+    assert not list(signal_notes(plain))

@@ -30,6 +30,7 @@ from rebalancer.sim.contest.recorded import (
     paid,
     read_demand,
     scenario_of,
+    signal_notes,
     with_gpus,
 )
 from rebalancer.sim.contest.telling import headline, rows
@@ -160,13 +161,15 @@ def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], 
         raise Failed(f"{request.trace} says itself what arrives, on how many GPUs and how fast replicas are", USAGE)
     folder = Path() if case.day == GENERATED else traces_folder(request.traces, os.environ)
     scenario = case.build(folder, request.seed)
+    notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        notes.update(dict.fromkeys(signal_notes(of)))
         return Side(who, scenario, ruling(scenario, of), called)
 
     if request.policy is None:
-        return _sides(request, default_policy(scenario), "the benchmarks' policy", side), []
-    return _sides(request, *_policy(request.policy, request.trace), side), []
+        return _sides(request, default_policy(scenario), "the benchmarks' policy", side), list(notes)
+    return _sides(request, *_policy(request.policy, request.trace), side), list(notes)
 
 
 def _demand(request: SimulationRequest) -> DemandStreams:
@@ -271,6 +274,7 @@ def _notes(policy: Policy, demand: DemandStreams, row_seconds: int) -> Iterator[
     if silent:
         yield f"no requests in the trace for {', '.join(silent)}: played without any"
     yield from one_pool_notes(policy)
+    yield from signal_notes(policy)
 
 
 def _seconds_apart(demand: DemandStreams) -> int:
