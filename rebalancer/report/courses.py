@@ -152,7 +152,7 @@ def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: Record
         served(of, replace(day, policy=policy)),
         first=max(recorded.first, entry.min_replicas),
         release_seconds=rates.release_seconds,
-        slots=rates.rates(entry).batch,
+        slots=rates.rates(recorded.entry).batch,  # the same engines, whatever the policy takes them for
     )
 
 

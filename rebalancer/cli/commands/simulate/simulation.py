@@ -139,9 +139,9 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
     demand = _demand(request)
     policy, name = _policy(request.policy, request.trace)
-    terms = ContestTerms(demand, services(request.speeds, policy), request.gpus_per_node)
+    recorded = _policy(None, request.trace)[0] if is_bundle(Path(request.trace)) else policy
+    terms = ContestTerms(demand, services(request.speeds, policy, recorded), request.gpus_per_node)
     gpus = gpus_of(request.gpus)
-
     notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
