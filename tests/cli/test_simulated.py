@@ -51,3 +51,12 @@ def test_replicas_of_a_bundle_are_those_that_were_recorded_whatever_the_policy_s
     assert services(REQUEST.speeds, other, recorded)["b"].batch == 5
     assert services(replace(REQUEST.speeds, batch=["7"]), other, recorded)["b"].batch == 7
     assert services(REQUEST.speeds, other, a_policy(a_model("a")))["b"].batch == 20
+
+
+def test_requests_without_tokens_cost_nothing_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{t},chat,900,0,0\n{t},vendor/code,1,800,200" for t in range(60)]
+    Path("mine.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    assert played().runs[0].outcome.models[0].violation == 0.0
+    err = capsys.readouterr().err
+    assert "note: no tokens in the trace for chat: their requests cost a replica nothing" in err
+    assert "no tokens in the trace for chat, vendor/code" not in err

@@ -269,6 +269,17 @@ def _notes(policy: Policy, demand: DemandStreams, row_seconds: int) -> Iterator[
             f"no two rows are less than {apart} s apart, and each was played as the traffic of one second, which hides"
             f" waits; if they speak of {apart} s: --row-seconds {apart}"
         )
+    free = [
+        each.model
+        for each in demand.streams
+        if each.requests.any() and not (each.prompt_tokens.any() or each.generated_tokens.any())
+    ]
+    if free:
+        yield (
+            f"no tokens in the trace for {', '.join(free)}: their requests cost a replica nothing, so none of them is"
+            " late and no number about them means anything; where a request has none, give it the output_tokens that"
+            " take a replica as long"
+        )
     loaded = {stream.model for stream in demand.streams}
     silent = [each.id for each in policy.models if not loaded & {each.id, *each.aliases}]
     if silent:
