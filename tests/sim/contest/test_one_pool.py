@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.report.lateness import by_its_autoscaler, served
 from rebalancer.sim.contest.named import ruling
 from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, one_pool_notes, scenario_of, signal_notes
 from rebalancer.sim.demand import DemandStreams, Stream
+from rebalancer.sim.scenario import Scenario, ScenarioModel
 from tests.builders import a_model, a_policy, a_pool, a_target_spec
 from tests.report.test_courses import a_day, a_ruling, played
 
@@ -24,28 +25,27 @@ def a_group(replica: int, pods: int, limit: int) -> Policy:
 @pytest.mark.parametrize(
     "pool",
     [
-        {"resource": "amd.com/gpu"},
-        {"device_class": "gpu.nvidia.com"},
-        {"node_groups": ("asg",), "gpus_per_node": 8, "warm_gpus": 4},
-        {"capacity_type": "spot"},
-        {"memory_gib": 16.0},
+        a_pool(resource="amd.com/gpu"),
+        a_pool(device_class="gpu.nvidia.com"),
+        a_pool(node_groups=("asg",), gpus_per_node=8, warm_gpus=4),
+        a_pool(capacity_type="spot"),
+        a_pool(memory_gib=16.0),
     ],
 )
-def test_what_says_how_gpus_are_found_and_brought_changes_nothing(pool: dict[str, object]) -> None:
-    assert one_pool(a_policy(pools=(a_pool(**pool),))) == one_pool(a_policy(pools=(a_pool(),)))
+def test_what_says_how_gpus_are_found_and_brought_changes_nothing(pool: Pool) -> None:
+    assert one_pool(a_policy(pools=(pool,))) == one_pool(a_policy(pools=(a_pool(),)))
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        {"targets": (a_target_spec(kind="StatefulSet"),)},
-        {"targets": (a_target_spec(name="other", kind="InferenceService", api_version="serving.kserve.io/v1beta1"),)},
-        {"spot_replicas": 0, "place_replicas": 1},
+        a_model(targets=(a_target_spec(kind="StatefulSet"),)),
+        a_model(targets=(a_target_spec(name="other", kind="Isvc", api_version="serving.kserve.io/v1beta1"),)),
+        a_model(targets=(a_target_spec(),), spot_replicas=0, place_replicas=1),
     ],
 )
-def test_targets_are_deployments_without_limits_of_spot_and_places(model: dict[str, object]) -> None:
-    plain = {"targets": (a_target_spec(),)}
-    assert one_pool(a_policy(a_model(**(plain | model)))) == one_pool(a_policy(a_model(**plain)))
+def test_targets_are_deployments_without_limits_of_spot_and_places(model: Model) -> None:
+    assert one_pool(a_policy(model)) == one_pool(a_policy(a_model(targets=(a_target_spec(),))))
 
 
 def test_the_service_moves_replicas_of_a_recorded_day_whatever_kind_they_were() -> None:
@@ -109,7 +109,7 @@ def test_a_signal_of_a_cache_that_is_not_simulated_holds_nothing_up() -> None:
     assert one_pool(both) == one_pool(plain)
     assert one_pool(both).models[0].signals.configured == ("concurrency",)
     assert one_pool(only).models[0].signals.kv_cache is not None  # a model has a signal
-    scenario = scenario_of(both, DEMAND)
+    scenario = Scenario("made", "0", (ScenarioModel("b", ONES, ONES, first=1),), (8,), 10)
     assert ruling(scenario, both) == ruling(scenario, plain)
     assert list(signal_notes(both)) == ["signals.kvCache of b does not count: no cache is simulated"]
     assert "b has no signal but kvCache, and no cache is simulated" in next(signal_notes(only))

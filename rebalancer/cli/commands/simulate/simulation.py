@@ -20,7 +20,7 @@ from rebalancer.drawing.bins import clock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
-from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
+from rebalancer.sim.contest.named import GENERATED, named_cases, ruling, ruling_notes
 from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.recorded import (
     ContestTerms,
@@ -164,7 +164,7 @@ def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], 
     notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
-        notes.update(dict.fromkeys(signal_notes(of)))
+        notes.update(dict.fromkeys(ruling_notes(scenario, of)))
         return Side(who, scenario, ruling(scenario, of), called)
 
     if request.policy is None:
