@@ -81,16 +81,28 @@ def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
     in_one, in_next = amounts * (1.0 - after), amounts * after
     both = np.bincount(first, in_one, seconds + 1) + np.bincount(first + 1, in_next, seconds + 1)
     each: F64 = both[:seconds] / row_seconds
-    total = np.zeros(seconds)
-    for later in range(row_seconds):
-        total[later:] += each[: seconds - later]
-    return total
+    return _spread(each, row_seconds)
+
+
+def _spread(each: F64, row_seconds: int) -> F64:
+    """Sums of the last `row_seconds` seconds, as sums of powers of two of them: an hour's row takes 12 steps."""
+    total, covered = np.zeros(len(each)), 0
+    window, width = each, 1  # sums of the last `width` seconds
+    while True:
+        if row_seconds & width:
+            total[covered:] += window[: len(each) - covered]
+            covered += width
+        if covered == row_seconds:
+            return total
+        wider = window.copy()
+        wider[width:] += window[:-width]
+        window, width = wider, 2 * width
 
 
 def _explain(content: bytes) -> None:
     """The slow reader knows which line is wrong. Raises BadTrace."""
     try:
-        read_trace(StringIO(content.decode(), newline=""))
+        read_trace(StringIO(content.decode("utf-8-sig"), newline=""))  # what pyarrow read: a BOM is no column's
     except UnicodeDecodeError as error:
         raise BadTrace(f"byte {error.start} is no UTF-8 text") from error
     raise BadTrace(f"it cannot be read as a CSV; the header is {','.join(TRACE_COLUMNS)}")

@@ -99,6 +99,7 @@ def test_a_row_that_speaks_of_several_seconds_is_spread_evenly_over_them(
         (f"{HEADER}\n1,a,nan,2,3\n", "line 2: requests is 'nan'"),
         (f"{HEADER}\n1,a,1,-2,3\n", "line 2: input_tokens is '-2'"),
         (f"{HEADER}\n1,a,1,2\n", "line 2: output_tokens is None"),
+        (f"\ufeff{HEADER}\n1,a,1,2,3\n2,a,x,2,3\n", "line 3: requests is 'x'"),
         (f"{HEADER}\n0,a,1,2,3\n99999999,a,1,2,3\n", "t_seconds goes over 1157 days, 31 are the most"),
     ],
 )
