@@ -18,7 +18,7 @@ from rebalancer.report.fitting import PolicyFit, fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
 from rebalancer.sim.contest.outcome import ContestRun
-from rebalancer.sim.contest.recorded import one_pool, paid
+from rebalancer.sim.contest.recorded import joined_nodes, one_pool, paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario, ScenarioModel
@@ -136,6 +136,7 @@ def side_of(  # noqa: PLR0913  # what one side of a contest is made of
     if sum(model.first * model.gpus for model in models) > sum(nodes):
         owned = {entry.id: entry.entitlement for entry in policy.models}
         models = tuple(replace(model, first=owned[model.name]) for model in models)
+    nodes = joined_nodes(nodes, policy)
     world = Scenario("journal", "", models, nodes, day.seconds, whole.pools[0].price_per_gpu_hour)
     return Side(who, world, whole, called, {model.name: model.slots for model in models}, paid(policy))
 
@@ -151,7 +152,7 @@ def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: Record
         served(of, replace(day, policy=policy)),
         first=max(recorded.first, entry.min_replicas),
         release_seconds=rates.release_seconds,
-        slots=rates.rates(entry).batch,
+        slots=rates.rates(recorded.entry).batch,  # the same engines, whatever the policy takes them for
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rebalancer.domain.policy import Model
 from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.sim import scenario
-from rebalancer.sim.contest.recorded import SLO_SECONDS
+from rebalancer.sim.contest.recorded import SLO_SECONDS, joined_nodes
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fast import play
@@ -200,7 +200,7 @@ def by_its_autoscaler(day: RecordedDay, models: dict[str, scenario.ScenarioModel
     entry = contender(autoscaler_of(list(day.models.values())))
     if not isinstance(entry, Entry):
         raise TypeError("an autoscaler is a peer")
-    world = scenario.Scenario("recorded", "", from_before, day.nodes, day.seconds)
+    world = scenario.Scenario("recorded", "", from_before, joined_nodes(day.nodes, day.policy), day.seconds)
     record = play(world, entry.peer.make(entry.tuning), entry.name)
     begin.update(zip(models, (int(row[-1]) for row in record.ready), strict=True))
     return record

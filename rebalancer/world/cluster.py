@@ -166,7 +166,10 @@ class Cluster:
             self.delete(pod)
 
     def _create(self, owner: Deployment) -> None:
-        name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
+        begin = f"{owner.ref.name}-{template_hash(owner)}-"
+        name = begin + self.suffix()
+        while (owner.ref.namespace, name) in self.pods:  # of 8,000 pods three pairs drew the same letters
+            name = begin + self.suffix()
         pod = WorldPod(name=name, uid=self._pod_uid(owner), owner=owner, created_at=self._agenda.now)
         pod.gpus, pod.generation, pod.stuck = owner.gpus, owner.generation, owner.broken
         owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod

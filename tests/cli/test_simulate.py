@@ -339,10 +339,12 @@ def test_a_bad_policy_says_what_config_check_says(files: Path, capsys: Captured)
     assert "none.yaml: cannot be read (No such file or directory)" in capsys.readouterr().err
 
 
-def test_a_page_that_cannot_be_written_is_an_error(files: Path, capsys: Captured) -> None:
+def test_a_page_that_cannot_be_written_is_an_error_after_the_numbers(files: Path, capsys: Captured) -> None:
     words = ["simulate", "mine.csv", "--policy", "policy.yaml", "--controller", "static", "--page", "no/page.html"]
     assert run(words) == 1
-    assert "error: no/page.html: cannot be written (No such file or directory)" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "error: no/page.html: cannot be written (No such file or directory)" in err
+    assert "violation" in out
 
 
 @pytest.mark.parametrize("absent", ["numba", "pyarrow", "scipy", "matplotlib"])

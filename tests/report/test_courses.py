@@ -3,8 +3,9 @@
 import pytest
 
 from rebalancer.domain.policy import Policy
-from rebalancer.report.courses import Courses, play_both
+from rebalancer.report.courses import Courses, play_both, side_of
 from rebalancer.report.days import ModelDay, RecordedDay
+from rebalancer.sim.suite.names import Ours
 from tests.builders import NOW, a_model, a_policy, a_pool
 
 SECONDS = 900
@@ -60,3 +61,10 @@ def test_a_model_that_is_in_one_policy_only_counts_in_neither() -> None:
     recorded = a_ruling(most=4, gpus=4)
     courses = played(a_day(recorded, work=3.5, ready=2, nodes=(4,)), a_ruling(most=4, gpus=4, name="b"))
     assert (courses.before.late, courses.after.late, courses.requests, courses.late_recorded) == ({}, {}, {}, 0.0)
+
+
+def test_another_figure_of_what_a_replica_carries_changes_no_engine() -> None:
+    recorded = a_ruling(most=4, gpus=4)
+    day = a_day(recorded, work=3.5, ready=2, nodes=(4,))
+    doubled = a_policy(a_model("a", signals={"concurrency": {"per_replica": 8.0}}), pools=recorded.pools)
+    assert side_of(Ours("scale"), doubled, day, day.models, "proposed").slots == {"a": 5}

@@ -132,3 +132,13 @@ def test_pods_have_the_uids_of_another_world_whose_other_deployments_differ() ->
         world.advance(START + 1.0)
         uids.append([pod.uid for pod in world.pods.values() if pod.owner.ref.name == "a"])
     assert uids[0] == uids[1]
+
+
+def test_no_two_pods_of_a_deployment_have_one_name_however_many_they_are() -> None:
+    world = a_world(nodes=0)
+    deployment = a_deployment(world, replicas=8000)  # five letters of 27: some pairs draw the same
+    world.advance(START + 1)
+    assert len({pod.name for pod in deployment.pods.values()}) == 8000
+    world.scale(A, 0)
+    world.advance(START + 60)
+    assert not deployment.pods

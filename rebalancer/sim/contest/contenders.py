@@ -37,22 +37,27 @@ def play_entry(entry: Entry, scenario: Scenario, delay_seconds: int, tell: Calla
     """
     if not entry.peer.plays(scenario.name):
         raise UnknownController(f"{entry.peer.name} plays {', '.join(sorted(entry.peer.scenarios))} only")
+
+    def run(tuning: str | None, name: str, tell: Callable[[float], None]) -> Record:
+        return play(scenario, _Told(entry.peer.make(tuning), tell), name, delay_seconds)
+
     if entry.tuning != BEST:
-        controller = _Told(entry.peer.make(entry.tuning), tell)
-        record = play(scenario, controller, entry.name, delay_seconds)
+        record = run(entry.tuning, entry.name, tell)
         tell(1.0)
         return record
-    runs: dict[str, Record] = {}
+    done = 0
     tried = len(entry.peer.begins) + SIGNALS_OF_KNOB * len(entry.peer.knobs)
     many = MORE_RUNS + tried * len(entry.peer.targets[::COARSE])
 
+    def tried_run(tuning: str) -> Record:
+        return run(tuning, f"{entry.peer.name}:{tuning}", lambda share: tell(min(0.99, (done + share) / many)))
+
     def judge(tuning: str, limit: float) -> SearchOutcome | None:
-        done = len(runs)
-        controller = _Told(entry.peer.make(tuning), lambda share: tell(min(0.99, (done + share) / many)))
-        runs[tuning] = play(scenario, controller, f"{entry.peer.name}:{tuning}", delay_seconds)
-        total = score(runs[tuning])
+        nonlocal done
+        total = score(tried_run(tuning))
+        done += 1
         return SearchOutcome(total.violation, total.gpu_hours) if total.violation <= limit else None
 
-    best = Search(entry.peer, judge).best()
+    best = tried_run(Search(entry.peer, judge).best())  # again: all runs of a search would be gigabytes of a day
     tell(1.0)
-    return runs[best]
+    return best

@@ -1,7 +1,10 @@
 """The suite's cases by name, for who wants to look at one of them: `S2/32/60/1` is S2 with 32 GPUs and 60 s, day 1."""
 
+from collections.abc import Iterator
+
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.recorded import Unfit
+from rebalancer.sim.contest.recorded import Unfit, seen_signals, signal_notes, with_gpus
+from rebalancer.sim.product import default_policy
 from rebalancer.sim.scenario import BY_MINUTE, Scenario
 from rebalancer.sim.suite.cases import SuiteCase, cases
 
@@ -14,11 +17,38 @@ def named_cases() -> dict[str, SuiteCase]:
 
 
 def ruling(scenario: Scenario, policy: Policy) -> Policy:
-    """The policy with the scenario's models only, in its order. Raises Unfit when one is missing."""
+    """The policy on the scenario's own GPUs: its pools, targets and GPUs of a replica, and its models in its order.
+
+    Raises Unfit when a model is missing, or more is entitled to models than there is.
+    """
     by_id = {model.id: model for model in policy.models}
     missing = [model.name for model in scenario.models if model.name not in by_id]
     if missing:
         raise Unfit(
             f"no model {', '.join(missing)} in the policy, which {scenario.name} serves; it has {', '.join(by_id)}"
         )
-    return policy.model_copy(update={"models": tuple(by_id[model.name] for model in scenario.models)})
+    cluster = default_policy(scenario)
+    models = tuple(
+        by_id[there.id].model_copy(
+            update={
+                "targets": there.targets,
+                "gpus_per_replica": there.gpus_per_replica,
+                "pods_per_replica": 1,
+                "signals": seen_signals(by_id[there.id].signals),
+            }
+        )
+        for there in cluster.models
+    )
+    return with_gpus(policy.model_copy(update={"pools": cluster.pools, "models": models}), {})
+
+
+def ruling_notes(scenario: Scenario, policy: Policy) -> Iterator[str]:
+    """What of the policy does not count where the scenario brings its own GPUs, in sentences."""
+    wide = {model.name: model.gpus for model in scenario.models}
+    other = [each.id for each in policy.models if each.id in wide and each.gpus_per_replica != wide[each.id]]
+    if other or sum(pool.gpu_limit for pool in policy.pools) != scenario.gpus:
+        yield (
+            f"{scenario.name} brings its own GPUs, {scenario.gpus}, and replicas: the policy's pools, targets and"
+            " gpusPerReplica do not count"
+        )
+    yield from signal_notes(policy)

@@ -5,7 +5,7 @@ A trace is a CSV with the columns of `rebalancer.world.traffic.TRACE_COLUMNS`; t
 replica: a prompt has the replica for itself, generated tokens share it with the rest of the batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 
@@ -13,6 +13,9 @@ import numpy as np
 from pyarrow import ArrowException, csv
 
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.signals import Signals
+from rebalancer.domain.target_kinds import DEPLOYMENT
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.sim.contest.outcome import Paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.demand import F64, DemandStreams, Stream
@@ -78,16 +81,28 @@ def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
     in_one, in_next = amounts * (1.0 - after), amounts * after
     both = np.bincount(first, in_one, seconds + 1) + np.bincount(first + 1, in_next, seconds + 1)
     each: F64 = both[:seconds] / row_seconds
-    total = np.zeros(seconds)
-    for later in range(row_seconds):
-        total[later:] += each[: seconds - later]
-    return total
+    return _spread(each, row_seconds)
+
+
+def _spread(each: F64, row_seconds: int) -> F64:
+    """Sums of the last `row_seconds` seconds, as sums of powers of two of them: an hour's row takes 12 steps."""
+    total, covered = np.zeros(len(each)), 0
+    window, width = each, 1  # sums of the last `width` seconds
+    while True:
+        if row_seconds & width:
+            total[covered:] += window[: len(each) - covered]
+            covered += width
+        if covered == row_seconds:
+            return total
+        wider = window.copy()
+        wider[width:] += window[:-width]
+        window, width = wider, 2 * width
 
 
 def _explain(content: bytes) -> None:
     """The slow reader knows which line is wrong. Raises BadTrace."""
     try:
-        read_trace(StringIO(content.decode(), newline=""))
+        read_trace(StringIO(content.decode("utf-8-sig"), newline=""))  # what pyarrow read: a BOM is no column's
     except UnicodeDecodeError as error:
         raise BadTrace(f"byte {error.start} is no UTF-8 text") from error
     raise BadTrace(f"it cannot be read as a CSV; the header is {','.join(TRACE_COLUMNS)}")
@@ -134,34 +149,104 @@ def _price(pools: Sequence[Pool]) -> float:
 
 
 def one_pool(policy: Policy) -> Policy:
-    """The policy with its pools put together as one that neither grows nor goes: as a scenario's nodes are."""
+    """The policy as a scenario's nodes can be ruled: one pool that neither grows nor goes, one Deployment for a model.
+
+    What says how GPUs are found, where nodes come from and which of them are spot has no counterpart there.
+    """
     first, limit, price = policy.pools[0], sum(pool.gpu_limit for pool in policy.pools), _price(policy.pools)
-    pool = first.model_copy(
-        update={"kind": "primary", "gpu_limit": limit, "price_per_gpu_hour": price, "node_pools": ()}
+    pool = Pool(
+        name=first.name,
+        kind="primary",
+        node_labels=first.node_labels,
+        gpu_limit=limit,
+        price_per_gpu_hour=price,
+        isolation="soft" if all(each.isolation == "soft" for each in policy.pools) else "hard",
     )
     models = tuple(
-        each.model_copy(update={"targets": (each.targets[0].model_copy(update={"pool": pool.name}),)})
+        each.model_copy(
+            update={
+                "targets": (TargetSpec(pool=pool.name, name=each.id),),
+                "pods_per_replica": 1,
+                "spot_replicas": None,
+                "place_replicas": None,
+                "signals": seen_signals(each.signals),
+            }
+        )
         for each in policy.models
     )
     return policy.model_copy(update={"pools": (pool,), "models": models})
 
 
+def seen_signals(signals: Signals) -> Signals:
+    """The signals without `kvCache` beside others: no cache is simulated, and decreases would wait for its vote."""
+    if signals.configured == ("kvCache",):
+        return signals
+    return Signals.model_validate(signals.model_dump() | {"kv_cache": None})  # a copy would remember `configured`
+
+
+def signal_notes(policy: Policy) -> Iterator[str]:
+    """Of which models `kvCache` does not count, or nothing else would, in sentences."""
+    cached = [each for each in policy.models if each.signals.kv_cache is not None]
+    beside = [each.id for each in cached if each.signals.configured != ("kvCache",)]
+    if beside:
+        yield f"signals.kvCache of {', '.join(beside)} does not count: no cache is simulated"
+    alone = [each.id for each in cached if each.id not in beside]
+    if alone:
+        yield (f"{', '.join(alone)} has no signal but kvCache, and no cache is simulated: nothing moves it")
+
+
+def one_pool_notes(policy: Policy) -> Iterator[str]:
+    """What `one_pool` plays otherwise than it was written, in sentences."""
+    if len(policy.pools) > 1:
+        names = " and ".join(pool.name for pool in policy.pools)
+        yield f"the pools {names} are played as one whose GPUs are always there"
+    elif policy.pools[0].brings_nodes:
+        bringing = ", ".join(policy.pools[0].brings_nodes)
+        yield f"the GPUs of pool {policy.pools[0].name} are played as always there: {bringing} brings no node"
+    kinds = {target.kind: None for each in policy.models for target in each.targets if target.kind != DEPLOYMENT}
+    if kinds:
+        yield f"targets of kind {', '.join(kinds)} are played as Deployments"
+    grouped = [each.id for each in policy.models if each.pods_per_replica > 1]
+    if grouped:
+        yield f"a replica of {', '.join(grouped)} is played as one pod, on nodes put together until they hold it"
+    limits = ("elastic_replicas", "spot_replicas", "place_replicas")
+    limited = [each.id for each in policy.models if any(getattr(each, name) is not None for name in limits)]
+    if limited:
+        yield (
+            f"elasticReplicas, spotReplicas and placeReplicas of {', '.join(limited)} do not count:"
+            " the one pool has neither such GPUs nor places"
+        )
+
+
+def joined_nodes(nodes: Sequence[int], policy: Policy) -> tuple[int, ...]:
+    """GPUs by node, nodes put together until each holds the widest replica of several pods: there it is one pod."""
+    wide = max((each.gpus_per_replica for each in policy.models if each.pods_per_replica > 1), default=0)
+    joined = [0]
+    for gpus in nodes:
+        if joined[-1] >= max(wide, 1):
+            joined.append(0)
+        joined[-1] += gpus
+    return tuple(gpus for gpus in joined if gpus)
+
+
 def scenario_of(policy: Policy, terms: ContestTerms) -> Scenario:
-    """The demand on the GPUs of a policy of one pool (`one_pool`), each model holding what it owns at first.
+    """The demand on all GPUs of a policy, each model holding what it owns at first; `one_pool` rules it.
 
     Models of the policy that the trace does not name get no requests. Nodes are of `gpus_per_node` GPUs, the last of
     what is left. Raises Unfit.
     """
     demand = terms.demand
     streams = _by_model(demand, policy)
-    (pool,) = policy.pools
-    nodes = tuple(_nodes(pool.gpu_limit, terms.gpus_per_node))
-    wide = [each for each in policy.models if each.gpus_per_replica > max(nodes, default=0)]
-    if wide:
-        raise Unfit(
-            f"a replica of {wide[0].id} holds {wide[0].gpus_per_replica} GPUs of one node, the largest node has"
-            f" {max(nodes, default=0)}; see --gpus-per-node"
-        )
+    gpus = sum(pool.gpu_limit for pool in policy.pools)
+    nodes = tuple(_nodes(gpus, terms.gpus_per_node))
+    for each in policy.models:
+        if each.gpus_per_pod > max(nodes, default=0):
+            raise Unfit(
+                f"a pod of {each.id} holds {each.gpus_per_pod} GPUs of one node, the largest node has"
+                f" {max(nodes, default=0)}; see --gpus-per-node"
+            )
+        if each.gpus_per_replica > gpus:
+            raise Unfit(f"a replica of {each.id} holds {each.gpus_per_replica} GPUs, and there are {gpus}")
     models = [
         _model(
             each,
@@ -172,7 +257,7 @@ def scenario_of(policy: Policy, terms: ContestTerms) -> Scenario:
         )
         for each in policy.models
     ]
-    return Scenario(demand.name, "", tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
+    return Scenario(demand.name, "", tuple(models), joined_nodes(nodes, policy), demand.seconds, _price(policy.pools))
 
 
 def _by_model(demand: DemandStreams, policy: Policy) -> dict[str, Stream]:

@@ -124,9 +124,9 @@ class Fleet:
         """Live through everything that happens until `now`, that second's beginning included."""
         while self._next <= now:
             self.now = max(self.now, self._next)
-            self._load()
             self._free()
             self._place()
+            self._load()  # last: what is placed may start in no time
             self._look_ahead()
         self.now = now
 

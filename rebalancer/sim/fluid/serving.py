@@ -8,6 +8,21 @@ import numpy as np
 from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
+LEAST_WORK = 1e-9  # replica-seconds: sums of so many floats differ by less
+
+
+@compiled
+def _lose(work: F64, requests: F64, before: int, gone: float, lost: F64) -> None:
+    """Count the requests of so much work as lost: of those that came before that second, and were not, the last."""
+    for s in range(before - 1, -1, -1):
+        if gone <= LEAST_WORK:
+            return
+        share = 1.0 - lost[s] / requests[s] if requests[s] > 0.0 else 0.0
+        here = min(gone, share * work[s])
+        if here > 0.0:
+            lost[s] += here / work[s] * requests[s]
+            gone -= here
+
 
 @compiled
 def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
@@ -31,7 +46,8 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     """Serve seconds [begin, end) with that many replicas; fills `wait`, `late`, `lost`, `busy`, `left` there.
 
     `wait`: seconds the arrivals wait (inf without replicas while there is work); `late`, `lost`: requests; `busy`:
-    replica-seconds done; `left`: the backlog at the second's end. Returns the backlog at `end`.
+    replica-seconds done; `left`: the backlog at the second's end. Who leaves because nobody serves is `lost` in the
+    second in which they came, which is before `begin` at times. Returns the backlog at `end`.
     """
     for t in range(begin, end):
         y = 0.0
@@ -56,6 +72,7 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
                 bound = 0.0
                 for s in range(oldest, t + 1):
                     bound += work[s]
+                _lose(work, requests, oldest, backlog - bound, lost)
                 backlog = min(backlog, bound)
         left[t] = backlog
     return backlog

@@ -110,8 +110,10 @@ def _lent(runs: Sequence[ContestRun], fine: Bins, rough: Bins) -> PageFigure:
 
 def _queue(runs: Sequence[ContestRun], fine: Bins, rough: Bins) -> PageFigure:
     def wait(run: ContestRun, model: int, pieces: Bins) -> F64:
-        patience = run.record.scenario.models[model].patience_seconds
-        return pieces.peaks(np.minimum(run.record.wait[model], patience))
+        seconds, of = run.record.scenario.seconds, run.record.scenario.models[model]
+        # Who has a deadline never leaves, and waits to the end at least where it comes first.
+        most = seconds - np.arange(seconds) if of.deferred else of.patience_seconds
+        return pieces.peaks(np.minimum(run.record.wait[model], most))
 
     def slo(model: int) -> list[LevelLine]:
         seconds = runs[0].record.scenario.models[model].slo_wait_seconds

@@ -8,6 +8,7 @@ from rebalancer.drawing.panels import draw
 from rebalancer.drawing.parts import head, legend, table
 from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.telling import verdicts
+from rebalancer.sim.page.aligned import aligned
 from rebalancer.sim.page.beside import ABOUT, TITLE, keys, numbers, pictures
 from rebalancer.sim.page.figures import ROWS, PageFigure, figures
 
@@ -21,7 +22,7 @@ def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: 
     `about`: sentences, the headline first. `rows`: the table of the results, heads first; a first cell that begins with
     a space belongs to the row above it.
     """
-    return "".join(_page(title, about, rows, runs))
+    return "".join(_page(title, about, rows, aligned(runs)))
 
 
 def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[ContestRun]) -> Iterator[str]:

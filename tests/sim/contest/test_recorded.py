@@ -99,6 +99,7 @@ def test_a_row_that_speaks_of_several_seconds_is_spread_evenly_over_them(
         (f"{HEADER}\n1,a,nan,2,3\n", "line 2: requests is 'nan'"),
         (f"{HEADER}\n1,a,1,-2,3\n", "line 2: input_tokens is '-2'"),
         (f"{HEADER}\n1,a,1,2\n", "line 2: output_tokens is None"),
+        (f"\ufeff{HEADER}\n1,a,1,2,3\n2,a,x,2,3\n", "line 3: requests is 'x'"),
         (f"{HEADER}\n0,a,1,2,3\n99999999,a,1,2,3\n", "t_seconds goes over 1157 days, 31 are the most"),
     ],
 )
@@ -148,7 +149,7 @@ def test_an_alias_is_the_model_and_a_model_without_rows_is_silent() -> None:
     ("models", "nodes", "said"),
     [
         (("other",), 8, "no model other in the policy; it has chat, code, summary"),
-        (("chat",), 1, "a replica of chat holds 2 GPUs of one node, the largest node has 1; see --gpus-per-node"),
+        (("chat",), 1, "a pod of chat holds 2 GPUs of one node, the largest node has 1; see --gpus-per-node"),
     ],
 )
 def test_what_does_not_go_together_is_said(models: tuple[str, ...], nodes: int, said: str) -> None:

@@ -148,3 +148,14 @@ def test_a_replica_that_fits_nowhere_at_first_waits_and_loads_when_it_gets_a_nod
     assert (fleet.ready, fleet.loading, fleet.waiting) == ([2], [1], [0])
     fleet.advance(62)
     assert (fleet.ready, fleet.loading, fleet.waiting) == ([3], [0], [0])
+
+
+def test_a_replica_that_waited_for_gpus_and_starts_in_no_time_is_ready_once_they_are_free() -> None:
+    model = ScenarioModel("one", np.ones(9), np.ones(9), 2, start_seconds=0, release_seconds=5)
+    fleet = Fleet((model, replace(model, name="other")), [4])
+    fleet.ask(0, 1)
+    fleet.ask(1, 3)
+    fleet.advance(4)
+    assert (fleet.ready, fleet.waiting) == ([1, 2], [0, 1])
+    fleet.advance(5)
+    assert (fleet.ready, fleet.loading, fleet.waiting) == ([1, 3], [0, 0], [0, 0])

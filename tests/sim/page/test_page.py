@@ -246,3 +246,15 @@ def test_what_rounds_to_nothing_has_no_minus() -> None:
         "b is late with 0.00 points more of the requests than a (95 % interval +0.00 to +2.00): "
         "this does not count, it may be chance"
     )
+
+
+def test_who_has_a_deadline_and_is_not_finished_waits_to_the_end_and_no_longer() -> None:
+    work = np.full(SECONDS, 2.0)
+    late = ScenarioModel("late", work, work, first=1, slo_wait_seconds=1e6, patience_seconds=1e6, deferred=True)
+    record = play(Scenario("made", "0", (late,), (8,), SECONDS), Static(), "static")
+    assert not np.isfinite(record.wait[0, -1])
+    run = ContestRun(record, outcome(record, "static", (1,)), (1,))
+    queue = next(each for each in figures([run])[1] if each.title == "Queue")
+    # What comes at half time would be finished at the end; whoever comes then waits as long as is left.
+    assert queue.caption == "static, most seconds of waiting: late 1200 at 0:19:50."
+    assert queue.numbers[-1] == ["0:38", "120.0"]

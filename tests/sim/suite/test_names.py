@@ -1,6 +1,7 @@
 """Every name of a contender that any output prints can be given back, to `simulate` and to the suite."""
 
 import dataclasses
+import gc
 import itertools
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from rebalancer.sim.contest.contenders import play_entry
 from rebalancer.sim.page import report
 from rebalancer.sim.page.cases import cases_of
+from rebalancer.sim.record import Record
 from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.names import BEST, Entry, Ours, UnknownController, called, chosen, contender, kind
 from rebalancer.sim.suite.peers import BY_NAME, LIMITS, PEERS, Peer
@@ -136,3 +138,23 @@ def test_nothing_that_decides_nothing_is_simulated() -> None:
 def test_two_settings_of_one_peer_are_not_played_at_once() -> None:
     with pytest.raises(UnknownController, match="keda is played with one setting at a time"):
         chosen(["keda@0.8", "keda@0.9"])
+
+
+def records() -> int:
+    """Runs that are in memory."""
+    return sum(isinstance(each, Record) for each in gc.get_objects())
+
+
+def test_of_the_runs_that_a_search_tries_only_the_best_stays_in_memory() -> None:
+    scenario = dataclasses.replace(s7(16, 60), seconds=1200)
+    best = contender("hpa:work@best")
+    assert isinstance(best, Entry)
+    before, turns, most = records(), itertools.count(), []
+
+    def tell(_share: float) -> None:
+        if next(turns) % 50 == 0:  # a look takes some 30 ms
+            most.append(records() - before)
+
+    play_entry(best, scenario, 0, tell)
+    assert len(most) > 5
+    assert max(most) <= 1

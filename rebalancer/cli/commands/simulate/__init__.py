@@ -126,9 +126,6 @@ def command(
     talk = Talk(quiet)
     simulated = simulate(request, talk)
     result, outcomes = simulated.result, [run.outcome for run in simulated.runs]
-    if page is not None:
-        written(page, simulated)
-        talk.say(f"plots in {page}")
     review = compared(simulated, limits) if reviewed else None
     if output is ReviewOutput.MARKDOWN and review is not None:
         show_review(output, review)
@@ -145,6 +142,9 @@ def command(
                 ]
             ),
         )
+    if page is not None:  # after the numbers: they are not lost where it cannot be written
+        written(page, simulated)
+        talk.say(f"plots in {page}")
     if review is not None and not review.passes:
         return DIFFERS
     return DIFFERS if exit_code and result.difference is not None and result.difference.counts else DONE

@@ -20,9 +20,19 @@ from rebalancer.drawing.bins import clock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
-from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
+from rebalancer.sim.contest.named import GENERATED, named_cases, ruling, ruling_notes
 from rebalancer.sim.contest.outcome import ContestRun
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.recorded import (
+    ContestTerms,
+    Unfit,
+    one_pool,
+    one_pool_notes,
+    paid,
+    read_demand,
+    scenario_of,
+    signal_notes,
+    with_gpus,
+)
 from rebalancer.sim.contest.telling import headline, rows
 from rebalancer.sim.demand import DemandStreams
 from rebalancer.sim.product import default_policy
@@ -129,16 +139,19 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
     demand = _demand(request)
     policy, name = _policy(request.policy, request.trace)
-    terms = ContestTerms(demand, services(request.speeds, policy), request.gpus_per_node)
+    recorded = _policy(None, request.trace)[0] if is_bundle(Path(request.trace)) else policy
+    terms = ContestTerms(demand, services(request.speeds, policy, recorded), request.gpus_per_node)
     gpus = gpus_of(request.gpus)
+    notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
-        whole = one_pool(with_gpus(of, gpus))
-        scenario = scenario_of(whole, terms)
+        limited = with_gpus(of, gpus)
+        scenario = scenario_of(limited, terms)
         slots = {model.name: model.slots for model in scenario.models}
-        return Side(who, scenario, whole, called, slots, paid(with_gpus(of, gpus)))
+        notes.update(dict.fromkeys(_notes(limited, demand, request.row_seconds)))
+        return Side(who, scenario, one_pool(limited), called, slots, paid(limited))
 
-    return _sides(request, policy, name, side), list(_notes(policy, demand, request.row_seconds))
+    return _sides(request, policy, name, side), list(notes)
 
 
 def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], list[str]]:
@@ -148,13 +161,15 @@ def _of_suite(request: SimulationRequest, case: SuiteCase) -> tuple[list[Side], 
         raise Failed(f"{request.trace} says itself what arrives, on how many GPUs and how fast replicas are", USAGE)
     folder = Path() if case.day == GENERATED else traces_folder(request.traces, os.environ)
     scenario = case.build(folder, request.seed)
+    notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        notes.update(dict.fromkeys(ruling_notes(scenario, of)))
         return Side(who, scenario, ruling(scenario, of), called)
 
     if request.policy is None:
-        return _sides(request, default_policy(scenario), "the benchmarks' policy", side), []
-    return _sides(request, *_policy(request.policy, request.trace), side), []
+        return _sides(request, default_policy(scenario), "the benchmarks' policy", side), list(notes)
+    return _sides(request, *_policy(request.policy, request.trace), side), list(notes)
 
 
 def _demand(request: SimulationRequest) -> DemandStreams:
@@ -254,13 +269,23 @@ def _notes(policy: Policy, demand: DemandStreams, row_seconds: int) -> Iterator[
             f"no two rows are less than {apart} s apart, and each was played as the traffic of one second, which hides"
             f" waits; if they speak of {apart} s: --row-seconds {apart}"
         )
+    free = [
+        each.model
+        for each in demand.streams
+        if each.requests.any() and not (each.prompt_tokens.any() or each.generated_tokens.any())
+    ]
+    if free:
+        yield (
+            f"no tokens in the trace for {', '.join(free)}: their requests cost a replica nothing, so none of them is"
+            " late and no number about them means anything; where a request has none, give it the output_tokens that"
+            " take a replica as long"
+        )
     loaded = {stream.model for stream in demand.streams}
     silent = [each.id for each in policy.models if not loaded & {each.id, *each.aliases}]
     if silent:
         yield f"no requests in the trace for {', '.join(silent)}: played without any"
-    if len(policy.pools) > 1:
-        names = " and ".join(pool.name for pool in policy.pools)
-        yield f"the pools {names} are played as one whose GPUs are always there"
+    yield from one_pool_notes(policy)
+    yield from signal_notes(policy)
 
 
 def _seconds_apart(demand: DemandStreams) -> int:

@@ -31,9 +31,14 @@ def gpus_of(words: Sequence[str]) -> dict[str | None, int]:
     return {name: round(_number(value, word, "--gpus", least=1)) for word in words for name, value in [_pair(word)]}
 
 
-def services(speeds: Speeds, policy: Policy) -> dict[str, ReplicaSpeeds]:
-    """By model id; a value without a model is everybody's. Raises Failed."""
-    by_model = {model.id: ReplicaSpeeds() for model in policy.models}
+def services(speeds: Speeds, policy: Policy, recorded: Policy) -> dict[str, ReplicaSpeeds]:
+    """By model id, under whatever policy is played; a value without a model is everybody's. Raises Failed.
+
+    A batch that was not given is what the policy says under which the traffic was `recorded`, and else `policy`: a
+    policy with another `perReplica` has another guess about the same replicas.
+    """
+    known = {model.id: model for model in (*policy.models, *recorded.models)}
+    by_model = {model.id: ReplicaSpeeds(batch=ReplicaSpeeds().rates(known[model.id]).batch) for model in policy.models}
     given: tuple[tuple[str, Sequence[str], float, Callable[[ReplicaSpeeds, float], ReplicaSpeeds]], ...] = (
         ("--prefill-rate", speeds.prefill_rate, 1e-9, lambda of, n: replace(of, prefill_tokens_per_second=n)),
         ("--seconds-per-token", speeds.seconds_per_token, 0, lambda of, n: replace(of, seconds_per_token=n)),
