@@ -237,7 +237,8 @@ async def test_a_minimum_that_a_webhook_changes_is_told_as_stored_and_asked_for_
 
     rig.server.verbs.admit = at_least_four
     rig.store.put(scaled_object("b", 4, 9))
-    gate, outcomes = rig.gate(), []
+    gate = rig.gate()
+    outcomes: list[Outcome] = []
     for low, high in ((4, 9), (4, 5), (4, 5)):
         target = rig.show("b", autoscaler=an_autoscaler(low, high), unconfirmed_replicas=None)
         outcomes += await rig.apply_by(gate, change(target, 5, kind="bounds", minimum=3))

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from rebalancer.act.driver import Refused
+from rebalancer.act.driver import Ask, Refused
 from rebalancer.act.once import write_once
 from rebalancer.kube.errors import Ambiguous, Conflict, KubeError, Temporary
 from rebalancer.kube.resources import Object
@@ -20,7 +20,7 @@ class Puzzling:
     async def look(self, change: str) -> Object:
         return {}
 
-    async def write(self, change: str, seen: Object) -> int | None:
+    async def write(self, change: str, seen: Object) -> Ask | None:
         self.writes += 1
         raise self.error
 

@@ -25,7 +25,7 @@ ELSEWHERE: dict[str, object] = {"expires_at": NOW + 600.0, "namespace": "elsewhe
 
 @pytest.mark.parametrize("fields", [{}, ELSEWHERE, {**ELSEWHERE, "phase": "Refused", "message": "told before"}])
 def test_a_preview_is_in_conflict_with_no_override_that_was_refused(fields: dict[str, object]) -> None:
-    known = a_scene(refused("pause", **fields))
+    known = a_scene(refused("pause", None, **fields))
     decided = plan(known.snapshot, known.policy, known.memory).plan
     assert {each.phase for each in decided.overrides} <= {"Refused"}, "what was told already is not told again"
     seen = preview(known, "cap", "qwen-32b", 2)

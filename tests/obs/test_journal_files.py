@@ -108,6 +108,7 @@ async def test_after_a_full_disk_cycles_are_recorded_as_they_were_from_a_keyfram
     worlds = [replace(a_snapshot(policy, {"a": n // 10, "b": n % 4}), cycle=n, at=NOW + 10.0 * n) for n in range(1, 41)]
 
     async def record(cycles: range) -> bool:
+        recorded = False
         for world in worlds[cycles.start - 1 : cycles.stop - 1]:
             recorder.begin(world, Memory())
             recorder.cycle(Decision(Plan(world.cycle, world.at), Memory()))
