@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from rebalancer.domain.outcome import Outcome
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, STATEFULSETS
 from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, refused, says, scaled_object
 from tests.builders import NAMESPACE, a_model, a_notice, a_policy, a_pool, a_snapshot, a_write_stop, an_autoscaler
