@@ -55,7 +55,7 @@ class ServicePorts(GatePorts):
                 self._ledger.see(seen, self.policy)
 
     def recover(self, now: float) -> None:
-        """Whoever reads pages hears of it: what they show of people's decisions waits for no plan then."""
+        """Readers of pages hear of it, too: what is shown of people's decisions waits for no plan then."""
         super().recover(now)
         self._history.failed()
 

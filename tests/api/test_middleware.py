@@ -8,12 +8,12 @@ from aiohttp.test_utils import make_mocked_request
 
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
-from rebalancer.api.auth.rate_limits import BURST, PER_SECOND, STREAMS, Streams
+from rebalancer.api.auth.rate_limits import BURST, PER_SECOND, STREAMS, Caller, Streams
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import Handler, Route
 from rebalancer.api.serving.middleware import protected
 from rebalancer.api.serving.routes import api_app
-from tests.api.asking import HOST, Asked, token
+from tests.api.asking import HOST, Asked, asking, token
 from tests.api.decided import some_status_port
 from tests.sandbox.hand_clock import HandClock
 
@@ -79,12 +79,32 @@ async def test_guessing_tokens_is_as_slow_and_asks_the_api_server_no_more_often(
     assert (await api("GET", "/v1/plan", token("ann"))).status == 200, "whoever is known gets in past the guesser"
 
 
+class OneAccount(Trusting):
+    """Every token is one of the team's account."""
+
+    trusting = False
+
+
+async def test_of_people_who_share_an_account_each_has_a_pace_of_their_own() -> None:
+    async with asking(OneAccount()) as api:
+        codes = [(await api("GET", "/v1/plan", token("ann"))).status for _ in range(int(BURST) + 1)]
+        assert codes[-1] == 429
+        assert (await api("GET", "/v1/plan", token("bob"))).status == 200
+
+
+async def test_the_red_button_is_not_refused_to_who_has_asked_too_often(api: Asked) -> None:
+    codes = [(await api("GET", "/v1/plan", token("head"))).status for _ in range(int(BURST) + 1)]
+    assert codes[-1] == 429
+    pressed = {**token("head"), "Content-Type": "application/json"}
+    assert (await api("POST", "/v1/writes/stop", pressed, b'{"reason":"fire"}')).status != 429
+
+
 async def test_streams_are_counted_while_they_are_open() -> None:
-    streams = Streams(2)
-    with streams.opened("ann"), streams.opened("bob"):
-        with streams.opened("ann"), pytest.raises(ApiError, match="2 streams open"), streams.opened("ann"):
+    streams, ann, bob = Streams(2), Caller("ann"), Caller("bob")
+    with streams.opened(ann), streams.opened(bob):
+        with streams.opened(ann), pytest.raises(ApiError, match="ann has 2 streams open"), streams.opened(ann):
             pytest.fail("a third")
-        with streams.opened("ann"):
+        with streams.opened(ann):
             pass
     assert STREAMS >= 6, "a browser's tabs"
 

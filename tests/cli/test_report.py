@@ -117,7 +117,7 @@ def test_what_cannot_be_is_said_with_the_way_out(
 def over_midnight(tmp_path: Path) -> Path:
     """Ten minutes up to midnight UTC, and a look of the next day."""
     policy, midnight = a_policy(), (NOW // 86_400 + 1) * 86_400
-    looks = [replace(a_snapshot(policy, {"a": 2, "b": 1}, work={"a": 1.0}), at=midnight - 10.0 * n) for n in range(60, -1, -1)]  # noqa: E501  # fmt: skip
+    looks = [replace(a_snapshot(policy, {"a": 2, "b": 1}, work={"a": 1.0}), cycle=61 - n, at=midnight - 10.0 * n) for n in range(60, -1, -1)]  # noqa: E501  # fmt: skip
     put_in_force = lines.policy_line(policy, looks[0].at, "code")
     made = [lines.encode(put_in_force), *map(lines.encode, lines.keyframe(looks[0], Memory()))]
     for number, look in enumerate(looks):

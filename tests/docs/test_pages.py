@@ -48,7 +48,7 @@ def test_the_site_builds_without_a_warning(tmp_path_factory: pytest.TempPathFact
 
 def test_every_setting_metric_and_alert_that_a_page_names_exists() -> None:
     settings = {PREFIX + name.upper() for name in ServiceSettings.model_fields}
-    settings |= {"REBALANCER_SERVER", "REBALANCER_TRACES"}  # of the command line
+    settings |= {"REBALANCER_SERVER", "REBALANCER_SERVICE_NAMESPACE", "REBALANCER_TRACES"}  # of the command line
     series = {metric.name + tail for metric in BY_NAME.values() for tail in ("", "_bucket", "_count", "_sum")}
     alerts = set(re.findall(r"alert: (\w+)", rules_text()))
     wrong = []

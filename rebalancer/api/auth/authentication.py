@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rebalancer.api.auth.authority import PRINCIPAL, Authority, Principal, forbidden
-from rebalancer.api.auth.rate_limits import Buckets, Streams
+from rebalancer.api.auth.rate_limits import Buckets, Caller, Streams
 from rebalancer.api.auth.sessions import Sessions
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import RoutePermission
@@ -32,7 +32,7 @@ class Authentication:
         self.streams = Streams()
         self.namespace = namespace
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._principals = Buckets(clock)
+        self._logins = Buckets(clock)
         self._peers = Buckets(clock)
 
     def check_host(self, request: web.Request) -> None:
@@ -51,13 +51,17 @@ class Authentication:
 
     def meet(self, request: web.Request) -> None:
         """Count a request of somebody unknown against its address. Raises ApiError 429."""
-        self._peers.take(f"address {request.remote}")
+        self._peers.take(Caller(f"address {request.remote}"))
 
-    async def admit(self, request: web.Request) -> Principal:
-        """The caller. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell."""
+    async def admit(self, request: web.Request, *, urgent: bool = False) -> Principal:
+        """Whose token it is. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
+
+        `urgent`: however often they asked.
+        """
         if self.authority.trusting:
             _check_origin(request, by_cookie=False)
-        principal = await self.bearer(request, self._token(request))
+        token = self._token(request)
+        principal = await self.bearer(request, token)
         if principal is None:
             raise ApiError(
                 401,
@@ -66,7 +70,9 @@ class Authentication:
                 "Authorization",
                 headers={"WWW-Authenticate": 'Bearer realm="rebalancer"'},
             )
-        self._principals.take(principal.user)
+        request[CALLER] = Caller(principal.user, hash(token))
+        if not urgent:
+            self._logins.take(request[CALLER])
         return principal
 
     async def bearer(self, request: web.Request, token: str) -> Principal | None:
@@ -86,6 +92,7 @@ class Authentication:
 
 
 AUTHENTICATION: Final = web.AppKey("authentication", Authentication)
+CALLER: Final = web.RequestKey("caller", Caller)
 
 
 async def authorise(request: web.Request, verb: str, resource: str, namespace: str = "") -> None:

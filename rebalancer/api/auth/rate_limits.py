@@ -1,10 +1,13 @@
-"""How much one caller may ask: requests by a bucket that refills, streams by a count."""
+"""How much one caller may ask: requests by a bucket that refills, streams by a count.
+
+The people of a team log in to one account, each with a token of their own: so each token is a caller.
+"""
 
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from rebalancer.api.http.responses import ApiError
 from rebalancer.obs.clock import Clock
@@ -18,6 +21,17 @@ STREAM_SECONDS: Final = 300.0  # then the browser connects again, and shows its 
 HEADER_BYTES: Final = 16 * 1024
 
 
+class Caller(NamedTuple):
+    """Who asks.
+
+    name: account or address, as people are told.
+    login: a number of the token that was shown, of this process alone; 0 for an address.
+    """
+
+    name: str
+    login: int = 0
+
+
 class Buckets:
     """A bucket per caller, full when first seen. The one least lately used is forgotten beyond `most`."""
 
@@ -26,9 +40,9 @@ class Buckets:
         self._per_second = per_second
         self._burst = burst
         self._most = most
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._left: OrderedDict[Caller, tuple[float, float]] = OrderedDict()
 
-    def take(self, caller: str) -> None:
+    def take(self, caller: Caller) -> None:
         """Count one request. Raises ApiError 429 with the wait, and then does not count it."""
         now = self._clock.monotonic()
         before, at = self._left.get(caller, (self._burst, now))
@@ -37,7 +51,7 @@ class Buckets:
             wait = math.ceil((1 - left) / self._per_second)
             raise ApiError(
                 429,
-                f"{caller} asks more than {self._per_second:g} times a second",
+                f"{caller.name} asks more than {self._per_second:g} times a second",
                 "ask less often; /v1/stream tells what changes",
                 retry_after_seconds=wait,
             )
@@ -52,14 +66,17 @@ class Streams:
 
     def __init__(self, most: int = STREAMS) -> None:
         self._most = most
-        self._open: Counter[str] = Counter()
+        self._open: Counter[Caller] = Counter()
 
     @contextmanager
-    def opened(self, caller: str) -> Iterator[None]:
+    def opened(self, caller: Caller) -> Iterator[None]:
         """Count one stream while it is open. Raises ApiError 429."""
         if self._open[caller] >= self._most:
             raise ApiError(
-                429, f"{caller} has {self._most} streams open", "close a page of the console", retry_after_seconds=5
+                429,
+                f"{caller.name} has {self._most} streams open",
+                "close a page of the console",
+                retry_after_seconds=5,
             )
         self._open[caller] += 1
         try:

@@ -167,6 +167,7 @@ ROUTES: tuple[Route, ...] = (
         StopRequest,
         permission=RoutePermission("create", "writestops"),
         errors=(404, 409, 422),
+        urgent=True,
     ),
     Route(
         "POST",

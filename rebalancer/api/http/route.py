@@ -47,6 +47,7 @@ class Route:
     also: other good statuses, with the same body.
     open: whether it answers everybody, token or not.
     streams: whether it answers with server-sent events, which may last.
+    urgent: whether it is answered however often its caller has asked before.
     """
 
     method: str
@@ -62,3 +63,4 @@ class Route:
     also: tuple[int, ...] = ()
     open: bool = False
     streams: bool = False
+    urgent: bool = False

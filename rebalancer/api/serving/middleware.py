@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from rebalancer.api.auth.authentication import AUTHENTICATION, authorise
+from rebalancer.api.auth.authentication import AUTHENTICATION, CALLER, authorise
 from rebalancer.api.auth.authority import PRINCIPAL
 from rebalancer.api.auth.rate_limits import HEADER_BYTES, REQUEST_SECONDS, STREAM_SECONDS
 from rebalancer.api.handlers.app_keys import STATUS_PORT
@@ -83,13 +83,13 @@ def protected(route: Route) -> Handler:
         if route.open:
             authentication.meet(request)
         else:
-            request[PRINCIPAL] = await authentication.admit(request)
+            request[PRINCIPAL] = await authentication.admit(request, urgent=route.urgent)
             if route.permission is not None:
                 await authorise(request, route.permission.verb, route.permission.resource)
         request[QUERY] = read_query(request, route.query)
         if not route.streams:
             return await _in_time(request, route.handler)
-        with authentication.streams.opened(request[PRINCIPAL].user):
+        with authentication.streams.opened(request[CALLER]):
             return await _for_a_while(request, route.handler)
 
     return handle

@@ -23,7 +23,7 @@ What the rebalancer knows, decided and was told, and the doors by which people t
 
 Every path wants a bearer token made for audience `rebalancer` (or the console's cookie) and the right named beside it,
 which Kubernetes RBAC grants. Instants are RFC 3339 UTC, durations are in seconds, what is unknown is null. Every error
-says what was wrong, where, and what to do. At most 20 requests a second.
+says what was wrong, where, and what to do. At most 20 requests a second by one token; the red button always.
 """
 
 

@@ -133,15 +133,10 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_plan_timestamp_seconds",
         GAUGE,
-        "When the last plan was made (Unix time); absent before the first.",
+        "When the last plan was made (Unix time); absent before it.",
         "seconds",
     ),
-    Metric(
-        "rebalancer_plan_every_seconds",
-        GAUGE,
-        "The policy's planning period; absent before there is a policy.",
-        "seconds",
-    ),
+    Metric("rebalancer_plan_every_seconds", GAUGE, "The policy's planning period; absent without a policy.", "seconds"),
     Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
     Metric(
         "rebalancer_skipped_outcomes_total",
