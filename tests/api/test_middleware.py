@@ -8,7 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
-from rebalancer.api.auth.rate_limits import BURST, PER_SECOND, STREAMS, Caller, Streams
+from rebalancer.api.auth.rate_limits import BURST, PER_SECOND, STREAMS, ApiCaller, Streams
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import Handler, Route
 from rebalancer.api.serving.middleware import protected
@@ -100,7 +100,7 @@ async def test_the_red_button_is_not_refused_to_who_has_asked_too_often(api: Ask
 
 
 async def test_streams_are_counted_while_they_are_open() -> None:
-    streams, ann, bob = Streams(2), Caller("ann"), Caller("bob")
+    streams, ann, bob = Streams(2), ApiCaller("ann"), ApiCaller("bob")
     with streams.opened(ann), streams.opened(bob):
         with streams.opened(ann), pytest.raises(ApiError, match="ann has 2 streams open"), streams.opened(ann):
             pytest.fail("a third")

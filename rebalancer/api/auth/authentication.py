@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rebalancer.api.auth.authority import PRINCIPAL, Authority, Principal, forbidden
-from rebalancer.api.auth.rate_limits import Buckets, Caller, Streams
+from rebalancer.api.auth.rate_limits import ApiCaller, Buckets, Streams
 from rebalancer.api.auth.sessions import Sessions
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import RoutePermission
@@ -51,10 +51,10 @@ class Authentication:
 
     def meet(self, request: web.Request) -> None:
         """Count a request of somebody unknown against its address. Raises ApiError 429."""
-        self._peers.take(Caller(f"address {request.remote}"))
+        self._peers.take(ApiCaller(f"address {request.remote}"))
 
     async def admit(self, request: web.Request, *, urgent: bool = False) -> Principal:
-        """Whose token it is. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
+        """The principal whose token it is. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
 
         `urgent`: however often they asked.
         """
@@ -70,7 +70,7 @@ class Authentication:
                 "Authorization",
                 headers={"WWW-Authenticate": 'Bearer realm="rebalancer"'},
             )
-        request[CALLER] = Caller(principal.user, hash(token))
+        request[CALLER] = ApiCaller(principal.user, hash(token))
         if not urgent:
             self._logins.take(request[CALLER])
         return principal
@@ -92,7 +92,7 @@ class Authentication:
 
 
 AUTHENTICATION: Final = web.AppKey("authentication", Authentication)
-CALLER: Final = web.RequestKey("caller", Caller)
+CALLER: Final = web.RequestKey("caller", ApiCaller)
 
 
 async def authorise(request: web.Request, verb: str, resource: str, namespace: str = "") -> None:

@@ -21,8 +21,8 @@ STREAM_SECONDS: Final = 300.0  # then the browser connects again, and shows its 
 HEADER_BYTES: Final = 16 * 1024
 
 
-class Caller(NamedTuple):
-    """Who asks.
+class ApiCaller(NamedTuple):
+    """A login to the API, or the address of somebody unknown.
 
     name: account or address, as people are told.
     login: a number of the token that was shown, of this process alone; 0 for an address.
@@ -40,9 +40,9 @@ class Buckets:
         self._per_second = per_second
         self._burst = burst
         self._most = most
-        self._left: OrderedDict[Caller, tuple[float, float]] = OrderedDict()
+        self._left: OrderedDict[ApiCaller, tuple[float, float]] = OrderedDict()
 
-    def take(self, caller: Caller) -> None:
+    def take(self, caller: ApiCaller) -> None:
         """Count one request. Raises ApiError 429 with the wait, and then does not count it."""
         now = self._clock.monotonic()
         before, at = self._left.get(caller, (self._burst, now))
@@ -66,10 +66,10 @@ class Streams:
 
     def __init__(self, most: int = STREAMS) -> None:
         self._most = most
-        self._open: Counter[Caller] = Counter()
+        self._open: Counter[ApiCaller] = Counter()
 
     @contextmanager
-    def opened(self, caller: Caller) -> Iterator[None]:
+    def opened(self, caller: ApiCaller) -> Iterator[None]:
         """Count one stream while it is open. Raises ApiError 429."""
         if self._open[caller] >= self._most:
             raise ApiError(

@@ -131,10 +131,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("rebalancer_start_timestamp_seconds", GAUGE, "When the service was started (Unix time).", "seconds"),
     Metric(
-        "rebalancer_plan_timestamp_seconds",
-        GAUGE,
-        "When the last plan was made (Unix time); absent before it.",
-        "seconds",
+        "rebalancer_plan_timestamp_seconds", GAUGE, "Unix time of the last plan; absent before the first.", "seconds"
     ),
     Metric("rebalancer_plan_every_seconds", GAUGE, "The policy's planning period; absent without a policy.", "seconds"),
     Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
