@@ -54,9 +54,9 @@ class Authentication:
         self._peers.take(ApiCaller(f"address {request.remote}"))
 
     async def admit(self, request: web.Request, *, urgent: bool = False) -> Principal:
-        """The principal whose token it is. Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
+        """The principal whose token it is; `urgent`: however often they asked.
 
-        `urgent`: however often they asked.
+        Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
         """
         if self.authority.trusting:
             _check_origin(request, by_cookie=False)
