@@ -76,9 +76,10 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     confidence: how sure it is, one of `notice_kinds.CONFIDENCES`.
     issued_at: when it was given, by its source.
     heard_at: when the first plan saw it.
+    due_at: when it came to its time, where that was after it was heard: a maintenance may be told weeks ahead.
     deadline: the instant at which the node goes, by whom `source` names; Karpenter's drain may end it before.
     replicas: the replicas there, by UID; once the notice has come to its time those that have gone, too.
-    ready_before: Ready replicas of each of their models when it was heard, by model id.
+    ready_before: Ready replicas of each of their models when it was heard, or came to its time, by model id.
     acted_at: when the first write for it was acknowledged: a replacement, a donor's release, a cordon, an eviction.
     replaced_at: when all of these models had as many Ready replicas as before on nodes that stay, be it after its end.
     drained_at: when the last replica there was seen gone.
@@ -103,6 +104,12 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     over_at: Instant | None = None
     voluntary: bool = False
     models: tuple[GoingModel, ...] = ()
+    due_at: Instant | None = None
+
+    @property
+    def since(self) -> float:
+        """The instant from which something is done about it."""
+        return self.heard_at if self.due_at is None else self.due_at
 
     @property
     def spare_seconds(self) -> float | None:
@@ -141,7 +148,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
 
     def _steps(self) -> list[str]:
         steps = [
-            f"{what} after {at - self.heard_at:.1f} s" if at is not None else f"not {what} yet"
+            f"{what} after {at - self.since:.1f} s" if at is not None else f"not {what} yet"
             for what, at in (("acted on", self.acted_at), ("replaced", self.replaced_at), ("drained", self.drained_at))
         ]
         if self.drained_by:

@@ -80,6 +80,7 @@ MEMORY = Memory(
             over_at=NOW - 35,
             voluntary=True,
             models=(GoingModel("b", NOW - 41, NOW - 42, NOW - 43, NOW - 44),),
+            due_at=NOW - 34,
         ),
     ),
 )

@@ -85,6 +85,20 @@ def test_before_its_notice_has_come_to_its_time_it_has_only_who_is_there() -> No
     assert (the_account(story).replicas, the_account(story).drained_at) == ((), None)
 
 
+def test_what_is_done_for_a_maintenance_is_timed_from_when_it_came_to_its_time() -> None:
+    story = a_story()
+    story.notice("a100-1", 14.0 * 86400.0, kind="scheduled-change", doomed_at=story.snapshot.at + 13.9 * 86400.0)
+    story.plan()
+    story.wait(13.9 * 86400.0)
+    story.write(story.plan())
+    story.wait(10.0)
+    story.plan()
+    account = the_account(story)
+    assert account.due_at is not None
+    assert account.due_at - account.heard_at == 13.9 * 86400.0
+    assert "acted on after 0.0 s" in str(account)
+
+
 def test_karpenter_and_a_person_by_kubectl_are_told_apart() -> None:
     for karpenter, by in ((True, "karpenter"), (False, "others")):
         story = a_story()

@@ -68,12 +68,12 @@ class Metrics:
         """The notices whose node this plan found empty, and replicas that were replaced after their node was."""
         for account in plan.accounts:
             if account.replaced_late_at == plan.at:
-                self.observe("rebalancer_notice_replaced_seconds", plan.at - account.heard_at)
+                self.observe("rebalancer_notice_replaced_seconds", plan.at - account.since)
             if account.drained_at != plan.at:
                 continue
             for name, value in (
-                ("action_seconds", _since(account.heard_at, account.acted_at)),
-                ("replaced_seconds", _since(account.heard_at, account.replaced_at)),
+                ("action_seconds", _since(account.since, account.acted_at)),
+                ("replaced_seconds", _since(account.since, account.replaced_at)),
                 ("spare_seconds", account.spare_seconds),
                 ("requests_in_flight", account.requests_at_end),
             ):

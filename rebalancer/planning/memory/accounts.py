@@ -104,8 +104,12 @@ class _Seen:
             heard_at=self._at,
             deadline=_deadline(notice),
             voluntary=notice.voluntary,
-            ready_before={name: self._ready[name] for name in sorted({name for name, _ in there.values()})},
+            ready_before=self._ready_of(notice.node),
         )
+
+    def _ready_of(self, node: str) -> dict[str, int]:
+        """Ready replicas, wherever they are, of each model that has one on the node."""
+        return {name: self._ready[name] for name in sorted({name for name, _ in self._on[node].values()})}
 
     def followed(self, account: NoticeAccount, notice: NoticeView | None) -> NoticeAccount:
         """The account as things stand; `notice`: None where it stands no more."""
@@ -123,6 +127,8 @@ class _Seen:
         replicas = self._replicas(account, notice)
         if notice is not None and not notice.counts(self._at):  # in weeks: who leaves meanwhile is not lost with it
             return replace(account, replicas=tuple(replica for replica in replicas if replica.gone_at is None))
+        if notice is not None and account.due_at is None and (notice.doomed_at or 0.0) > account.heard_at:
+            account = replace(account, due_at=notice.doomed_at, ready_before=self._ready_of(account.node))
         all_gone = bool(replicas) and all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
         return replace(
@@ -219,7 +225,7 @@ def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:
     intent = outcome.intent
     if intent.object == f"node/{account.node}" or not uids.isdisjoint(_named(intent)):
         return True
-    return outcome.at >= account.heard_at and not account.ready_before.keys().isdisjoint(intent.recipients)
+    return outcome.at >= account.since and not account.ready_before.keys().isdisjoint(intent.recipients)
 
 
 def _named(intent: Intent) -> set[str]:
