@@ -132,7 +132,7 @@ class Restoring:
         self._failed.pop(_key(one), None)
         if body is not None and one.state != HELD:
             log.info("given back", object=str(one), restored=told(body))
-            self._events.tell_given_back(ref, one.uid, f"left the policy: {told(body)}", self._clock.now())
+            self._events.tell_given_back(ref, one.uid, f"the policy moves it no more: {told(body)}", self._clock.now())
 
     def _patch(self, one: Pinned) -> Restore:
         if one.state == HELD:

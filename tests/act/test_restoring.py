@@ -113,7 +113,7 @@ async def test_it_says_so_on_the_object(rig: Rig) -> None:
 
     (event,) = rig.store.list(EVENTS)
     assert (event["reason"], event["regarding"]["name"]) == ("OriginalsRestored", "b")
-    assert event["note"] == "left the policy: minReplicaCount 2, maxReplicaCount 9"
+    assert event["note"] == "the policy moves it no more: minReplicaCount 2, maxReplicaCount 9"
 
 
 async def test_an_api_server_that_answers_503_is_asked_again_ever_more_rarely_but_each_minute(rig: Rig) -> None:
