@@ -169,7 +169,7 @@ class Loads:
             self.counters["late"] += 1
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
-        late, again = series is not None and sample.at < series.at, track.redelivered(sample)
+        late, again = series is not None and sample.at < series.at, track.redelivered(sample, subject)
         if subject.ready_at is not None:
             self.loaded.take(track.id, sample, subject.ready_at)
         elif subject is not track.whole:
@@ -344,7 +344,7 @@ class Loads:
         track = self.tracks[model]
         self._rings.restore(track.column, past.rings)
         track.newest_at, track.interval_seconds = past.newest_at, past.interval_seconds
-        track.seen_offsets = past.seen_offsets
+        track.restore_offsets(past.seen_offsets)
         track.offered.restore(past.offered)
         self.loaded.restore(model, past.loads, caching=past.caching)
         self._dirty.add(track)

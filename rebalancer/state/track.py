@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from math import ceil, inf, isnan, nan
 from typing import NamedTuple
 
-from rebalancer.domain.events import MetricSample, Position
+from rebalancer.domain.events import MetricSample
 from rebalancer.domain.policy import SurgeRules
 from rebalancer.state.habit import Habit
 from rebalancer.state.highest import More, Sides, once
@@ -98,8 +98,7 @@ class Track:
         self._leaving: dict[str, float] = {}  # pods that were Ready, by UID, with the newest sample's instant then
         self._left_at = -inf  # when the last of them was gone, at the latest
         self._live: set[int] = set()
-        self._position: Position | None = None  # of the record that a sample came with last
-        self._seen_before = False  # whether that one had been taken before
+        self._restored_offsets: dict[tuple[str, int], int] = {}
 
     # --- pods
 
@@ -269,21 +268,29 @@ class Track:
         if self.intervals_live >= LIVE_INTERVALS:
             self._live.clear()  # nobody asks for more
 
-    def redelivered(self, sample: MetricSample) -> bool:
+    def restore_offsets(self, seen: dict[tuple[str, int], int]) -> None:
+        """The rings have what stands before these offsets."""
+        self.seen_offsets, self._restored_offsets = dict(seen), seen
+
+    def redelivered(self, sample: MetricSample, subject: SampledSubject) -> bool:
         """Whether the rings have this very record: Kafka hands records out again after a restart, and in order.
 
-        Several samples may come in one record, one behind the other.
+        In order of each subject: a sample that is gathered from several records stands where the first of them does, so
+        that two pods' may come the other way round. Several samples may come in one record, one behind the other.
         """
         position = sample.position
         if position is None:
             return False
         place = position.topic, position.partition
-        if position != self._position:
-            self._position = position
-            self._seen_before = position.offset < self.seen_offsets.get(place, 0)
-        if self._seen_before and sample.at <= self.newest_at:
+        if subject.reads_anew(position):
+            subject.read_before |= position.offset < self._restored_offsets.get(place, 0)
+        if subject.read_before and sample.at <= self.newest_at:
             return True
-        self.seen_offsets[place] = position.offset + 1  # smaller than expected: the topic was made anew
+        seen = self.seen_offsets.get(place, 0)
+        if position.offset < seen and sample.at > self.newest_at:  # the topic was made anew
+            self._restored_offsets.pop(place, None)
+            seen = 0
+        self.seen_offsets[place] = max(seen, position.offset + 1)
         return False
 
     def expect(self, short: float, long: float, surge: SurgeRules) -> None:
