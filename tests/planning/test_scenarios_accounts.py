@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rebalancer.domain.account import GoingModel, NoticeAccount
 from rebalancer.domain.codec import from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
-from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 from tests.planning.test_scenarios_doomed import a_story
 
@@ -97,6 +97,22 @@ def test_what_is_done_for_a_maintenance_is_timed_from_when_it_came_to_its_time()
     assert account.due_at is not None
     assert account.due_at - account.heard_at == 13.9 * 86400.0
     assert "acted on after 0.0 s" in str(account)
+
+
+def test_who_left_the_node_before_its_maintenance_came_to_its_time_is_of_no_account() -> None:
+    """A person's drain was taken back, and one of the two models that it met runs elsewhere since."""
+    policy = a_policy(a_model("b", 1, entitlement=4), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=16),))
+    story = Story(policy, a_snapshot(policy, {"b": 4, "c": 1}, {"b": {"concurrency": 16.0}, "c": {"concurrency": 3.0}}))
+    story.target("b", pods=tuple(a_pod(f"b-{n}", "a100-1") for n in range(4)))
+    story.target("c", pods=(a_pod("c-0", "a100-1"),))
+    story.notice("a100-1", 0.0, kind="drain")
+    story.plan()
+    story.notice("a100-1", 14.0 * 86400.0, kind="scheduled-change", doomed_at=story.snapshot.at + 13.9 * 86400.0)
+    story.plan()
+    story.target("c", pods=(a_pod("c-1", "a100-2"),))
+    story.wait(13.9 * 86400.0)
+    story.plan()
+    assert [model.model for model in the_account(story).models] == ["b"]
 
 
 def test_karpenter_and_a_person_by_kubectl_are_told_apart() -> None:

@@ -8,6 +8,7 @@ from rebalancer.domain.cluster import SavedNodePool
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, Outcome
 from rebalancer.domain.plan import Plan
+from tests.builders import an_override
 from tests.planning.story import Story, moves, node_pool_changes
 from tests.planning.test_scenarios_handed_on import a_story as handed_on
 from tests.planning.test_scenarios_handed_on import refuse
@@ -49,6 +50,13 @@ def test_it_is_asked_for_until_it_is_written_and_a_person_who_lowers_it_then_is_
     assert limit_of(story, "spot") == 8
     story.pool("spot", node_pools=tuple(replace(one, gpu_limit=0) for one in story.view("spot").node_pools))
     assert all(plan.empty for plan in story.turns(20))
+
+
+def test_while_a_person_drains_the_pool_it_is_not_asked_for_again() -> None:
+    story = a_story(3)
+    write_all_but_the_limit(story, story.plan())
+    story.override(an_override("drain", "spot", subject_kind="pool"))
+    assert node_pool_changes(story.plan()) == {}
 
 
 def test_a_limit_whose_lost_write_reached_the_node_pool_is_not_written_again() -> None:

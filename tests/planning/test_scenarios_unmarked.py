@@ -66,3 +66,15 @@ class TestUnmarked:
         for name, nodes in on_nodes.items():
             story.target(name, pods=[a_pod(f"{name}-{n:02}", f"a100-{node}") for n, node in enumerate(nodes)])
         assert moves(story.plan()) == {"a": (4, 2), "d": (2, 1)}
+
+    def test_no_more_go_for_one_replica_than_twice_its_gpus(self) -> None:
+        # Each of 32 has one replica on each of two nodes: by whichever go nearly all would have to, for one of 8 GPUs.
+        models = [a_model(f"d{n:02}", 0, entitlement=0) for n in range(32)]
+        big = a_model("big", 0, gpus_per_replica=8, entitlement=1)
+        policy = a_policy(*models, big, pools=(a_pool(gpus=64),))
+        readings = {model.id: {"concurrency": 8.0} for model in models} | {"big": {"concurrency": 4.0}}
+        held = {model.id: 2 for model in models}
+        story = Story(policy, replace(a_snapshot(policy, held, readings), marks_victims=False))
+        for n, model in enumerate(models):
+            story.target(model.id, pods=[a_pod(f"{model.id}-{k}", f"a100-{1 + (2 * n + k) % 8}") for k in range(2)])
+        assert moves(story.plan()) == {}

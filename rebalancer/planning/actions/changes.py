@@ -77,7 +77,8 @@ def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Chang
             if then.desired_replicas < target.desired_replicas:
                 most = wanted if target.owner is None else min(wanted, _most_minimum(scene, target, target.owner))
                 minimum = kept_minimum(target, then, most)
-                changes.down.append(_decrease(scene, model, target, then, minimum, moves, withdrawn.get(target.key)))
+                withdrawal = withdrawn.get(target.key)
+                changes.down.append(_decrease(scene, model, target, then, minimum, moves, withdrawal, nodes.caps))
             elif then.desired_replicas > target.desired_replicas:
                 minimum = kept_minimum(target, then, wanted)
                 changes.up.append(_increase(scene, model, target, moves.coming[target.key], minimum, after))
@@ -107,6 +108,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
     minimum: int,
     moves: Moves,
     withdrawn: _Withdrawal | None,
+    caps: Caps,
 ) -> Change:
     going = moves.going.get(target.key)
     if going is None and withdrawn is not None:
@@ -121,7 +123,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         replicas_from=target.desired_replicas,
         replicas_to=then.desired_replicas,
         minimum=minimum,
-        reason=_why_down(model, target, then, going, scene),
+        reason=_why_down(model, target, then, going, scene, caps),
         shift=going.shift,
         victims=tuple(pod.uid for pod in pods),
         victim_names=tuple(pod.name for pod in pods),
@@ -152,7 +154,9 @@ def _override_words(one: Override | None) -> str:
     return f"override {one.name}{below}" if one is not None else "override"
 
 
-def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going, scene: Scene[ModelShare]) -> str:
+def _why_down(  # noqa: PLR0913  # all that it may be told by
+    model: ModelShare, target: TargetFacts, then: After, going: Going, scene: Scene[ModelShare], caps: Caps
+) -> str:
     """What the model does and why, as a sentence without its subject: one clause per thing that takes replicas."""
     if not going.pods and not going.ended:
         fewer = replicas(target.desired_replicas - then.desired_replicas)
@@ -173,13 +177,12 @@ def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going,
         has = f"{gpus(state.budget or 0)} in its budget and {state.promised} promised"
         words.append(f"gives up {replicas(shrunk)}, since pool {target.pool} has {has}")
     if spare := count[Purpose.SURPLUS]:
-        words.append(f"gives up {replicas(spare)}{_above_cap(target, scene) or ' that nobody needs'}")
+        words.append(f"gives up {replicas(spare)}{_above_cap(target, caps) or ' that nobody needs'}")
     return f"{sentences(*words)}; it has {at_work(model)}" if not going.recipients else sentences(*words)
 
 
-def _above_cap(target: TargetFacts, scene: Scene[ModelShare]) -> str:
+def _above_cap(target: TargetFacts, caps: Caps) -> str:
     """Which cap the target is above, as a clause; "" where it is above none."""
-    caps = Caps(scene)
     return f", since {caps.words(target)}" if caps.room(target) < 0 else ""
 
 

@@ -316,7 +316,8 @@ def _raise_again(scene: Scene[ModelShare], plan: NodePlan) -> None:
     for grant in scene.memory.node_grants:
         state = scene.pools[grant.pool]
         view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
-        if view is not None and grant.limit_due and grant.id not in over:
+        drained = grant.pool in scene.models[grant.model].ruling.excluded_pools
+        if view is not None and grant.limit_due and grant.id not in over and not drained:
             short = f"{grant.model} is short of {counted(grant.replicas, 'replica')}"
             _raise(scene, state, view, short, grant.id, plan)
 

@@ -4,7 +4,6 @@ Kubernetes ends them, not planning. Where pods are marked or numbered it is know
 if whichever goes makes it.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -17,6 +16,7 @@ from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
+MOST_TIMES = 2  # the GPUs that one replica needs: what several donors give for it together where nobody marks
 UNMARKED = "actuation.deletionCost is off: others give only where whichever pod Kubernetes ends makes that room"
 
 
@@ -132,36 +132,73 @@ def _several_victims(target: TargetFacts, donors: list[Donor], nodes: frozenset[
 
 
 def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many that a node has the room whichever go, where nobody marks them: of one donor, else of several together.
+    """So many that a node has the room whichever go, where nobody marks them. Only for who is owed it."""
+    chosen = _whichever_of_one(target, donors, nodes, seating)
+    return chosen or _whichever_of_several(target, donors, nodes, seating)
 
-    A node that lacks the GPUs of three may lose two and make no room: two of each, and one. Only for who is owed it.
+
+def _whichever_of_one(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
+    """So many of one donor's that a node has the room whichever go.
+
+    A node that lacks the GPUs of three may lose two and make no room: two of each, and one.
+    """
+    for donor in donors:
+        order, own = seating.candidates(donor.target), donor.target
+        if order.predictable or own.pods > 1:
+            continue
+        on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
+        lacks = {node: target.gpus - seating.rooms[target.pool][node].soon for node in nodes & on_node.keys()}
+        least = {node: -(-gpus // own.gpus) for node, gpus in lacks.items()}
+        makes = [node for node, count in least.items() if count <= on_node[node]]
+        count = 1 + sum(min(on_node[node], least.get(node, on_node[node] + 1) - 1) for node in on_node)
+        promised = seating.promisable(target) + count * own.gpus
+        if makes and count <= min(donor.spare, seating.givable(own)) and promised >= target.gpus:
+            node = min(makes, key=lambda name: (least[name], name))
+            first = sorted(order, key=lambda pod: seating.home(own, pod) != (node,))
+            return (node,), [(donor, pod) for pod in first[:count]]
+    return None
+
+
+def _whichever_of_several(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
+    """So many of several donors' together, the first ones most; no more GPUs than twice those that are needed.
+
+    Each may give one on a node that then lacks one more: of many donors nearly all would have to go for one replica.
     """
     lacks = {name: target.gpus - seating.rooms[target.pool][name].soon for name in nodes}
-    unknown = [_unknown(donor, seating) for donor in donors if donor.target.pods == 1]
-    givers = [one for one in unknown if one.most > 0]
-    for some in (*([one] for one in givers), givers):
-        gifts = _fewest(some, lacks)
-        if gifts and seating.promisable(target) + sum(map(_gpus, gifts)) >= target.gpus:
-            return _first_of(gifts, lacks, seating)
+    for gifts in _one_more_each_time(_unknown(donor, seating) for donor in donors):
+        if sum(map(_gpus, gifts)) > MOST_TIMES * target.gpus:
+            return None
+        if _surely_room(gifts, lacks):
+            fewest = _fewest(gifts, lacks)
+            enough = seating.promisable(target) + sum(map(_gpus, fewest)) >= target.gpus
+            return _first_of(fewest, lacks, seating) if enough else None
     return None
+
+
+def _one_more_each_time(givers: Iterable[_Unknown]) -> Iterator[list[_Gift]]:
+    """What they give together, each time a replica more, all of the first one's before the next one's."""
+    gifts: list[_Gift] = []
+    for giver in givers:
+        for count in range(1, giver.most + 1):
+            yield [*gifts, (giver, count)]
+        gifts.append((giver, max(0, giver.most)))
 
 
 def _unknown(donor: Donor, seating: Seating) -> _Unknown:
     """The donor as one of whom nobody knows which replicas go; it gives nothing where that is known."""
     order, own = seating.candidates(donor.target), donor.target
+    if order.predictable or own.pods > 1:
+        return _Unknown(donor, Counter(), 0)
     on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
-    return _Unknown(donor, on_node, 0 if order.predictable else min(donor.spare, seating.givable(own)))
+    return _Unknown(donor, on_node, min(donor.spare, seating.givable(own)))
 
 
-def _fewest(givers: list[_Unknown], lacks: Mapping[str, int]) -> list[_Gift]:
-    """How many each gives so that a node has the room whichever go, the first ones most; [] where all are too few."""
-    gifts = [(one, one.most) for one in givers]
-    if not _surely_room(gifts, lacks):
-        return []
+def _fewest(gifts: list[_Gift], lacks: Mapping[str, int]) -> list[_Gift]:
+    """As few of each, from the last donor on, as still make the room; they do together."""
     for place in reversed(range(len(gifts))):
         giver, most = gifts[place]
-        ways = [[*gifts[:place], (giver, count), *gifts[place + 1 :]] for count in range(most + 1)]
-        gifts = ways[bisect_left(ways, x=True, key=lambda way: _surely_room(way, lacks))]
+        ways = ([*gifts[:place], (giver, count), *gifts[place + 1 :]] for count in range(most + 1))
+        gifts = next(way for way in ways if _surely_room(way, lacks))
     return [(giver, count) for giver, count in gifts if count]
 
 

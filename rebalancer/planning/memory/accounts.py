@@ -128,7 +128,7 @@ class _Seen:
         if notice is not None and not notice.counts(self._at):  # in weeks: who leaves meanwhile is not lost with it
             return replace(account, replicas=tuple(replica for replica in replicas if replica.gone_at is None))
         if notice is not None and account.due_at is None and (notice.doomed_at or 0.0) > account.heard_at:
-            account = replace(account, due_at=notice.doomed_at, ready_before=self._ready_of(account.node))
+            account = self._begun_anew(account)
         all_gone = bool(replicas) and all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
         return replace(
@@ -138,6 +138,11 @@ class _Seen:
             drained_at=(account.drained_at or self._at) if all_gone else None,
             over_at=None if notice is not None else self._at,
         )
+
+    def _begun_anew(self, account: NoticeAccount) -> NoticeAccount:
+        """The account of a notice that has come to its time: what was so before it is of no account."""
+        ready = self._ready_of(account.node)
+        return replace(account, due_at=self._at, ready_before=ready, models=(), acted_at=None, replaced_at=None)
 
     def replaced(self, account: NoticeAccount) -> NoticeAccount:
         """The account with the instant at which its models had as many Ready replicas elsewhere, once they have.

@@ -143,6 +143,24 @@ def test_after_a_restart_a_topic_behind_another_source_counts_on_and_nothing_twi
     assert load_of(after, now=NOW - 1200 + 59 * 15 + late + 1).work.source == "arrivals"
 
 
+def test_of_scrapes_that_are_read_in_one_go_each_pods_count_whatever_order_they_come_in() -> None:
+    pods = [a_ready_pod(name, created_at=NOW - 900, ready_at=NOW - 800) for name in ("b-1", "b-2")]
+    state = a_state(None, a_workload(replicas=2), *pods, started_at=NOW - 600)
+    values, events = list[bytes](), list[Event]()
+    for count in range(41):
+        for pod in pods if count % 3 else reversed(pods):
+            tags = {"namespace": pod.namespace, "pod": pod.name}
+            counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
+            gauges = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0}
+            record = {"name": "prometheus", "tags": tags, "timestamp": int(NOW - 600 + 15 * count)}
+            values.append(json.dumps(record | {"fields": gauges | counted}).encode())
+    reader = a_reader(events, producer())
+    reader.read(batch(*values), NOW + 1)
+    reader.read({}, NOW + 2)
+    state.apply_all(events, NOW + 2)
+    assert sum(each for each in requests_per_second(state) if each == each) == pytest.approx(2 * 40 * 30.0)  # noqa: PLR0124  not NaN
+
+
 @pytest.mark.parametrize("phase", [3.0, 8.0, 14.0])
 def test_a_gpu_that_is_scraped_between_two_scrapes_of_its_engine_hides_no_arrivals(phase: float) -> None:
     state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
