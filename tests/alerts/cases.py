@@ -14,7 +14,7 @@ UP = "rebalancer_build_info"
 LED = 110  # samples: one leads until 6.5 minutes before the story looks, the other one from then on
 PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_seconds"
 PERIOD, CHECKPOINT_PERIOD = "rebalancer_plan_every_seconds", "rebalancer_checkpoint_every_seconds"
-JOB = 'namespace="rb",job="pods"'
+JOB = 'namespace="rb",job="pods",env="dublin"'
 CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
@@ -122,9 +122,10 @@ CASES = (
         {
             f'rebalancer_leading{{instance="rb-0",node="n1",{JOB}}}': told(0, 1),
             f'rebalancer_leading{{instance="rb-1",node="n2",{JOB}}}': always(0),
+            'rebalancer_leading{instance="rb-0",namespace="rb",job="pods",env="paris"}': always(1),  # another cluster
         },
         Fired(
-            {"namespace": "rb", "job": "pods"},
+            {"namespace": "rb", "job": "pods", "env": "dublin"},
             "2 replicas of the rebalancer run, and none leads, so nothing is written: no model's replica moves, not "
             "even away from nodes under notice.",
         ),
@@ -160,7 +161,7 @@ CASES = (
             f'rebalancer_leading{{instance="rb-1",node="n2",{JOB}}}': told(1, 0),
         },
         Fired(
-            {"namespace": "rb", "job": "pods"},
+            {"namespace": "rb", "job": "pods", "env": "dublin"},
             "2 replicas of the rebalancer write at once, each by its own plans: they move the same models, and what "
             "one writes the other takes for a stranger's.",
         ),

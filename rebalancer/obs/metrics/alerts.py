@@ -22,8 +22,12 @@ FIRST_GOES = _figure("rebalancer_notice_left_seconds{model=%q}", " The first of 
 REPLICAS = "{{ $value }} replica{{ if ne $value 1.0 }}s{{ end }}"  # a count with its noun
 FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
 PLANLESS = "time() - (rebalancer_plan_timestamp_seconds or rebalancer_start_timestamp_seconds)"
-# What a scrape adds per replica has many names (instance, pod, node, pod_ip, pod_template_hash); these it shares.
-OF_ONE_SERVICE = "by (cluster, namespace, job, app_kubernetes_io_instance)"
+# Whatever else a scrape adds tells one service from another: a name that is missing here splits one in two, and one too
+# many in a list of those to keep would hide a cluster without a leader behind another one.
+_OF_A_REPLICA = (
+    "instance, pod, pod_name, kubernetes_pod_name, pod_ip, host_ip, uid, pod_template_hash, container, endpoint"
+)
+OF_ONE_SERVICE = f"without ({_OF_A_REPLICA}, node, node_name, kubernetes_node, hostname, host)"
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
