@@ -134,7 +134,9 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         drains=tuple(drained),
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
-    memory = outcomes.handed_on(memory, nodes.handed_on, policy, scene.now) if nodes.handed_on else memory
+    if nodes.handed_on:
+        raised = {change.name for change in nodes.changes if change.kind == "limit"}
+        memory = outcomes.handed_on(memory, nodes.handed_on, raised, policy, scene.now)
     return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
 
 

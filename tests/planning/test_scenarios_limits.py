@@ -89,3 +89,18 @@ def test_a_saved_limit_is_read_as_kubernetes_spells_quantities() -> None:
     story.pool("spot", node_pools=(replace(story.view("spot").node_pools[0], saved=saved, gpu_limit=1008),))
     restored = node_pool_changes(story.plan())["restore-limit"]
     assert (restored.limit_from, restored.limit_to) == (1008, 1000)
+
+
+def test_a_person_who_lowers_a_limit_that_had_room_for_a_grant_handed_on_is_not_fought_with() -> None:
+    story = handed_on("s1", "s2")
+
+    def limit(gpus: int) -> None:
+        views = story.view("spot").node_pools
+        story.pool("spot", node_pools=tuple(replace(one, gpu_limit=gpus) if one.name == "s2" else one for one in views))
+
+    limit(8)
+    refuse(story, "s1")
+    story.turn()
+    assert [grant.node_pool for grant in story.grants()] == ["s2"]
+    limit(0)
+    assert "limit" not in node_pool_changes(story.plan())

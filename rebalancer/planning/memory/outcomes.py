@@ -153,16 +153,22 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
     )
 
 
-def handed_on(memory: Memory, grants: Iterable[tuple[NodeGrant, str, str]], policy: Policy, at: float) -> Memory:
+def handed_on(
+    memory: Memory,
+    grants: Iterable[tuple[NodeGrant, str, str]],
+    raised: Container[str],
+    policy: Policy,
+    at: float,
+) -> Memory:
     """Memory once others are asked for the nodes of `grants`: each with who is asked now, and why the first one failed.
 
-    What a grant still waits for stays; the time for it begins anew, and the new one's limit is yet to be raised.
+    What a grant still waits for stays; the time for it begins anew. `raised`: the NodePools whose limits are yet to be.
     """
     open_grants, failures = memory.node_grants, list(memory.grant_failures)
     until = at + policy.nodes.node_timeout_seconds
     for grant, name, why in grants:
         failures = _failed(failures, grant.node_pool, why, policy, at, over=at >= grant.until)
-        on = replace(grant, node_pool=name, asked_at=at, until=until, limit_due=True)
+        on = replace(grant, node_pool=name, asked_at=at, until=until, limit_due=name in raised)
         open_grants = tuple(on if each.id == grant.id else each for each in open_grants)
     return replace(memory, node_grants=open_grants, grant_failures=tuple(failures))
 
