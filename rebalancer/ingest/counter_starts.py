@@ -11,7 +11,10 @@ KEPT_SECONDS = 900.0  # who was away for longer is compared with nothing from be
 
 
 class _Seen(NamedTuple):
-    """The counters of one pod as they were seen last, and before they last fell (None: they have not, or came back)."""
+    """The counters of one pod as they were seen last, and before they last fell.
+
+    None where they have not, came back, or fell so long ago that nothing is compared with what was before.
+    """
 
     at: float
     counters: Counters
@@ -50,6 +53,8 @@ def _seen(at: float, counters: Counters, before: _Seen | None) -> _Seen:
     start, fell_from = before.counters.start_time, before.fell_from
     if _fell(before.counters, counters):
         start, fell_from = at, before.counters
+    elif fell_from is not None and at - start > KEPT_SECONDS:  # they count since they fell
+        fell_from = None  # else a restarted engine that counts as far one day would begin anew again
     elif fell_from is not None and not _fell(fell_from, counters):
         start, fell_from = at, None
     return _Seen(at, replace(counters, start_time=max(counters.start_time, start)), fell_from)

@@ -1,8 +1,8 @@
 """One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say.
 
 Of each instant eight numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
-requests waiting, requests finished, requests gone unserved, tokens in generated ones' worth, tokens of prompts (of the
-last three NaN: not counted).
+requests waiting, requests finished, requests gone unserved, tokens generated, tokens of prompts (of the last three NaN:
+not counted).
 """
 
 from math import inf, isnan, nan
@@ -18,7 +18,7 @@ REMEMBERED = 4  # samples kept to put a late one between its neighbours; a produ
 MAX_GAP_SECONDS = 300.0  # counters further apart than this say nothing about when the requests came
 
 # From, to (epoch seconds), requests that came; requests that joined the queue (or left it), that finished, that went
-# unserved, tokens, tokens of prompts. Negative takes back an earlier figure.
+# unserved, tokens in generated ones' worth, tokens of prompts. Negative takes back an earlier figure.
 Arrivals = tuple[float, float, float, float, float, float, float, float]
 _Mark = tuple[float, float, float, float, float, float, float, float]
 
@@ -117,10 +117,10 @@ def _mark(sample: MetricSample) -> _Mark:
         return sample.at, nan, nan, nan, nan, nan, nan, nan
     waiting, finished, gone = sample.gauges.waiting or 0.0, counters.requests_finished, counters.requests_left
     prompt, generated = counters.prompt_tokens, counters.generated_tokens
-    tokens = nan if prompt is None and generated is None else PROMPT_SHARE * (prompt or 0.0) + (generated or 0.0)
     inside = finished + running + waiting
-    left, read = nan if gone is None else gone, nan if prompt is None else prompt
-    return sample.at, inside, counters.start_time, waiting, finished, left, tokens, read
+    left = nan if gone is None else gone
+    wrote, read = nan if generated is None else generated, nan if prompt is None else prompt
+    return sample.at, inside, counters.start_time, waiting, finished, left, wrote, read
 
 
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
@@ -128,15 +128,23 @@ def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
 
     One that says that it counts since when it did before began anew all the same where a counter fell.
     Nobody left where one of the two does not tell who did: all who ever left, told for the first time, came long ago.
+    Nor are tokens known then, of prompts or generated: some of the work is no figure for all of it.
     """
-    since, inside, start, waiting, finished, gone, tokens, read = before
-    until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens, later_read = after
+    since, inside, start, waiting, finished, gone, wrote, read = before
+    until, later_inside, same_start, later_waiting, later_finished, later_gone, later_wrote, later_read = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
         return _NONE
-    if later_finished < finished or later_gone < gone or later_tokens < tokens:
+    if later_finished < finished or later_gone < gone or later_wrote < wrote or later_read < read:
         return _NONE
     left = 0.0 if isnan(later_gone - gone) else later_gone - gone
     came = later_inside - inside + left
     came = sign * came if came > 0.0 else 0.0
     joined, done = later_waiting - waiting, later_finished - finished
-    return [(since, until, came, joined, done, left, later_tokens - tokens, later_read - read)]
+    written, prompts = later_wrote - wrote, later_read - read
+    if isnan(read) and isnan(later_read):  # who never counts them has none
+        tokens = written
+    elif isnan(wrote) and isnan(later_wrote):
+        tokens = PROMPT_SHARE * prompts
+    else:
+        tokens = PROMPT_SHARE * prompts + written
+    return [(since, until, came, joined, done, left, tokens, prompts)]

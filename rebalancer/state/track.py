@@ -99,6 +99,7 @@ class Track:
         self._left_at = -inf  # when the last of them was gone, at the latest
         self._live: set[int] = set()
         self._restored_offsets: dict[tuple[str, int], int] = {}
+        self._restored_at = -inf  # of the newest sample in the rings when they were restored
 
     # --- pods
 
@@ -269,8 +270,11 @@ class Track:
             self._live.clear()  # nobody asks for more
 
     def restore_offsets(self, seen: dict[tuple[str, int], int]) -> None:
-        """The rings have what stands before these offsets."""
-        self.seen_offsets, self._restored_offsets = dict(seen), seen
+        """The rings have what stands before these offsets and is no newer than the newest sample.
+
+        An older version numbered what it gathered from a topic itself, and its numbers may be beyond all offsets there.
+        """
+        self.seen_offsets, self._restored_offsets, self._restored_at = dict(seen), seen, self.newest_at
 
     def redelivered(self, sample: MetricSample, subject: SampledSubject) -> bool:
         """Whether the rings have this very record: Kafka hands records out again after a restart, and in order.
@@ -283,7 +287,8 @@ class Track:
             return False
         place = position.topic, position.partition
         if subject.reads_anew(position):
-            subject.read_before |= position.offset < self._restored_offsets.get(place, 0)
+            restored = position.offset < self._restored_offsets.get(place, 0) and sample.at <= self._restored_at
+            subject.read_before |= restored
         if subject.read_before and sample.at <= self.newest_at:
             return True
         seen = self.seen_offsets.get(place, 0)

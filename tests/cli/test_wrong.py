@@ -107,6 +107,15 @@ async def test_manifests_that_cannot_be_read_are_told_without_a_readers_words(
     assert not re.search("codec|delimiter|unicode string", told)
 
 
+async def test_a_trace_for_the_demo_that_begins_with_a_byte_order_mark_is_read_and_only_its_models_are_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_bytes(b"\xef\xbb\xbft_seconds,model,requests,input_tokens,output_tokens\n0,other,1,1,1\n")
+    assert await rebalancer("demo", "--trace", str(trace)) == 2
+    assert "no model other in the demo; it has chat" in capsys.readouterr().err
+
+
 def test_no_help_names_a_type_of_python_or_cuts_a_sentence() -> None:
     root = typer.main.get_command(app)
     for path, text in _helps(root, root.context_class(root, info_name="rebalancer")):

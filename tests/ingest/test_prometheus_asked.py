@@ -129,6 +129,12 @@ class TestCounterStarts:
         assert self.started(starts, 940.0, NOW + 30) == NOW + 30
         assert self.started(starts, 960.0, NOW + 45) == NOW + 30
 
+    def test_a_restarted_engine_that_counts_as_far_as_before_an_hour_later_began_nothing(self) -> None:
+        starts = CounterStarts()
+        self.started(starts, 900.0, NOW)
+        for poll in range(1, 241):
+            assert self.started(starts, 4.0 * poll, NOW + 15 * poll) == NOW + 15
+
     def test_pods_that_are_gone_are_forgotten(self) -> None:
         starts = CounterStarts()
         self.started(starts, 900.0, NOW)

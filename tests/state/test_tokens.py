@@ -47,3 +47,10 @@ def test_an_engine_that_began_anew_takes_nothing_back() -> None:
 
 def test_where_nobody_counts_tokens_there_are_none_known() -> None:
     assert tokens(counted("b-1", NOW - 5, None, None), counted("b-1", NOW, None, None)) is None
+
+
+def test_tokens_that_one_of_two_samples_does_not_count_are_unknown_between_them_and_no_burst() -> None:
+    for partly in ((1e9, None), (None, 1e8)):
+        first = counted("b-1", NOW - 5, *partly)
+        assert tokens(first, counted("b-1", NOW, 1e9 + 500.0, 1e8 + 50.0)) is None
+        assert tokens(counted("b-1", NOW - 10, 1e9, 1e8), first, counted("b-1", NOW, *partly)) is not None

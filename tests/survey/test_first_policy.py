@@ -299,6 +299,17 @@ class TestLeftOut:
         assert "its target rollout/ml/ro is of a kind that is not read" in told
         assert "was not found" not in told
 
+    def test_a_replica_set_of_its_own_is_told_as_what_the_policy_takes_by_hand(self) -> None:
+        alone = engine("chat") | {"kind": "ReplicaSet"}
+        (told,) = [line for line in self._left_out(alone).splitlines() if line.startswith("replicaset/ml/chat")]
+        assert told.endswith("kind ReplicaSet is not read: write it as a target of that kind")
+
+    def test_a_target_of_a_kind_that_could_not_be_read_is_not_called_missing(self) -> None:
+        scaled = scaled_object("chat", "ml", 1, 4, [])
+        for read, why in ((set(), "is of a kind that could not be read"), ({("apps", "Deployment")}, "was not found")):
+            survey = Survey((self.NODE, scaled), listed=frozenset({("", "Node"), ("keda.sh", "ScaledObject"), *read}))
+            assert f"its target deployment/ml/chat {why}" in "\n".join(first_policy(survey).left_out)
+
     def test_a_group_of_pods_is_a_replica_or_told_why_it_is_not(self) -> None:
         """The policy's schema decides which kinds it takes; pods that differ it never takes."""
         group = {"size": 2, "workerTemplate": engine("x", gpus=8)["spec"]["template"]}

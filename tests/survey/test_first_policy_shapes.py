@@ -70,6 +70,20 @@ def test_each_shape_that_is_asked_for_is_a_pool_on_the_same_nodes() -> None:
     assert "of pools above too" not in written
 
 
+def test_a_node_pool_of_nodes_with_two_shapes_stands_where_more_devices_are_and_the_other_pool_says_so() -> None:
+    karpenters = {PRODUCT: H100, "karpenter.sh/nodepool": "mig"}
+    nodes = [a_node(name, karpenters, gpu=0, mig_3g_40gb=4, mig_1g_10gb=8) for name in ("a1", "a2")]
+    slices = {"chat": "nvidia.com/mig-3g.40gb", "embed": "nvidia.com/mig-1g.10gb"}
+    objects = [*nodes, *(serving(name, resource) for name, resource in slices.items())]
+    assert {pool.resource: pool.node_pools for pool in policy(objects).pools} == {
+        "nvidia.com/mig-1g.10gb": ("mig",),
+        "nvidia.com/mig-3g.40gb": (),
+    }
+    written = text(objects)
+    assert "NodePool mig makes these nodes, and stands in pool a: that pool's need alone raises it" in written
+    assert "give each shape its own" not in written
+
+
 def test_why_nothing_counts_is_said_where_no_word_of_the_policy_mends_it() -> None:
     node = a_node("a1", {}, gpu=16)
     node["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "GPU-1,10,24576,100,A10G,0,true:"}

@@ -1,7 +1,10 @@
 {{/* A Job that hands back, as a hook of helm's; of {root, name, hook, first}. `first`: what it does before, an option
      that takes our Deployment, and so whose objects it gives back. It has our account, so the same rights and the same
-     admission policies as what it undoes. */}}
+     admission policies as what it undoes. A mesh's sidecar would keep it from ever ending, so that it joins none whatever
+     the values say: Istio goes by the label before the annotation. */}}
 {{- define "rebalancer.handBackJob" -}}
+{{- $labels := merge (dict "sidecar.istio.io/inject" "false") (.root.Values.podLabels | default dict) -}}
+{{- $annotations := dict "sidecar.istio.io/inject" "false" "linkerd.io/inject" "disabled" -}}
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -22,13 +25,9 @@ spec:
       labels:
         {{- include "rebalancer.labels" .root | nindent 8 }}
         app.kubernetes.io/component: hand-back
-        {{- with .root.Values.podLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-      {{- with .root.Values.podAnnotations }}
+        {{- toYaml $labels | nindent 8 }}
       annotations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- toYaml (merge $annotations (.root.Values.podAnnotations | default dict)) | nindent 8 }}
     spec:
       restartPolicy: Never
       serviceAccountName: {{ include "rebalancer.fullname" .root }}

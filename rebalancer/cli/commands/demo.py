@@ -113,7 +113,7 @@ def _rows(path: Path) -> "Mapping[str, Rows]":
     from rebalancer.world.traffic import BadTrace, read_trace
 
     try:
-        with path.open(newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # Excel writes a BOM before the first column
             rows = read_trace(file)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"

@@ -139,11 +139,16 @@ class PodCounts:
         for key, series in self._values.items():
             self._values[key] = {part: one for part, one in series.items() if one.at >= at}
 
-    def counters(self, since: float) -> dict[str, float]:
-        """Each counter of which something was told since then, its parts as they were last told."""
+    def counters(self, since: float, oldest: float) -> dict[str, float]:
+        """Each counter as it was last told, where that was since `oldest`; none where none was told since `since`.
+
+        One that comes in a record of its own may be late for a sample; without it the next would seem to have it all.
+        """
+        if not any(name in COUNTERS for name, *_ in self._first(since)):
+            return {}
         return {
             name: (max if source.by == "max" else sum)(each.value for each in series.values()) / source.per
-            for name, source, series in self._first(since)
+            for name, source, series in self._first(oldest)
             if name in COUNTERS
         }
 

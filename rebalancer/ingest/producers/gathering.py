@@ -124,13 +124,14 @@ class PodGathering:
 
     def _sample(self, pod: Pod) -> Iterator[MetricSample]:
         gathered = self._pending.pop(pod)
-        current = gathered.since_then(gathered.at - KEPT_INTERVALS * self._interval_seconds)
+        oldest = gathered.at - KEPT_INTERVALS * self._interval_seconds
+        current = gathered.since_then(oldest)
         figures = {gauge: _combined(self._rules[rank].combine, values) for gauge, rank, values in current}
         figures = gathered.counts.percentiles(gathered.begun) | figures
         cannot_be = impossible(figures)
         self.impossible.update(cannot_be.keys())
         gauges = {gauge: figure for gauge, figure in figures.items() if gauge not in cannot_be}
-        counters = gathered.counts.counters(gathered.begun)
+        counters = gathered.counts.counters(gathered.begun, oldest)
         if gauges or counters:
             self._made += 1
             namespace, name = pod

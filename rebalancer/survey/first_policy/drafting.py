@@ -56,7 +56,7 @@ def first_policy(
     ]
     roomy, entitled = fitted(pools, models)
     left_out += [
-        f"{each.about}: its target {ref} {'was not found' if ref.kind in SCALED else 'is of a kind that is not read'}"
+        f"{each.about}: its target {ref} {_why_unknown(ref.kind, survey)}"
         for ref, each in autoscalers.items()
         if ref not in workloads.known and (not namespaces or ref.namespace in namespaces)
     ]
@@ -65,6 +65,14 @@ def first_policy(
     left_out += unread_kinds(survey)
     unread = (*survey.unread, *dict.fromkeys(broken))
     return PolicyDraft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
+
+
+def _why_unknown(kind: str, survey: Survey) -> str:
+    if kind not in SCALED:
+        return "is of a kind that is not read"
+    if survey.listed is not None and kind not in {listed for _, listed in survey.listed}:
+        return "is of a kind that could not be read"
+    return "was not found"
 
 
 def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int:

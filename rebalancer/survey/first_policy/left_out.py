@@ -90,7 +90,6 @@ def _unscaled(kind: str) -> str:
         "CronJob": "a CronJob has no scale",
         "DaemonSet": "a DaemonSet runs on every node and has no scale",
         "Pod": "a pod of its own has no scale",
-        "ReplicaSet": "a ReplicaSet without a Deployment is not moved",
     }
     way = "write it as a target of that kind" if kind in BY_NAME else "a Deployment that it makes can be a model"
     return reason.get(kind, f"kind {kind} is not read: {way}")

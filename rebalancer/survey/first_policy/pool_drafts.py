@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Reasoned
+from rebalancer.survey.first_policy.places import NodePlace
 from rebalancer.survey.first_policy.pools import NodeGrouping
 
 MOST_GPUS = 1_000_000  # the policy's bound
@@ -12,18 +13,33 @@ MOST_PER_NODE = 1024  # same
 
 
 def with_node_pools(pools: Sequence[NodeGrouping]) -> Iterator[tuple[NodeGrouping, tuple[str, ...]]]:
-    """Each pool with the NodePools behind it; one that makes nodes of two pools stands behind the one with more."""
-    behind: dict[str, tuple[int, str]] = {}
+    """Each pool with the NodePools behind it; one that makes nodes of two pools stands behind the one with more.
+
+    Where they are the very same nodes, behind the one that counts more devices of them.
+    """
+    behind: dict[str, tuple[int, int, NodeGrouping]] = {}
     for pool in pools:
-        for name, count in Counter(place.node_pool for place in pool.places if place.node_pool).items():
-            behind[name] = max(behind.get(name, (0, "")), (count, pool.name))
+        for name in {place.node_pool for place in pool.places} - {""}:
+            made = _made_by(name, pool)
+            more = len(made), sum(place.gpus.get(pool.resource, 0) for place in made), pool
+            behind[name] = max(behind.get(name, more), more, key=lambda one: (one[0], one[1], one[2].name))
     for pool in pools:
-        mine = tuple(sorted(name for name, (_, owner) in behind.items() if owner == pool.name))
-        shared = sorted({place.node_pool for place in pool.places} - {"", *mine})
-        note = (
-            f"NodePool {', '.join(shared)} makes nodes of another pool too, and stands there: give each shape its own"
+        owners = {name: owner for name, (*_, owner) in sorted(behind.items()) if _made_by(name, pool)}
+        notes = tuple(_stands_elsewhere(name, pool, owner) for name, owner in owners.items() if owner is not pool)
+        mine = tuple(name for name, owner in owners.items() if owner is pool)
+        yield replace(pool, notes=(*pool.notes, *notes)), mine
+
+
+def _made_by(node_pool: str, pool: NodeGrouping) -> tuple[NodePlace, ...]:
+    return tuple(place for place in pool.places if place.node_pool == node_pool)
+
+
+def _stands_elsewhere(node_pool: str, pool: NodeGrouping, owner: NodeGrouping) -> str:
+    if _made_by(node_pool, pool) == _made_by(node_pool, owner):
+        return (
+            f"NodePool {node_pool} makes these nodes, and stands in pool {owner.name}: that pool's need alone raises it"
         )
-        yield (replace(pool, notes=(*pool.notes, note)) if shared else pool), mine
+    return f"NodePool {node_pool} makes nodes of pool {owner.name} too, and stands there: give each shape its own"
 
 
 def pool_of(
