@@ -79,15 +79,15 @@ class Api:
             raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
-        asked = self.address.rpartition("/")[2]
-        if self.turn is not None and not self._turned and leader not in {"", asked}:
+        replica = self.address.rpartition("/")[2]
+        if self.turn is not None and not self._turned and leader not in {"", replica}:
             self._turned = True
             try:
                 if await self.turn(leader):
                     return await self._ask(method, path, body, headers)
             except (NoAnswer, KubeError):  # its node may be lost
                 with suppress(NoAnswer, KubeError):
-                    await self.turn(asked)
+                    await self.turn(replica)
         if response.status in GOOD:
             return answer
         raise self._refused(response, path, answer)
