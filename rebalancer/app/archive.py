@@ -109,7 +109,6 @@ def _recorded(handle: BinaryIO, wanted: _Wanted, check: Callable[[], None], olde
     handle.seek(0)
     keyframe = target = None
     after_frame = False
-    follows = 0  # the cycle to which the next difference leads
     for mark in _marks(handle, check):
         if wanted.is_after(mark):
             break
@@ -117,9 +116,6 @@ def _recorded(handle: BinaryIO, wanted: _Wanted, check: Callable[[], None], olde
             keyframe = mark
         elif not mark.frame:
             target = mark
-            if mark.cycle != follows:  # a full disk: the difference is to a line that was never written
-                keyframe = None
-        follows = mark.cycle if mark.frame else mark.cycle + 1
         after_frame = mark.frame
     if target is None or keyframe is None or (wanted.cycle is not None and target.cycle != wanted.cycle):
         raise NotRecorded(f"the journal does not have {wanted}", oldest)
@@ -147,6 +143,7 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
     outcomes: list[Outcome] = []
     past = PastRefusals()
     parts_left = 0  # of the keyframe
+    gap = False
     for number, raw in enumerate(handle):
         if number % 16 == 0:
             check()
@@ -157,6 +154,7 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
             snapshot = journal.apply(snapshot, line.delta)
             parts_left = (line.parts if line.part == 0 else parts_left) - 1
         elif isinstance(line, journal.CycleLine):
+            gap = gap or not line.follows(snapshot)
             snapshot = journal.apply(snapshot, line.delta)
             refusing = from_bytes(bytes(line.plan), RefusingPlan)
             past.hear(refusing.at, refusing.refusals, refusing.unmet)
@@ -166,7 +164,7 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
                 before = RecordedCycle(from_bytes(bytes(line.plan), Plan), snapshot, line.policy, code)
         elif isinstance(line, journal.OutcomeLine) and line.outcome.intent.cycle == target.cycle:
             outcomes.append(line.outcome)
-    if decided is None or parts_left:
-        raise NotRecorded(f"cycle {target.cycle} is not whole in the journal")
+    if decided is None or parts_left or gap:
+        raise NotRecorded(f"the journal does not have cycle {target.cycle} whole")
     plan = from_bytes(bytes(decided.plan), Plan)
     return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes), before, past.recent(plan.at))

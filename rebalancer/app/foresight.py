@@ -119,7 +119,7 @@ def foresee_end(known: Known, override: Override) -> Foresight:
     snapshot = replace(
         known.snapshot,
         overrides=tuple(one for one in known.snapshot.overrides if one.uid != override.uid),
-        notices=tuple(one for one in known.snapshot.notices if one.source != f"override/{override.name}"),
+        notices=tuple(one for one in known.snapshot.notices if one.source != override.source),
     )
     without, course = _course(known, known.snapshot), _course(known, snapshot)
     return Foresight(without, course, tuple(_moves(without, course)), _news(without.now, course.now), {})
@@ -140,7 +140,7 @@ def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...
     standing = {notice.node: notice for notice in snapshot.notices if notice.counts(snapshot.at)}
     at = override.created_at
     drained = [
-        NoticeView(node=node, kind="drain", since=at, deadline=at, source=f"override/{override.name}")
+        NoticeView(node=node, kind="drain", since=at, deadline=at, source=override.source)
         for node, pool in there.items()
         if node not in standing and override.subject == (pool if override.subject_kind == "pool" else node)
     ]

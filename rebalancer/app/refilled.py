@@ -79,7 +79,7 @@ def _hear(  # noqa: PLR0913  # what a file is heard with
             seen = journal.apply(journal.EMPTY if line.part == 0 or seen is None else seen, line.delta)
             parts_left = (line.parts if line.part == 0 else parts_left) - 1
         elif isinstance(line, journal.CycleLine) and seen is not None:
-            if parts_left or line.delta.cycle > seen.cycle + 1:  # a full disk: it differs from what was never written
+            if parts_left or not line.follows(seen):
                 continue
             seen = journal.apply(seen, line.delta)
             if seen.cycle >= first_cycle:

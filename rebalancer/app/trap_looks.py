@@ -66,4 +66,5 @@ class TrapLooks:
         case = Case(survey, policy, max(starts, default=None), node_pools)
         findings = await asyncio.to_thread(lambda: tuple(judged(case)))
         self._last = TrapLook(self._clock.now(), findings, (*survey.unread, ELSEWHERE))
-        self._again_monotonic = self._clock.monotonic() + AGAIN_SECONDS
+        if not survey.passing:
+            self._again_monotonic = self._clock.monotonic() + AGAIN_SECONDS

@@ -54,6 +54,11 @@ class Override(Struct, frozen=True):
         """Id of the model that it names; None where it is about a node or a pool alone, whatever that is called."""
         return self.subject if self.subject_kind == "model" else self.model
 
+    @property
+    def source(self) -> str:
+        """Who has said so, as the notices of a drain's nodes name it."""
+        return f"override/{self.namespace}/{self.name}"
+
     def too_long(self, most_seconds: float) -> bool:
         """Whether it was made for longer than a policy's overrides.maxSeconds allow: then it does nothing."""
         return self.expires_at - self.created_at > most_seconds + CLOCKS_APART_SECONDS

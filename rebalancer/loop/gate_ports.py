@@ -115,7 +115,7 @@ class GatePorts:
                 self.memory = recall(self.memory, (outcome,), self.policy, now)
             except Exception as error:  # noqa: BLE001  whatever it is, the others count
                 self.skip(outcome, f"{type(error).__name__}: {error}")
-        self._recorder.begin_anew()  # a number is left out: a reader would look for lines that were lost
+        self._recorder.begin_anew()  # a number is left out: memory is made again from unbroken ones alone
         self.memo = Memo()  # what it had made so far may be what it failed on
         self.next_cycle += 1
 

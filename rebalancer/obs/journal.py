@@ -138,19 +138,28 @@ class FrameLine(Struct, frozen=True, tag="frame", tag_field="line"):
     memory: Memory | None = None
 
 
-class CycleLine(Struct, frozen=True, tag="cycle", tag_field="line"):
+class CycleLine(Struct, frozen=True, omit_defaults=True, tag="cycle", tag_field="line"):
     """One decision.
 
-    delta: what differs from the snapshot of the cycle before.
+    delta: what differs from the snapshot of the cycle before, or of this cycle's own keyframe.
     plan: the exact bytes of the plan.
     memory: digest of what was remembered after it.
     policy: digest of the policy in force.
+    differs_from: number of the cycle whose snapshot that was; None where an earlier version wrote the line.
     """
 
     delta: Delta
     plan: msgspec.Raw
     memory: str
     policy: str
+    differs_from: int | None = None
+
+    def follows(self, snapshot: Snapshot) -> bool:
+        """Whether its delta is to `snapshot`, which is False where a full disk took a line between them.
+
+        Numbers alone do not say so: a cycle that failed has left its own out. Lines that do not say are believed.
+        """
+        return self.differs_from in {None, snapshot.cycle}
 
 
 class IntentLine(Struct, frozen=True, tag="intent", tag_field="line"):
@@ -320,6 +329,7 @@ def cycle_line(before: Snapshot, snapshot: Snapshot, decision: Decision, policy_
         plan=msgspec.Raw(to_bytes(decision.plan)),
         memory=digest(decision.memory),
         policy=policy_digest,
+        differs_from=before.cycle,
     )
 
 

@@ -92,7 +92,6 @@ class _Reader:
         self._snapshot = journal.EMPTY
         self._memory: Memory | None = None
         self._parts_left: int | None = None  # of a keyframe; None: none has begun
-        self._next_cycle = 0  # the one to which the next difference leads
         self._loss = ""
 
     def cycles(self, lines: Iterable[bytes], of: str, *, is_last: bool) -> Iterator[RecordedTurn]:
@@ -145,7 +144,7 @@ class _Reader:
         elif isinstance(line, journal.FrameLine):
             if line.part == 0:
                 self._snapshot, self._parts_left = journal.EMPTY, line.parts
-                self._memory, self._next_cycle = line.memory, line.cycle
+                self._memory = line.memory
             if self._parts_left is not None:
                 self._snapshot = journal.apply(self._snapshot, line.delta)
                 self._parts_left -= 1
@@ -156,12 +155,12 @@ class _Reader:
         return None
 
     def _decided(self, line: journal.CycleLine, where: str) -> RecordedTurn | None:
-        cycle = line.delta.cycle
-        if self._parts_left == 0 and cycle != self._next_cycle:  # a full disk: it differs from what was never written
-            self.lose(f"{where} is of cycle {cycle}: cycles from {self._next_cycle} on are missing")
+        if self._parts_left == 0 and not line.follows(self._snapshot):
+            last = self._snapshot.cycle
+            self.lose(f"{where} is of cycle {line.delta.cycle}: cycles from {last + 1} on are missing")
         if self._parts_left != 0 or self._policy is None:
             self._tally.skipped += 1
             return None
-        self._snapshot, self._next_cycle = journal.apply(self._snapshot, line.delta), cycle + 1
+        self._snapshot = journal.apply(self._snapshot, line.delta)
         (loss, self._loss), (memory, self._memory) = (self._loss, ""), (self._memory, None)
         return RecordedTurn(self._snapshot, self._policy, loss, memory, bytes(line.plan), line.memory)

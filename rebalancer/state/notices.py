@@ -217,7 +217,7 @@ class Notices:
                         kind="drain",
                         since=override.created_at,
                         deadline=override.created_at,
-                        source=f"override/{override.namespace}/{override.name}",
+                        source=override.source,
                     )
 
     def _merged(self, name: str, facts: list[NoticeView], now: float) -> NoticeView:

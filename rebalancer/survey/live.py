@@ -38,6 +38,7 @@ async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, names
     objects: list[Object] = []
     unread: list[str] = []
     listed: set[tuple[str, str]] = set()
+    passing = False
     for resource in kinds:
         try:
             for namespace in (namespaces or (None,)) if resource.namespaced else (None,):
@@ -56,4 +57,5 @@ async def survey_live(kube: KubeReader, kinds: Iterable[Resource] = KINDS, names
             if isinstance(error, Unauthorized) or not (listed or unread):
                 raise
             unread.append(f"{resource}: cannot be read now: {error}")
-    return Survey(tuple(objects), tuple(unread), listed=frozenset(listed))
+            passing = True
+    return Survey(tuple(objects), tuple(unread), listed=frozenset(listed), passing=passing)

@@ -17,12 +17,14 @@ class Survey:
     unread: what could not be read, each with a sentence that names the place and the reason.
     files: for each of `objects` the file that holds it; empty for a live cluster.
     listed: (API group, kind) of every kind whose objects are all here; None: of a folder, which holds what it holds.
+    passing: whether something of `unread`, for another reason than a missing right or kind, may be readable soon.
     """
 
     objects: tuple[Object, ...]
     unread: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     listed: frozenset[tuple[str, str]] | None = None
+    passing: bool = False
 
     def of(self, kind: str, group: str | None = None) -> Iterator[Object]:
         """The objects of `kind`, of the API group alone where one is named ("" is the core group)."""

@@ -43,6 +43,7 @@ async def still_served(api: Asked) -> None:
     ("sent", "code"),
     [
         (head(*(f"X-{number}: {'y' * 4000}" for number in range(6))), 431),
+        (head("Cookie: " + "y" * 17_000), 431),
         (head("X-Long: " + "y" * 70_000), 400),
         (head(*(f"X-{number}: y" for number in range(10_000))), 400),
         (head(path="/v1/" + "x" * 60_000), 400),
@@ -57,7 +58,20 @@ async def still_served(api: Asked) -> None:
         ),
         (b"GET /v1/plan HTTP/1.1\r\nHost: \xff\xfe\r\nConnection: close\r\n\r\n", 421),
     ],
-    ids=["headers", "header", "many", "path", "tls", "version", "smuggled", "negative", "length", "token", "host"],
+    ids=[
+        "headers",
+        "cookies",
+        "header",
+        "many",
+        "path",
+        "tls",
+        "version",
+        "smuggled",
+        "negative",
+        "length",
+        "token",
+        "host",
+    ],
 )
 async def test_malformed_and_oversized_requests_are_refused_at_once(api: Asked, sent: bytes, code: int) -> None:
     answer = await raw(api, sent)

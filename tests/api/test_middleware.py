@@ -99,6 +99,21 @@ async def test_the_red_button_is_not_refused_to_who_has_asked_too_often(api: Ask
     assert (await api("POST", "/v1/writes/stop", pressed, b'{"reason":"fire"}')).status != 429
 
 
+async def test_the_red_button_is_not_refused_to_who_is_new_here_since_others_of_their_address_guess(api: Asked) -> None:
+    async def press(user: str) -> int:
+        pressed = {**token(user), "Content-Type": "application/json"}
+        return (await api("POST", "/v1/writes/stop", pressed, b'{"reason":"fire"}')).status
+
+    for number in range(int(BURST) + 1):
+        guess = await api("GET", "/v1/plan", {"Authorization": f"Bearer guess-{number}"})
+    assert guess.status == 429
+    assert await press("head") != 429
+    before = api.reviews("tokenreviews")
+    codes = [await press(f"guess-{number}") for number in range(50)]
+    assert codes[-1] == 429, "presses by guessing are few"
+    assert api.reviews("tokenreviews") - before < 15
+
+
 async def test_streams_are_counted_while_they_are_open() -> None:
     streams, ann, bob = Streams(2), ApiCaller("ann"), ApiCaller("bob")
     with streams.opened(ann), streams.opened(bob):

@@ -138,7 +138,7 @@ async def test_a_replica_that_stands_by_says_that_it_records_nothing_and_who_lea
     reads.source.show(changed(PAGE_DATA, status=standing_by))
     for path, where in (("/v1/explain/sdxl?at=2020-01-01T00:00:00Z", "query.at"), ("/v1/decisions/7", "path.cycle")):
         said = "the journal does not have it: rb-1 stands by and records nothing; ask rb-0, which leads"
-        assert await reads.refused(path) == (404, f"{said}; our command line does; {where}")
+        assert await reads.refused(path) == (404, f"{said}; by the kubeconfig our command line does; {where}")
     _, body, headers = await reads.get("/v1/decisions")
     page = from_wire(body, Decisions)
     assert (page.decisions, page.instance, page.leader) == ((), "rb-1", "rb-0")

@@ -1,6 +1,7 @@
 """One cycle out of the journal's files: the very plan and inputs, by number or by instant, while the writer goes on."""
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -165,6 +166,15 @@ async def test_a_cycle_after_one_that_is_missing_is_not_shown_as_what_it_was_not
         await archive(book).recorded(cycle=41)
     for cycle in (39, 61, CYCLES):
         assert (await archive(book).recorded(cycle=cycle)).snapshot == book.decided[cycle][0]
+
+
+async def test_lines_of_a_version_that_did_not_say_what_they_differ_from_are_read(book: Book) -> None:
+    path = (await asyncio.to_thread(book.files.paths))[-1]
+    text = await asyncio.to_thread(path.read_bytes)
+    lines = [re.sub(rb'"differs_from":\d+,', b"", line) for line in text.splitlines(keepends=True)]
+    before = [line.replace(b'"cycle":100,', b'"cycle":101,') for line in lines]  # 100 had failed
+    await asyncio.to_thread(path.write_bytes, b"".join(before))
+    assert (await archive(book).recorded(cycle=101)).snapshot == replace(book.decided[CYCLES][0], cycle=101)
 
 
 async def test_a_damaged_journal_is_said_to_be_damaged(book: Book) -> None:

@@ -101,6 +101,34 @@ async def test_consoles_at_two_ports_of_one_name_keep_their_sessions_apart(api: 
     assert (await api("GET", "/v1/session", {"Cookie": both, "Host": "localhost:2"})).status == 200
 
 
+@pytest.mark.parametrize("characters", [1000, 2500, 5600])
+async def test_a_browser_with_many_consoles_forgets_the_sessions_that_end_first(api: Asked, characters: int) -> None:
+    jar: dict[str, str] = {}  # of 127.0.0.1, which is one place whatever the port
+    for port in range(1, 13):
+        host = f"127.0.0.1:{port}"
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items())}
+        text = "sandbox-" + "a" * (characters - 8)
+        answer = await api("POST", "/v1/session", {**JSON, **cookies, "Host": host}, login_body(text))
+        for cookie in (one for text in answer.headers.getall("Set-Cookie") for one in SimpleCookie(text).values()):
+            jar[cookie.key] = cookie.value
+        jar = {name: value for name, value in jar.items() if value}
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items())}
+        assert len(cookies["Cookie"]) < 8190 - len("Cookie: "), "what a header of ours had room for before"
+        assert (await api("GET", "/v1/plan", {**cookies, "Host": host})).status == 200
+        api.clock.advance(60)
+    last = [port for port in range(1, 13) if cookie_name(f"127.0.0.1:{port}") in jar]
+    assert last == list(range(13 - len(last), 13))
+    assert len(last) == {1000: 5, 2500: 2, 5600: 1}[characters]
+
+
+async def test_cookies_that_are_too_many_already_let_their_owner_log_in(api: Asked) -> None:
+    others = {f"{cookie_name(f'127.0.0.1:{port}')}": f"{port}." + "a" * 1400 for port in range(1, 9)}
+    cookies = "; ".join(f"{name}={value}" for name, value in others.items())
+    answer = await api("POST", "/v1/session", {**JSON, "Cookie": cookies}, login_body())
+    gone = [text.partition("=")[0] for text in answer.headers.getall("Set-Cookie") if "Max-Age=0" in text]
+    assert (answer.status, gone[-3:]) == (200, list(others)[:3])
+
+
 async def test_a_cookie_whose_token_the_api_server_does_not_take_any_more_is_nobody(api: Asked) -> None:
     cookie = await logged_in(api)
     forged = cookie["Cookie"].replace(cookie["Cookie"].partition(".")[2], "d3Jvbmc")

@@ -274,7 +274,7 @@ def test_the_end_of_an_override_is_shown_as_what_comes_without_it() -> None:
 def test_the_end_of_a_drain_lets_its_node_be() -> None:
     drain = an_override("drain", "a100-1", name="ov-2", subject_kind="node")
     told = a_scene(drain)
-    notice = a_notice("a100-1", kind="drain", source="override/ov-2")
+    notice = a_notice("a100-1", kind="drain", source=f"override/{drain.namespace}/ov-2")
     known = Known(replace(told.snapshot, notices=(notice,)), told.policy, told.memory)
     seen = foresee_end(known, drain)
     assert seen.without.now.changes

@@ -85,6 +85,10 @@ def test_what_follows_a_cycle_that_is_missing_stays_unknown_until_the_next_keyfr
     assert ready([gap, file(tmp_path / "2", (5,))]) == [1, 2, None, None, 5]
 
 
+def test_what_follows_a_cycle_that_failed_and_left_its_number_out_is_known(tmp_path: Path) -> None:
+    assert ready([file(tmp_path / "1", (1, 2, 4, 5))]) == [1, 2, None, 4, 5]
+
+
 def test_a_spoiled_number_in_a_line_costs_its_file_alone(tmp_path: Path) -> None:
     spoiled = file(tmp_path / "1", (1, 2))
     lines = spoiled.read_bytes().splitlines(keepends=True)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rebalancer.app.trap_looks import AGAIN_SECONDS, KINDS, TrapLooks
+from rebalancer.app.trap_looks import AGAIN_SECONDS, ELSEWHERE, FAILED_AGAIN_SECONDS, KINDS, TrapLooks
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.watches import RESOURCES
 from rebalancer.kube.access import Access
@@ -83,6 +83,28 @@ async def test_it_looks_again_only_when_the_last_look_is_old_and_somebody_asks(l
     looking.clock.advance(1.0)
     await looking.ended()
     assert looking.looks.last().at == looking.clock.now()
+
+
+async def test_what_could_not_be_listed_for_a_moment_is_looked_at_again_soon(looking: Looking) -> None:
+    looking.kubernetes.store.put(a_deployment())
+    # 422, since the client asks again at once after a 5xx, and this clock stands still.
+    looking.kubernetes.faults.fail_next(1, 422, method="GET", path_part="horizontalpodautoscalers")
+    await looking.ended()
+    assert any("cannot be read now" in each for each in looking.looks.last().unread)
+    looking.clock.advance(FAILED_AGAIN_SECONDS)
+    await looking.ended()
+    look = looking.looks.last()
+    assert (look.at, look.unread) == (looking.clock.now(), (ELSEWHERE,))
+
+
+async def test_a_missing_right_is_no_reason_to_look_again_soon(looking: Looking) -> None:
+    looking.kubernetes.faults.fail_next(1, 403, method="GET", path_part="horizontalpodautoscalers")
+    await looking.ended()
+    first = looking.looks.last()
+    assert any("you may not list them" in each for each in first.unread)
+    looking.clock.advance(AGAIN_SECONDS - 1.0)
+    await looking.ended()
+    assert looking.looks.last() == first
 
 
 async def test_a_look_that_ends_in_a_defect_is_not_begun_anew_by_everybody_who_asks(looking: Looking) -> None:

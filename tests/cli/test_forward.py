@@ -150,7 +150,19 @@ async def test_the_replica_that_leads_is_asked_for_another_has_no_past(
     gate.forwarded.clear()
     night.leads = "a-name-that-is-no-pods"
     assert await rebalancer("status") == 0
-    assert gate.forwarded == ["rb-0:8080", "rb-1:8080"], "once, whoever that is"
+    assert gate.forwarded == ["rb-0:8080"]
+
+
+async def test_what_a_standby_answered_stands_where_the_leader_cannot_be_reached(
+    gate: Gate, night: Night, capsys: Captured
+) -> None:
+    for name in ("rb-0", "rb-1"):
+        gate.behind.store.put(pod(name))
+    night.leads = gate.gone = "rb-1"  # its node was lost a moment ago
+    for command in (("status",), ("override", "add", "cap", "sdxl", "2", "--reason", "x", "--dry-run")):
+        gate.forwarded.clear()
+        assert await rebalancer(*command) == 0, capsys.readouterr().err
+        assert (gate.forwarded[0], gate.forwarded[1]) == ("rb-0:8080", "rb-1:8080")
 
 
 async def test_a_token_kept_for_this_cluster_goes_through(gate: Gate, night: Night) -> None:

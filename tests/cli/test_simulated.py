@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.commands.bundle.archive import packed
 from rebalancer.cli.commands.simulate.simulation import Simulated, SimulationRequest, simulate
 from rebalancer.cli.commands.simulate.speeds import Speeds, services
+from rebalancer.cli.failure import Failed
 from rebalancer.cli.terminal.talk import Talk
-from tests.builders import a_model, a_policy
+from tests.builders import NOW, a_model, a_policy
 from tests.cli.test_simulate import HEADER, POLICY
 
 REQUEST = SimulationRequest(
@@ -51,6 +53,19 @@ def test_replicas_of_a_bundle_are_those_that_were_recorded_whatever_the_policy_s
     assert services(REQUEST.speeds, other, recorded)["b"].batch == 5
     assert services(replace(REQUEST.speeds, batch=["7"]), other, recorded)["b"].batch == 7
     assert services(REQUEST.speeds, other, a_policy(a_model("a")))["b"].batch == 20
+
+
+@pytest.mark.parametrize("own", [{}, {"policy.yaml": b"fromAnotherVersion: 1\n"}], ids=["none", "unreadable"])
+def test_a_bundle_plays_under_a_policy_of_ones_own_whatever_its_own_is(
+    own: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("theirs.tar.gz").write_bytes(packed({"traffic.csv": Path("mine.csv").read_bytes(), **own}, NOW))
+    theirs, mine = (played(trace=name).runs[0] for name in ("theirs.tar.gz", "mine.csv"))
+    assert theirs.outcome.violation == mine.outcome.violation
+    note = "note: how fast replicas are is as policy.yaml says, since the bundle's policy cannot be read: "
+    assert note in capsys.readouterr().err
+    with pytest.raises(Failed, match=r"policy\.yaml"):
+        played(trace="theirs.tar.gz", policy=None)
 
 
 def test_requests_without_tokens_cost_nothing_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Journals as they are found: in folders, gzipped, cut in the middle of a line, damaged, still being written."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,13 @@ from tests.builders import NOW, a_policy, a_snapshot
 POLICY = a_policy()
 
 
-def lines(first: int, count: int) -> list[bytes]:
-    """A policy, a keyframe and `count` cycles ten seconds apart."""
+def lines(first: int, count: int, left_out: int | None = None) -> list[bytes]:
+    """A policy, a keyframe and `count` cycles ten seconds apart, but for one that failed and is `left_out`."""
     policy = journal.policy_line(POLICY, NOW, "code")
     snapshots = [
-        replace(a_snapshot(POLICY, {"a": n % 4}), cycle=n, at=NOW + 10.0 * n) for n in range(first, first + count)
+        replace(a_snapshot(POLICY, {"a": n % 4}), cycle=n, at=NOW + 10.0 * n)
+        for n in range(first, first + count)
+        if n != left_out
     ]
     made = [journal.encode(policy), *map(journal.encode, journal.keyframe(snapshots[0], Memory()))]
     before = snapshots[0]
@@ -81,6 +84,15 @@ def test_after_a_cycle_that_is_missing_nothing_is_believed_until_the_next_keyfra
     found, tally = read(path)
     assert [(turn.snapshot.cycle, bool(turn.after_loss)) for turn in found] == [(1, False), (2, False), (5, True), (6, False)]  # noqa: E501  # fmt: skip
     assert tally.damaged == [f"line {len(first)} of journal.jsonl is of cycle 4: cycles from 3 on are missing"]
+
+
+def test_a_number_that_a_failed_cycle_left_out_is_no_gap_in_lines_of_any_version(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    whole = lines(1, 6, left_out=3)
+    for differs in (whole, [re.sub(rb'"differs_from":\d+,', b"", line) for line in whole]):
+        path.write_bytes(b"".join(differs))
+        found, tally = read(path)
+        assert ([turn.snapshot.cycle for turn in found], tally.damaged) == ([1, 2, 4, 5, 6], [])
 
 
 def test_a_gzip_without_its_end_gives_what_it_has_and_is_told(tmp_path: Path) -> None:

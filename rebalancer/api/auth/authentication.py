@@ -19,6 +19,8 @@ from rebalancer.api.text.words import printable
 from rebalancer.obs.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
+URGENT_PER_SECOND: Final = 5.0  # a press with a token not known yet; each costs the API server a review
+URGENT_BURST: Final = 10.0
 LOCALHOST: Final = "localhost"
 OF_CLUSTER: Final = (".svc", ".svc.cluster.local")  # names that only a cluster's own DNS gives
 
@@ -34,6 +36,7 @@ class Authentication:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._logins = Buckets(clock)
         self._peers = Buckets(clock)
+        self._urgent_peers = Buckets(clock, URGENT_PER_SECOND, URGENT_BURST)
 
     def check_host(self, request: web.Request) -> None:
         """Refuse names that are not ours: a foreign name that was made to point here is another site's page.
@@ -49,19 +52,21 @@ class Authentication:
                 421, f"{printable(name[:253])} is not this service", "REBALANCER_API_HOSTS lists its names", "Host"
             )
 
-    def meet(self, request: web.Request) -> None:
-        """Count a request of somebody unknown against its address. Raises ApiError 429."""
-        self._peers.take(ApiCaller(f"address {request.remote}"))
+    def meet(self, request: web.Request, *, urgent: bool = False) -> None:
+        """Count a request of somebody unknown against its address; an `urgent` one apart. Raises ApiError 429."""
+        peers = self._urgent_peers if urgent else self._peers
+        peers.take(ApiCaller(f"address {request.remote}"))
 
     async def admit(self, request: web.Request, *, urgent: bool = False) -> Principal:
         """The principal whose token it is; `urgent`: however often they asked.
 
-        Raises ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
+        With a token that this replica does not know yet, `urgent` waits for no other request of the address. Raises
+        ApiError 401, 403 for a foreign page, 429, or 503 when nobody can tell.
         """
         if self.authority.trusting:
             _check_origin(request, by_cookie=False)
         token = self._token(request)
-        principal = await self.bearer(request, token)
+        principal = await self.bearer(request, token, urgent=urgent)
         if principal is None:
             raise ApiError(
                 401,
@@ -75,10 +80,10 @@ class Authentication:
             self._logins.take(request[CALLER])
         return principal
 
-    async def bearer(self, request: web.Request, token: str) -> Principal | None:
+    async def bearer(self, request: web.Request, token: str, *, urgent: bool = False) -> Principal | None:
         """The user of a token, None when it is nobody's; what is not known yet counts against the caller's address."""
         if not token.isascii() or not self.authority.knows(token):
-            self.meet(request)
+            self.meet(request, urgent=urgent)
         return await self.authority.who(token) if token.isascii() else None  # aiohttp keeps odd bytes as surrogates
 
     def _token(self, request: web.Request) -> str:

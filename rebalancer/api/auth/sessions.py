@@ -9,6 +9,7 @@ that was told refuses it from then on. A copy that somebody took before is good 
 import base64
 import hashlib
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +26,9 @@ JWT_PARTS: Final = 3
 PIECE: Final = 3800
 """Characters of one cookie: browsers keep 4,096 bytes, name and attributes included, and drop what is longer."""
 PIECES: Final = 2
-"""Two of them stay below the 8,190 bytes of one header that aiohttp reads."""
+"""Two of them stay below the 8,190 bytes of one header that servers and proxies commonly read."""
+ALL_CHARACTERS: Final = 7500
+"""Of all cookies of a browser: they come in one header, that of each console beside those of all others there."""
 TOKEN_CHARACTERS: Final = 5600
 """The longest token that fits: in base64 it has a third more. Tokens of `rebalancer login` have some 1,000."""
 
@@ -51,14 +54,17 @@ class Sessions:
         return Session(float(int(min(self._clock.now() + SECONDS, _expiry(token)))), token)
 
     def hand_over(self, request: web.Request, response: web.StreamResponse, session: Session, *, secure: bool) -> None:
-        """Send it as cookies of the request's host; `secure`: by TLS alone. Pieces of a longer one before it go."""
+        """Send it as cookies of the request's host; `secure`: by TLS alone. Pieces of a longer one before it go.
+
+        So do sessions at other ports for which the browser has no room beside it.
+        """
         age_seconds = max(0, int(session.expires_at - self._clock.now()))
-        value = f"{int(session.expires_at)}.{_wrapped(session.token)}"
-        for number in range(PIECES):
-            piece = value[number * PIECE : (number + 1) * PIECE]
+        value, host = f"{int(session.expires_at)}.{_wrapped(session.token)}", request.headers.get("Host", "")
+        pieces = {cookie_name(host, number): value[number * PIECE : (number + 1) * PIECE] for number in range(PIECES)}
+        for name, piece in pieces.items():
             if piece:
                 response.set_cookie(
-                    cookie_name(request.headers.get("Host", ""), number),
+                    name,
                     piece,
                     path="/",
                     max_age=age_seconds,
@@ -67,7 +73,9 @@ class Sessions:
                     secure=secure,
                 )
             else:
-                self._forget(request, response, number)
+                _forget(response, name)
+        for name in _crowded_out(request.cookies, pieces):
+            _forget(response, name)
 
     def of(self, request: web.Request) -> Session | None:
         """The session that the request's cookies are, None without one that lasts."""
@@ -85,11 +93,7 @@ class Sessions:
             while len(self._ended) > self._most:
                 self._ended.popitem(last=False)
         for number in range(PIECES):
-            self._forget(request, response, number)
-
-    def _forget(self, request: web.Request, response: web.StreamResponse, number: int) -> None:
-        name = cookie_name(request.headers.get("Host", ""), number)
-        response.del_cookie(name, path="/", httponly=True, samesite="Strict")
+            _forget(response, cookie_name(request.headers.get("Host", ""), number))
 
 
 def cookie_name(host: str, number: int = 0) -> str:
@@ -99,16 +103,47 @@ def cookie_name(host: str, number: int = 0) -> str:
     return name if number == 0 else f"{name}-{number}"
 
 
+def _forget(response: web.StreamResponse, name: str) -> None:
+    response.del_cookie(name, path="/", httponly=True, samesite="Strict")
+
+
+def _crowded_out(cookies: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
+    """Names of other consoles' cookies that have no room beside `ours`: of whole sessions, the first to end first."""
+    too_many = sum(_characters(*cookie) for cookie in {**cookies, **ours}.items()) - ALL_CHARACTERS
+    sessions: dict[str, list[str]] = {}  # names of a session's pieces, by the name of its first
+    for name in sorted(cookies.keys() - ours.keys()):
+        if name.startswith(COOKIE):
+            sessions.setdefault(name[: len(cookie_name(""))], []).append(name)
+    for first in sorted(sessions, key=lambda first: _expires_at(cookies.get(first, "")) or 0.0):
+        if too_many <= 0:
+            return
+        too_many -= sum(_characters(name, cookies[name]) for name in sessions[first])
+        yield from sessions[first]
+
+
+def _characters(name: str, value: str) -> int:
+    """What a cookie adds to the header."""
+    return len(f"{name}={value}; ") if value else 0
+
+
+def _expires_at(value: str) -> Instant | None:
+    """When the session of a cookie ends; None where it is none of ours."""
+    expires_at, dot, _ = value.partition(".")
+    if not dot or not expires_at.isascii() or not expires_at.isdigit() or len(expires_at) > len(str(2**53)):
+        return None
+    return float(expires_at)
+
+
 def _read(value: str) -> Session | None:
     """What a cookie says; None where it is none of ours."""
-    expires_at, dot, wrapped = value.partition(".")
-    if not dot or not expires_at.isascii() or not expires_at.isdigit() or len(expires_at) > len(str(2**53)):
+    expires_at, wrapped = _expires_at(value), value.partition(".")[2]
+    if expires_at is None:
         return None
     try:
         token = base64.urlsafe_b64decode(wrapped + "=" * (-len(wrapped) % 4)).decode("ascii")
     except ValueError:
         return None
-    return Session(float(expires_at), token)
+    return Session(expires_at, token)
 
 
 def _wrapped(token: str) -> str:

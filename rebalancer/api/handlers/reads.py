@@ -200,7 +200,8 @@ async def _recorded(request: web.Request, *, cycle: int | None = None, at: float
         now = request.app[RENDERER].source.read().status
         if now.leader not in {"", now.instance}:
             idle = f"{error}: {now.instance} stands by and records nothing"
-            raise ApiError(404, idle, f"ask {now.leader}, which leads; our command line does", where) from error
+            fix = f"ask {now.leader}, which leads; by the kubeconfig our command line does"
+            raise ApiError(404, idle, fix, where) from error
         raise ApiError(404, str(error), fix, where) from error
     except RecordsBusy as error:
         raise ApiError(503, str(error), "try again", retry_after_seconds=5) from error

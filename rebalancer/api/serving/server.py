@@ -6,6 +6,7 @@ import logging
 from aiohttp import web
 
 from rebalancer.api.auth.authentication import Authentication
+from rebalancer.api.auth.rate_limits import HEADER_BYTES
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.ports.status import StatusPort
 from rebalancer.api.serving.middleware import set_headers
@@ -102,6 +103,7 @@ class Listener:
                 keepalive_timeout=IDLE_SECONDS,
                 lingering_time=LINGER_SECONDS,
                 auto_decompress=False,
+                max_field_size=2 * HEADER_BYTES,  # so that one header above all that we take is refused in our words
             ),
             host,
             port,

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, CannotSay, Failed, NoAnsw
 from rebalancer.cli.remote.cluster import OpenedCluster, open_cluster
 from rebalancer.cli.remote.tokens import Token, find
 from rebalancer.cli.remote.where import Where
+from rebalancer.kube.errors import KubeError
 from rebalancer.kube.forward import Forward
 from rebalancer.kube.resources import PODS, Object
 from rebalancer.loop.clock import RealClock
@@ -32,14 +33,15 @@ class Api:
     """One conversation with the service at `address` (what people are told; `base` is what is dialled).
 
     A read that finds nobody asks once more: by `forward` another replica, by an address whoever answers there now. By
-    `forward` the replica that leads is asked, where it is known: one that stands by has no past. All asks are reads.
+    `forward` the replica that leads is asked, where it is known: one that stands by has no past. What that one answered
+    stands where the leader gives no answer. All asks are reads.
     """
 
     def __init__(self, session: aiohttp.ClientSession, base: str, address: str, token: Token | None) -> None:
         self.address = address
         self.forward: Forward | None = None
-        # To the replica of that name if there is one, else to another; raises Failed where there is none.
-        self.turn: Callable[[str], Awaitable[None]] | None = None
+        # To the replica of that name, False where it does not run; "": to another one. Raises NoAnswer where none runs.
+        self.turn: Callable[[str], Awaitable[bool]] | None = None
         self._turned = False  # to who leads: once, for in a failover each may name the other
         self._session = session
         self._base = base
@@ -77,10 +79,15 @@ class Api:
             raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
-        if self.turn is not None and not self._turned and leader not in {"", self.address.rpartition("/")[2]}:
+        replica = self.address.rpartition("/")[2]
+        if self.turn is not None and not self._turned and leader not in {"", replica}:
             self._turned = True
-            await self.turn(leader)
-            return await self._ask(method, path, body, headers)
+            try:
+                if await self.turn(leader):
+                    return await self._ask(method, path, body, headers)
+            except (NoAnswer, KubeError):  # its node may be lost
+                with suppress(NoAnswer, KubeError):
+                    await self.turn(replica)
         if response.status in GOOD:
             return answer
         raise self._refused(response, path, answer)
@@ -126,10 +133,13 @@ async def open_api(where: Where) -> AsyncIterator[Api]:
         api = Api(await open_.enter_async_context(session), "http://localhost", f"{where.namespace}/{pod}", token)
         api.forward = forward
 
-        async def turn(to: str) -> None:
+        async def turn(to: str) -> bool:
             pod, port = await _find_pod(cluster, where, but=api.address.rpartition("/")[2], rather=to)
+            if to not in {"", pod}:
+                return False
             forward.turn_to(pod, port)
             api.address = f"{where.namespace}/{pod}"
+            return True
 
         api.turn = turn
         yield api

@@ -139,10 +139,15 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
     demand = _demand(request)
     policy, name = _policy(request.policy, request.trace)
-    recorded = _policy(None, request.trace)[0] if is_bundle(Path(request.trace)) else policy
+    recorded, notes = policy, dict[str, None]()
+    if is_bundle(Path(request.trace)):
+        try:
+            recorded = _policy(None, request.trace)[0]
+        except Failed as error:  # of another version, or made without: the one that is played is at hand
+            why = str(error).splitlines()[0]
+            notes[f"how fast replicas are is as {name} says, since the bundle's policy cannot be read: {why}"] = None
     terms = ContestTerms(demand, services(request.speeds, policy, recorded), request.gpus_per_node)
     gpus = gpus_of(request.gpus)
-    notes: dict[str, None] = {}
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
         limited = with_gpus(of, gpus)
