@@ -34,6 +34,7 @@ ARRIVALS, CONCURRENCY, UTILISATION = "arrivals", "concurrency", "utilisation"
 # (Prometheus beside Kafka, DCGM beside the engine), and the higher of both would be the better one and the noise of
 # the worse. Who sees far more in flight than those who count does not wait.
 COUNTED_SECONDS = 90.0
+UNSERVED = 1.0  # replicas of work: as much may wait where no replica serves
 
 
 class Path(NamedTuple):
@@ -238,7 +239,7 @@ class Offered:
         elif not self._may_speak_uncounted(sample) and not contradicts:
             return None
         done = self._done(busy, pods)
-        most = done if pods else max(1.0, done)
+        most = done if pods else max(UNSERVED, done)
         return done + min(most, waiting / measure), seconds
 
     def _done(self, busy: float, pods: int) -> float:

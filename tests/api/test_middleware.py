@@ -104,9 +104,8 @@ async def test_the_red_button_is_not_refused_to_who_is_new_here_since_others_of_
         pressed = {**token(user), "Content-Type": "application/json"}
         return (await api("POST", "/v1/writes/stop", pressed, b'{"reason":"fire"}')).status
 
-    for number in range(int(BURST) + 1):
-        guess = await api("GET", "/v1/plan", {"Authorization": f"Bearer guess-{number}"})
-    assert guess.status == 429
+    guesses = [{"Authorization": f"Bearer guess-{number}"} for number in range(int(BURST) + 1)]
+    assert [(await api("GET", "/v1/plan", guess)).status for guess in guesses][-1] == 429
     assert await press("head") != 429
     before = api.reviews("tokenreviews")
     codes = [await press(f"guess-{number}") for number in range(50)]

@@ -16,6 +16,7 @@ from rebalancer.loop import cycle
 from rebalancer.planning.allocation import idle, seating
 from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.shares import swings
+from rebalancer.state import offered
 from rebalancer.state.outlook import scenarios
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
@@ -141,10 +142,12 @@ def _promises_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _thinks_it_chooses(patch: pytest.MonkeyPatch) -> None:
-    """With three things as they were then.
+    """With four things as they were then.
 
-    A start may have lost a model's past, who gave takes back at once, and a rise is foreseen from where it has led to.
+    A start may have lost a model's past, who gave takes back at once, a rise is foreseen from where it has led to, and
+    nobody is started whose requests wait before no replica.
     """
+    patch.setattr(offered, "UNSERVED", 0.0)
     patch.setattr(scenarios, "_under_ceiling", lambda of, _: of)
     patch.setattr(seating, "OutOrder", lambda target, **_: OutOrder(target, marked=True))
     for each in (swings, idle):
