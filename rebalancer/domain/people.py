@@ -56,7 +56,7 @@ class Override(Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """Who has said so, as the notices of a drain's nodes name it."""
+        """The source of the notices that a drain gives its nodes: `override/NAMESPACE/NAME`."""
         return f"override/{self.namespace}/{self.name}"
 
     def too_long(self, most_seconds: float) -> bool:
