@@ -16,6 +16,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.obs import journal
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.journal_snapshot import JournalSnapshot
 
 READ_SECONDS = 8.0  # a 32 MiB file (40 cycles of 1,000 models) takes 0.4 s of a processor; a busy machine has more
 MOST_WAITING = 4  # people who ask at once; each read takes memory of its own
@@ -137,13 +138,11 @@ def _code(handle: BinaryIO, until: int) -> str:
 
 
 def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], None]) -> RecordedCycle:
-    snapshot = journal.EMPTY
+    seen = JournalSnapshot()
     decided: journal.CycleLine | None = None
     before: RecordedCycle | None = None
     outcomes: list[Outcome] = []
     past = PastRefusals()
-    parts_left = 0  # of the keyframe
-    gap = False
     for number, raw in enumerate(handle):
         if number % 16 == 0:
             check()
@@ -151,20 +150,17 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
             break
         line = journal.decode(raw)
         if isinstance(line, journal.FrameLine):
-            snapshot = journal.apply(snapshot, line.delta)
-            parts_left = (line.parts if line.part == 0 else parts_left) - 1
-        elif isinstance(line, journal.CycleLine):
-            gap = gap or not line.follows(snapshot)
-            snapshot = journal.apply(snapshot, line.delta)
+            seen.frame(line)
+        elif isinstance(line, journal.CycleLine) and seen.cycle(line):
             refusing = from_bytes(bytes(line.plan), RefusingPlan)
             past.hear(refusing.at, refusing.refusals, refusing.unmet)
             if line.delta.cycle == target.cycle:
                 decided = line
             elif line.delta.cycle == target.cycle - 1:
-                before = RecordedCycle(from_bytes(bytes(line.plan), Plan), snapshot, line.policy, code)
+                before = RecordedCycle(from_bytes(bytes(line.plan), Plan), seen.now, line.policy, code)
         elif isinstance(line, journal.OutcomeLine) and line.outcome.intent.cycle == target.cycle:
             outcomes.append(line.outcome)
-    if decided is None or parts_left or gap:
+    if decided is None:
         raise NotRecorded(f"the journal does not have cycle {target.cycle} whole")
     plan = from_bytes(bytes(decided.plan), Plan)
-    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes), before, past.recent(plan.at))
+    return RecordedCycle(plan, seen.now, decided.policy, code, tuple(outcomes), before, past.recent(plan.at))

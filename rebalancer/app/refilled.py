@@ -16,8 +16,8 @@ from rebalancer.domain.codec import from_bytes
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
+from rebalancer.obs.journal_snapshot import JournalSnapshot
 
 DAY_SECONDS = 86_400.0
 MOST_BEFORE_A_MARK = 8  # lines; a file begins with the policy and a keyframe
@@ -68,24 +68,19 @@ def _hear(  # noqa: PLR0913  # what a file is heard with
     `policies`: those read so far, by digest. Each file begins with one, and to read one of 1,000 models stops all other
     threads for 50 ms.
     """
-    seen: Snapshot | None = None
-    parts_left = 0  # of a keyframe
+    seen = JournalSnapshot()
     for _, line in journal.decode_lines(lines):
         if isinstance(line, journal.PolicyLine):
             if line.digest not in policies:
                 policies[line.digest] = Policy.model_validate(line.policy, strict=False)
             policy = policies[line.digest]
         elif isinstance(line, journal.FrameLine):
-            seen = journal.apply(journal.EMPTY if line.part == 0 or seen is None else seen, line.delta)
-            parts_left = (line.parts if line.part == 0 else parts_left) - 1
-        elif isinstance(line, journal.CycleLine) and seen is not None:
-            if parts_left or not line.follows(seen):
-                continue
-            seen = journal.apply(seen, line.delta)
-            if seen.cycle >= first_cycle:
+            seen.frame(line)
+        elif isinstance(line, journal.CycleLine) and seen.cycle(line):
+            if seen.now.cycle >= first_cycle:
                 break
-            if seen.at >= since:
-                history.cycle(seen, Decision(from_bytes(bytes(line.plan), Plan), Memory()), policy)
+            if seen.now.at >= since:
+                history.cycle(seen.now, Decision(from_bytes(bytes(line.plan), Plan), Memory()), policy)
         elif isinstance(line, journal.OutcomeLine) and since <= line.outcome.at:
             history.wrote((line.outcome,))
     return policy

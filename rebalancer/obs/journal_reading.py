@@ -17,6 +17,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
 from rebalancer.obs.journal_lines import lines_of
+from rebalancer.obs.journal_snapshot import JournalSnapshot
 
 
 class RecordedTurn(NamedTuple):
@@ -89,9 +90,8 @@ class _Reader:
         self._tally = tally
         self._policy: Policy | None = None
         self._digest = ""
-        self._snapshot = journal.EMPTY
+        self._seen = JournalSnapshot()
         self._memory: Memory | None = None
-        self._parts_left: int | None = None  # of a keyframe; None: none has begun
         self._loss = ""
 
     def cycles(self, lines: Iterable[bytes], of: str, *, is_last: bool) -> Iterator[RecordedTurn]:
@@ -109,7 +109,7 @@ class _Reader:
     def lose(self, why: str) -> None:
         """Nothing is believed until the next keyframe; `why` is a sentence."""
         self._tally.damaged.append(why)
-        self._parts_left = None
+        self._seen.lose()
         self._loss = self._loss or "a line of the journal is damaged"
 
     def _line(self, raw: bytes, of: str, number: int) -> RecordedTurn | None:
@@ -143,11 +143,8 @@ class _Reader:
                 self._policy = Policy.model_validate(line.policy, strict=False)
         elif isinstance(line, journal.FrameLine):
             if line.part == 0:
-                self._snapshot, self._parts_left = journal.EMPTY, line.parts
                 self._memory = line.memory
-            if self._parts_left is not None:
-                self._snapshot = journal.apply(self._snapshot, line.delta)
-                self._parts_left -= 1
+            self._seen.frame(line)
         elif isinstance(line, journal.OutcomeLine):
             self._tally.writes += line.outcome.status == "written"
         elif isinstance(line, journal.CycleLine):
@@ -155,12 +152,11 @@ class _Reader:
         return None
 
     def _decided(self, line: journal.CycleLine, where: str) -> RecordedTurn | None:
-        if self._parts_left == 0 and not line.follows(self._snapshot):
-            last = self._snapshot.cycle
+        if self._seen.whole and not line.follows(self._seen.now):
+            last = self._seen.now.cycle
             self.lose(f"{where} is of cycle {line.delta.cycle}: cycles from {last + 1} on are missing")
-        if self._parts_left != 0 or self._policy is None:
+        if self._policy is None or not self._seen.cycle(line):
             self._tally.skipped += 1
             return None
-        self._snapshot = journal.apply(self._snapshot, line.delta)
         (loss, self._loss), (memory, self._memory) = (self._loss, ""), (self._memory, None)
-        return RecordedTurn(self._snapshot, self._policy, loss, memory, bytes(line.plan), line.memory)
+        return RecordedTurn(self._seen.now, self._policy, loss, memory, bytes(line.plan), line.memory)

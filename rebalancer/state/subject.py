@@ -14,29 +14,31 @@ SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or a
 class SampledSubject:
     """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod).
 
-    `worked`, `arrived`: its seconds, once several producers told of them. `read_before`: whether the record that a
-    sample came with last had been read before.
+    `worked`, `arrived`: its seconds, once several producers told of them.
     """
 
-    __slots__ = ("_position", "arrived", "read_before", "ready_at", "series", "worked")
+    __slots__ = ("_position", "_read_before", "arrived", "ready_at", "series", "worked")
 
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
         self.ready_at: float | None = None
         self.worked: Highest | None = None
         self.arrived: Highest | None = None
-        self.read_before = False
-        self._position: Position | None = None
+        self._position: Position | None = None  # of the record that a sample came with last
+        self._read_before = False  # whether that one had been read before
 
-    def reads_anew(self, position: Position) -> bool:
-        """Whether another record is read than the last one; then `read_before` says whether it stands before that."""
+    def reads_again(self, position: Position, *, restored: bool) -> bool:
+        """Whether the record there was read before; `restored`: by a process before this one.
+
+        Kafka hands records out in order: one that stands before the last one is handed out again. One may hold several
+        samples.
+        """
         last = self._position
-        if position == last:
-            return False
-        self._position = position
-        same = last is not None and (last.topic, last.partition) == (position.topic, position.partition)
-        self.read_before = same and last is not None and position.offset <= last.offset
-        return True
+        if position != last:
+            of_one = last is not None and (last.topic, last.partition) == (position.topic, position.partition)
+            self._read_before = restored or (of_one and last is not None and position.offset <= last.offset)
+            self._position = position
+        return self._read_before
 
     def begin(self, sample: MetricSample, latest: Latest, habit: Habit) -> list[Arrivals] | None:
         """The first sample of a producer tells of no arrivals; None when there are too many producers.

@@ -286,10 +286,8 @@ class Track:
         if position is None:
             return False
         place = position.topic, position.partition
-        if subject.reads_anew(position):
-            restored = position.offset < self._restored_offsets.get(place, 0) and sample.at <= self._restored_at
-            subject.read_before |= restored
-        if subject.read_before and sample.at <= self.newest_at:
+        restored = position.offset < self._restored_offsets.get(place, 0) and sample.at <= self._restored_at
+        if subject.reads_again(position, restored=restored) and sample.at <= self.newest_at:
             return True
         seen = self.seen_offsets.get(place, 0)
         if position.offset < seen and sample.at > self.newest_at:  # the topic was made anew

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.allocation.making_room import UNMARKED
+from rebalancer.planning.allocation.unmarked import UNMARKED
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, change_of, moves, unmet_of
 

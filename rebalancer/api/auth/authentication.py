@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rebalancer.api.auth.authority import PRINCIPAL, Authority, Principal, forbidden
-from rebalancer.api.auth.rate_limits import ApiCaller, Buckets, Streams
+from rebalancer.api.auth.rate_limits import URGENT_BURST, URGENT_PER_SECOND, ApiCaller, Buckets, Streams
 from rebalancer.api.auth.sessions import Sessions
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import RoutePermission
@@ -19,8 +19,6 @@ from rebalancer.api.text.words import printable
 from rebalancer.obs.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
-URGENT_PER_SECOND: Final = 5.0  # a press with a token not known yet; each costs the API server a review
-URGENT_BURST: Final = 10.0
 LOCALHOST: Final = "localhost"
 OF_CLUSTER: Final = (".svc", ".svc.cluster.local")  # names that only a cluster's own DNS gives
 

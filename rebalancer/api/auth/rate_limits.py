@@ -14,6 +14,8 @@ from rebalancer.obs.clock import Clock
 
 PER_SECOND: Final = 20.0
 BURST: Final = 40.0  # the console asks for a dozen files and answers at once when it opens
+URGENT_PER_SECOND: Final = 5.0  # a press with a token not known yet; each costs the API server a review
+URGENT_BURST: Final = 10.0
 STREAMS: Final = 8  # a browser opens six connections to one server
 CALLERS: Final = 10_000
 REQUEST_SECONDS: Final = 10.0

@@ -64,13 +64,7 @@ class Sessions:
         for name, piece in pieces.items():
             if piece:
                 response.set_cookie(
-                    name,
-                    piece,
-                    path="/",
-                    max_age=age_seconds,
-                    httponly=True,
-                    samesite="Strict",
-                    secure=secure,
+                    name, piece, path="/", max_age=age_seconds, httponly=True, samesite="Strict", secure=secure
                 )
             else:
                 _forget(response, name)

@@ -7,7 +7,8 @@ to its own floor, for an entitlement down to what it is owed itself, for demand 
 from collections import Counter
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.allocation.making_room import Donor, make_room
+from rebalancer.planning.allocation.donor import Donor
+from rebalancer.planning.allocation.making_room import make_room
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.demand.demand import rules_of

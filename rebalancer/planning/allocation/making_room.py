@@ -5,50 +5,16 @@ if whichever goes makes it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from math import gcd
 from typing import NamedTuple
 
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
+from rebalancer.planning.allocation.donor import Chosen, Donor, Picks
 from rebalancer.planning.allocation.seating import Seating
+from rebalancer.planning.allocation.unmarked import whichever_go
 from rebalancer.planning.facts.scene import TargetFacts
-from rebalancer.planning.shares.share import ModelShare
-
-MOST_TIMES = 2  # the GPUs that one replica needs: what several donors give for it together where nobody marks
-UNMARKED = "actuation.deletionCost is off: others give only where whichever pod Kubernetes ends makes that room"
-
-
-class Donor(NamedTuple):
-    """A target of a donor, and how willingly it gives.
-
-    model: the donor.
-    target: its target in the recipient's pool.
-    spare: replicas that it could give.
-    rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, precedence, spare
-        (most first), id.
-    """
-
-    model: ModelShare
-    target: TargetFacts
-    spare: int
-    rank: tuple[bool, bool, bool, tuple[int, int], int, str]
-
-
-Picks = list[tuple[Donor, PodView]]
-Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
-
-
-class _Unknown(NamedTuple):
-    """A donor of whom nobody knows which replicas go: how many are on each node, and the most that it gives."""
-
-    donor: Donor
-    on_node: Counter[str]
-    most: int
-
-
-_Gift = tuple[_Unknown, int]  # so many of its replicas
 
 
 class _Step(NamedTuple):
@@ -69,7 +35,7 @@ def make_room(
     if target.pods > 1:
         return _for_several_pods(target, donors, nodes, seating)
     chosen = _one_victim(target, donors, nodes, seating) or _several_victims(target, donors, nodes, seating)
-    return _whichever_go(target, donors, nodes, seating) if chosen is None and owed else chosen
+    return whichever_go(target, donors, nodes, seating) if chosen is None and owed else chosen
 
 
 def _one_victim(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
@@ -129,107 +95,6 @@ def _several_victims(target: TargetFacts, donors: list[Donor], nodes: frozenset[
             if best is None or key < best:
                 best, picks = key, chosen
     return ((best[2],), picks) if best else None
-
-
-def _whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many that a node has the room whichever go, where nobody marks them. Only for who is owed it."""
-    chosen = _whichever_of_one(target, donors, nodes, seating)
-    return chosen or _whichever_of_several(target, donors, nodes, seating)
-
-
-def _whichever_of_one(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many of one donor's that a node has the room whichever go.
-
-    A node that lacks the GPUs of three may lose two and make no room: two of each, and one.
-    """
-    for donor in donors:
-        order, own = seating.candidates(donor.target), donor.target
-        if order.predictable or own.pods > 1:
-            continue
-        on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
-        lacks = {node: target.gpus - seating.rooms[target.pool][node].soon for node in nodes & on_node.keys()}
-        least = {node: -(-gpus // own.gpus) for node, gpus in lacks.items()}
-        makes = [node for node, count in least.items() if count <= on_node[node]]
-        count = 1 + sum(min(on_node[node], least.get(node, on_node[node] + 1) - 1) for node in on_node)
-        promised = seating.promisable(target) + count * own.gpus
-        if makes and count <= min(donor.spare, seating.givable(own)) and promised >= target.gpus:
-            node = min(makes, key=lambda name: (least[name], name))
-            first = sorted(order, key=lambda pod: seating.home(own, pod) != (node,))
-            return (node,), [(donor, pod) for pod in first[:count]]
-    return None
-
-
-def _whichever_of_several(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many of several donors' together, the first ones most; no more GPUs than twice those that are needed.
-
-    Each may give one on a node that then lacks one more: of many donors nearly all would have to go for one replica.
-    """
-    lacks = {name: target.gpus - seating.rooms[target.pool][name].soon for name in nodes}
-    for gifts in _one_more_each_time(_unknown(donor, seating) for donor in donors):
-        if sum(map(_gpus, gifts)) > MOST_TIMES * target.gpus:
-            return None
-        if _surely_room(gifts, lacks):
-            fewest = _fewest(gifts, lacks)
-            enough = seating.promisable(target) + sum(map(_gpus, fewest)) >= target.gpus
-            return _first_of(fewest, lacks, seating) if enough else None
-    return None
-
-
-def _one_more_each_time(givers: Iterable[_Unknown]) -> Iterator[list[_Gift]]:
-    """What they give together, each time a replica more, all of the first one's before the next one's."""
-    gifts: list[_Gift] = []
-    for giver in givers:
-        for count in range(1, giver.most + 1):
-            yield [*gifts, (giver, count)]
-        gifts.append((giver, max(0, giver.most)))
-
-
-def _unknown(donor: Donor, seating: Seating) -> _Unknown:
-    """The donor as one of whom nobody knows which replicas go; it gives nothing where that is known."""
-    order, own = seating.candidates(donor.target), donor.target
-    if order.predictable or own.pods > 1:
-        return _Unknown(donor, Counter(), 0)
-    on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
-    return _Unknown(donor, on_node, min(donor.spare, seating.givable(own)))
-
-
-def _fewest(gifts: list[_Gift], lacks: Mapping[str, int]) -> list[_Gift]:
-    """As few of each, from the last donor on, as still make the room; they do together."""
-    for place in reversed(range(len(gifts))):
-        giver, most = gifts[place]
-        ways = ([*gifts[:place], (giver, count), *gifts[place + 1 :]] for count in range(most + 1))
-        gifts = next(way for way in ways if _surely_room(way, lacks))
-    return [(giver, count) for giver, count in gifts if count]
-
-
-def _surely_room(gifts: list[_Gift], lacks: Mapping[str, int]) -> bool:
-    """Whether they free more GPUs than can be freed without room on any node: on each a step less than it lacks."""
-    on_node: Counter[str] = Counter()
-    for giver, count in gifts:
-        for node, there in giver.on_node.items():
-            on_node[node] += min(count, there) * giver.donor.target.gpus
-    step = gcd(*(giver.donor.target.gpus for giver, _ in gifts))
-    most = (min(gpus, (lacks[node] - 1) // step * step) if node in lacks else gpus for node, gpus in on_node.items())
-    return sum(map(_gpus, gifts)) > sum(most)
-
-
-def _gpus(gift: _Gift) -> int:
-    giver, count = gift
-    return count * giver.donor.target.gpus
-
-
-def _first_of(gifts: list[_Gift], lacks: Mapping[str, int], seating: Seating) -> Chosen:
-    """The node that lacks least of those that may get the room, and who is meant to go: who is on it first."""
-
-    def freed(name: str) -> int:
-        return sum(_gpus((giver, min(count, giver.on_node[name]))) for giver, count in gifts)
-
-    node = min((name for name in lacks if freed(name) >= lacks[name]), key=lambda name: (lacks[name], name))
-    picks: Picks = []
-    for (donor, _, _), count in gifts:
-        order = sorted(seating.candidates(donor.target), key=lambda pod: seating.home(donor.target, pod) != (node,))
-        picks += [(donor, pod) for pod in order[:count]]
-    return (node,), picks
 
 
 def _steps(donor: Donor, nodes: frozenset[str], seating: Seating) -> dict[str, list[_Step]]:

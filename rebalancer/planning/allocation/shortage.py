@@ -3,9 +3,9 @@
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.fragments import resliced
-from rebalancer.planning.allocation.making_room import UNMARKED
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
+from rebalancer.planning.allocation.unmarked import UNMARKED
 from rebalancer.planning.facts.landing import bars, distance, needs_words
 from rebalancer.planning.facts.scene import PoolFacts, TargetFacts
 from rebalancer.planning.guards.stuck import sentence

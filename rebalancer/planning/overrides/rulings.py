@@ -19,6 +19,14 @@ from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules
 IN_FORCE = "InForce"
 STAND_UP = "standUp"
 PRECEDENCE = (*DECIDING, "floor", "drain", "exclude", STAND_UP)
+# Overrides of one model by those in whose presence they change nothing, the strongest first.
+OUTRANKED_BY = {
+    "freeze": ("pause",),
+    "pin": ("pause", "freeze"),
+    "cap": ("pause", "freeze", "pin"),
+    "floor": ("pause", "freeze", "pin"),
+}
+NUMBERS = frozenset({"pin", "cap", "floor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +112,9 @@ class Ruling:
 
     def over(self, kind: str) -> Override | None:
         """The override that outranks one of `kind` about this model, so that it changes nothing; None: none does."""
-        ranks = {
-            "freeze": (self.paused,),
-            "pin": (self.paused, self.frozen),
-            "cap": (self.paused, self.frozen, self.pin),
-        }
-        ranks["floor"] = (*ranks["cap"], self.cap if self._capped_below_floor else None)
-        return next((one for one in ranks.get(kind, ()) if one is not None), None)
+        standing = {"pause": self.paused, "freeze": self.frozen, "pin": self.pin}
+        over = next((one for name in OUTRANKED_BY.get(kind, ()) if (one := standing[name]) is not None), None)
+        return self.cap if over is None and kind == "floor" and self._capped_below_floor else over
 
     @property
     def _capped_below_floor(self) -> bool:
@@ -178,13 +182,12 @@ def _ruling(draft: _Draft, scheduled: Scheduled | None) -> Ruling:
 
 
 def _standing(by_kind: Mapping[str, Override]) -> Mapping[str, Override]:
-    """Those of a model's overrides that count: below a pause, a freeze or a pin no other sets a number."""
-    outranked: tuple[str, ...] = ()
-    if "pause" in by_kind or "freeze" in by_kind:
-        outranked = ("pin", "cap", "floor")
-    elif "pin" in by_kind:
-        outranked = ("cap", "floor")
-    return {kind: one for kind, one in by_kind.items() if kind not in outranked}
+    """Those of a model's overrides that count: one that another outranks sets no number."""
+    return {
+        kind: one
+        for kind, one in by_kind.items()
+        if kind not in NUMBERS or by_kind.keys().isdisjoint(OUTRANKED_BY[kind])
+    }
 
 
 def _told(one: Override, phase: str, message: str) -> OverrideState:

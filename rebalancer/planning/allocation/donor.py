@@ -1,0 +1,27 @@
+"""A donor of replicas, and what is chosen of donors: who goes, and where the one for whom they go has its place."""
+
+from typing import NamedTuple
+
+from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.facts.scene import TargetFacts
+from rebalancer.planning.shares.share import ModelShare
+
+
+class Donor(NamedTuple):
+    """A target of a donor, and how willingly it gives.
+
+    model: the donor.
+    target: its target in the recipient's pool.
+    spare: replicas that it could give.
+    rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, precedence, spare
+        (most first), id.
+    """
+
+    model: ModelShare
+    target: TargetFacts
+    spare: int
+    rank: tuple[bool, bool, bool, tuple[int, int], int, str]
+
+
+Picks = list[tuple[Donor, PodView]]
+Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
