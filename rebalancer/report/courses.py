@@ -17,8 +17,9 @@ from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.report.fitting import PolicyFit, fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
+from rebalancer.sim.contest.one_pool import joined_nodes, one_pool
 from rebalancer.sim.contest.outcome import ContestRun
-from rebalancer.sim.contest.recorded import joined_nodes, one_pool, paid
+from rebalancer.sim.contest.recorded import paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario, ScenarioModel

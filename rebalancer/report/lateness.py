@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from rebalancer.domain.policy import Model
 from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.sim import scenario
-from rebalancer.sim.contest.recorded import SLO_SECONDS, joined_nodes
+from rebalancer.sim.contest.one_pool import joined_nodes
+from rebalancer.sim.contest.recorded import SLO_SECONDS
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fast import play

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.recorded import Unfit, seen_signals, signal_notes, with_gpus
+from rebalancer.sim.contest.one_pool import seen_signals, signal_notes
+from rebalancer.sim.contest.recorded import Unfit, with_gpus
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.scenario import BY_MINUTE, Scenario
 from rebalancer.sim.suite.cases import SuiteCase, cases

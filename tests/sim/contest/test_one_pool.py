@@ -6,7 +6,8 @@ import pytest
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.report.lateness import by_its_autoscaler, served
 from rebalancer.sim.contest.named import ruling
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, one_pool_notes, scenario_of, signal_notes
+from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, signal_notes
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, scenario_of
 from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.scenario import Scenario, ScenarioModel
 from tests.builders import a_model, a_policy, a_pool, a_target_spec

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rebalancer.domain.policy import ModelDeferral, Policy
 from rebalancer.settings.problems import check_text
 from rebalancer.sim import data
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.one_pool import one_pool
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, read_demand, scenario_of, with_gpus
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.data import generate
 from rebalancer.sim.demand import DemandStreams, Stream

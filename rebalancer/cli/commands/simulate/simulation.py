@@ -21,18 +21,9 @@ from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
 from rebalancer.sim.contest.named import GENERATED, named_cases, ruling, ruling_notes
+from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, signal_notes
 from rebalancer.sim.contest.outcome import ContestRun
-from rebalancer.sim.contest.recorded import (
-    ContestTerms,
-    Unfit,
-    one_pool,
-    one_pool_notes,
-    paid,
-    read_demand,
-    scenario_of,
-    signal_notes,
-    with_gpus,
-)
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, paid, read_demand, scenario_of, with_gpus
 from rebalancer.sim.contest.telling import headline, rows
 from rebalancer.sim.demand import DemandStreams
 from rebalancer.sim.product import default_policy
