@@ -191,6 +191,8 @@ def _figure(each: MetricMap, source: MetricSource, reading: str, has: MetricInve
     series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
     if reading != AT:
         series = _once(each, series)
+    if by == "sum" and each.model_label is None:
+        series = _of_each_target(series)
     whose = each.model_label or "namespace, pod"
     figure = f"{by} by ({whose}) ({series})"
     if source.mean_over is not None and reading != AT:
@@ -235,6 +237,15 @@ def _below(each: MetricMap, reading: str, has: MetricInventory, among: str) -> s
 def _once(each: MetricMap, series: str) -> str:
     """Of copies of one figure the highest."""
     return f"max without ({', '.join(each.copies)}) ({series})" if each.copies else series
+
+
+def _of_each_target(series: str) -> str:
+    """The sum at each address that is scraped: who has it of two jobs, services or Prometheis counts once.
+
+    Two engines of one pod have two addresses, and all of what one of them tells comes by one job.
+    """
+    scrape = "job, service, prometheus, prometheus_replica"
+    return f"max by (namespace, pod, instance) (sum by (namespace, pod, instance, {scrape}) ({series}))"
 
 
 def _divided(figure: str, per: float) -> str:

@@ -32,9 +32,9 @@ below. Which of them exist is asked at the start and every two minutes, within t
 for that is not there. The first pod of an engine that nobody ran before is seen after two minutes at most.
 
 A pod is read by one engine's map and one exporter's: the one of which it has the most readings, of two alike the first
-on this page. Two engines in one pod, as vLLM's data parallel ranks are, are summed. A metric that repeats another by a
-label, as vLLM's `_by_reason` does, is not asked for. Beside Kafka the counters are not asked for either, so that
-arrivals are counted once.
+on this page. Two engines in one pod, as vLLM's data parallel ranks are, are summed. An address that several monitors,
+Services or Prometheis scrape is counted once. A metric that repeats another by a label, as vLLM's `_by_reason` does, is
+not asked for. Beside Kafka the counters are not asked for either, so that arrivals are counted once.
 
 Latencies are percentiles over four scrapes: 1 min where pods are scraped every 15 s, 4 min at every minute, 5 min at
 most. How often they are scraped is asked for with the names: of all pods older than 5 min the seldomest scraped counts.
