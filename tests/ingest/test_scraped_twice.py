@@ -40,9 +40,9 @@ def scraped(tmp_path: Path) -> Iterator[Prometheus]:
                 {"targets": [third], "labels": twice | {"service": "llama-headless"}},
             ],
         }
-        server = ends.enter_context(prometheus(tmp_path, jobs))
-        wait_until(lambda: len(server.query("count_over_time(up[1m]) > 1")) == 5, "scraped twice", 30.0)
-        yield server
+        asker = ends.enter_context(prometheus(tmp_path, jobs))
+        wait_until(lambda: len(asker.query("count_over_time(up[1m]) > 1")) == 5, "scraped twice", 30.0)
+        yield asker
 
 
 @pytest.mark.real
