@@ -127,8 +127,7 @@ class Pod(Struct, frozen=True):
     unready_at: when that condition became False, None while it is not: a pod that has never been Ready has been told so
         since its kubelet took it on.
     created_at: when it was created.
-    deleting_at: the instant by which a deletion ends it (the request and its grace period), None while nobody deletes
-        it.
+    deleting_at: the instant by which a deletion ends it (the request and its grace period), None before one.
     grace_seconds: seconds that its containers have to end once it is deleted.
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
     ordinal: the number that its controller gave it, or its group of pods; None where it numbers none.
@@ -142,6 +141,7 @@ class Pod(Struct, frozen=True):
     gates: names of the scheduling gates that keep it from the scheduler.
     placeholder: whether it keeps GPUs warm until another pod wants them: labelled so, and of a priority below 0.
     priority: its priority, by which the scheduler ends some for others.
+    tolerations: the taints that it bears for good, where it asks for devices; None where it does not.
     """
 
     namespace: str
@@ -170,6 +170,7 @@ class Pod(Struct, frozen=True):
     placeholder: bool = False
     priority: int = 0
     unready_at: Instant | None = None
+    tolerations: tuple[Toleration, ...] | None = None
 
     @property
     def terminal(self) -> bool:

@@ -209,7 +209,7 @@ class TargetView(Struct, frozen=True):
     autoscaler: the autoscaler that chooses its replicas, None where none does.
     gpus_per_pod: GPUs of the pool's resource that one pod of its template requests.
     node_selector: labels that its template wants of a node.
-    tolerations: tolerations of its template.
+    tolerations: of its template, and what its pods have beside that or are taken to get (`tolerated.tolerated`).
     grace_seconds: seconds that one of its pods has to end.
     pods: its pods, by UID.
     foreign: the last two changes of its numbers by somebody else, oldest first.

@@ -271,6 +271,7 @@ class Holdings:
             by_others=model.actuation != METRIC
             and by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
             victims=spec.of.victims,
+            borne=[pod.tolerations for pod in pods],
         )
         hpas = self._objects.hpas_of.get(ref)
         chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), hpas)

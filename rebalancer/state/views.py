@@ -6,7 +6,16 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
-from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, Pod, SavedNodePool, Workload
+from rebalancer.domain.cluster import (
+    DisruptionBudget,
+    Node,
+    NodeClaim,
+    NodePool,
+    Pod,
+    SavedNodePool,
+    Toleration,
+    Workload,
+)
 from rebalancer.domain.devices import OnNode
 from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.instant import Instant
@@ -15,6 +24,7 @@ from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, PodView, Shape, TargetView
 from rebalancer.domain.target_spec import TargetSpec
+from rebalancer.domain.tolerated import tolerated
 from rebalancer.state.preemption import LowestPriority, is_preemptible
 
 KEDA_DEFAULT_MAXIMUM = 100
@@ -85,10 +95,12 @@ def target_view(  # noqa: PLR0913  # what it is made from
     running_gpus: int | None = None,
     by_others: bool = False,
     victims: str = "replicaSet",
+    borne: Iterable[tuple[Toleration, ...] | None] = (),
 ) -> TargetView:
-    """One scale target; `unconfirmed` is what we wrote and have not seen yet, the last three as in `TargetView`.
+    """One scale target; `unconfirmed` is what we wrote and have not seen yet, others as in `TargetView`.
 
     claimed_gpus: devices of the pool that each of its pods gets by claims.
+    borne: what each of its pods tolerates, None of one that does not tell.
     """
     return TargetView(
         pool=pool.name,
@@ -103,7 +115,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         autoscaler=autoscaler,
         gpus_per_pod=workload.gpus.get(pool.resource, 0) + claimed_gpus,
         node_selector=workload.node_selector,
-        tolerations=workload.tolerations,
+        tolerations=tolerated(workload.tolerations, borne, pool.resource if workload.gpus.get(pool.resource) else ""),
         grace_seconds=workload.grace_seconds,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
         running_gpus=running_gpus,

@@ -62,7 +62,22 @@ def test_a_pod() -> None:
         labels=(("app", "llama"), ("pod-template-hash", "7d9f8b6c5d")),
         image="docker.io/library/vllm:1",
         placed_at=SEVEN + 1,
+        tolerations=(),
     )
+
+
+def test_what_admission_let_a_pod_tolerate_for_good_is_read_and_shared_with_its_siblings() -> None:
+    for_good = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    silent = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    spec = {"tolerations": [for_good, silent | {"tolerationSeconds": 300}]}
+    first, second = read("pods", pod(spec=spec)), read("pods", pod(spec=spec, name="llama-7d9f8b6c5d-x2"))
+    assert isinstance(first, Pod)
+    assert isinstance(second, Pod)
+    assert first.tolerations == (Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),)
+    assert first.tolerations is second.tolerations
+    without = read("pods", pod(container(None), spec=spec))
+    assert isinstance(without, Pod)
+    assert without.tolerations is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.events import Event
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state import ClusterState
@@ -54,8 +55,9 @@ def test_a_target_shows_what_the_deployment_says() -> None:
     workload = a_workload("b", 3, resource_version="17", gpus={GPU: 4, "other/x": 1}, node_selector={"pool": "a100"},
                           grace_seconds=90, rolling=True)  # fmt: skip
     assert target_of(a_state(None, workload)) == a_target(
-        "b", 3, resource_version="17", gpus_per_pod=4, grace_seconds=90, rolling=True, pods=()
-    )
+        "b", 3, resource_version="17", gpus_per_pod=4, grace_seconds=90, rolling=True, pods=(),
+        tolerations=(Toleration(GPU, "Exists", "", "NoSchedule"),),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

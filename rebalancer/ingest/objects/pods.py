@@ -58,11 +58,12 @@ class _TemplateContainer(Container, frozen=True, gc=False):
     ports: tuple[_Port, ...] | None = None
 
 
-class _Toleration(Struct, frozen=True, gc=False):
+class _Toleration(Struct, frozen=True, gc=False, rename="camel"):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+    toleration_seconds: int | None = None
 
 
 class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
@@ -80,6 +81,7 @@ class _Gate(Struct, frozen=True, gc=False):
 
 class _BoundSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     scheduling_gates: tuple[_Gate, ...] | None = None
+    tolerations: tuple[_Toleration, ...] | None = None  # admission adds some
     priority: int | None = None  # what admission made of the class
 
 
@@ -193,6 +195,7 @@ def pod(wire: PodWire) -> Pod:
         image=_image(spec) if gpus else "",
         placed_at=None if placed is None else instant(placed.last_transition_time),
         dual=_dual(meta.annotations or NO_ANNOTATIONS, labels),
+        tolerations=_lasting(spec.tolerations or ()) if gpus else None,
     )
 
 
@@ -255,6 +258,12 @@ def _own(labels: Mapping[str, str]) -> set[tuple[str, str]]:
 def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """A target's pods share one value."""
     return labels
+
+
+@lru_cache(maxsize=65_536)
+def _lasting(wires: tuple[_Toleration, ...]) -> tuple[Toleration, ...]:
+    """Those that do not end after some seconds, as every pod's for silent nodes do; a target's pods share one value."""
+    return tuple(_toleration(one) for one in wires if one.toleration_seconds is None)
 
 
 _ref = lru_cache(maxsize=65_536)(WorkloadRef)  # a workload's pods share one value

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rebalancer.domain.cluster import Pod, Toleration
+from rebalancer.domain.cluster import Pod
+from rebalancer.domain.tolerated import tolerated
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.planning.facts.scene import PodPlacement
 from rebalancer.survey.accelerators import gpus
@@ -139,7 +140,7 @@ def _workload(
     ((resource, each),) = by_resource.items()
     if not 0 <= value.replicas <= MOST_REPLICAS:
         raise ValueError(f"spec.replicas {value.replicas} is no number of replicas")
-    pods = _pods_per_replica(obj, resource, each)
+    pods, seen = _pods_per_replica(obj, resource, each), tuple(_pods_of(things, ref))
     if each * pods > MOST_GPUS:
         raise ValueError(f"{each * pods} GPUs of one replica are more than a policy takes ({MOST_GPUS})")
     return GpuWorkload(
@@ -149,13 +150,13 @@ def _workload(
         resource=resource,
         gpus=each * pods,
         pods=pods,
-        placement=_placement(value, resource),
+        placement=_placement(value, resource, seen),
         engine=engine.words,
         served=engine.served,
         role=_role(of_pods),
         labels={**mapped(obj, "metadata", "labels"), **of_pods},
         owner=_owner(raw),
-        seen=tuple(_pods_of(things, ref)),
+        seen=seen,
     )
 
 
@@ -177,9 +178,8 @@ def _pods_per_replica(obj: Object, resource: str, each: int) -> int:
     return size
 
 
-def _placement(value: Any, resource: str) -> PodPlacement:  # noqa: ANN401  as above
-    # The admission plugin ExtendedResourceToleration adds a toleration of the resource's own name.
-    tolerations = (*value.tolerations, Toleration(key=resource, operator="Exists"))
+def _placement(value: Any, resource: str, seen: Sequence[tuple[Pod, Object]]) -> PodPlacement:  # noqa: ANN401  as above
+    tolerations = tolerated(value.tolerations, (pod.tolerations for pod, _ in seen), resource)
     return PodPlacement("", tuple(value.node_selector.items()), tolerations, value.placement.terms)
 
 
