@@ -102,6 +102,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
     claimed_gpus: devices of the pool that each of its pods gets by claims.
     borne: what each of its pods tolerates, None of one that does not tell.
     """
+    of_template = workload.tolerations if workload.templated else None
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -115,7 +116,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         autoscaler=autoscaler,
         gpus_per_pod=workload.gpus.get(pool.resource, 0) + claimed_gpus,
         node_selector=workload.node_selector,
-        tolerations=tolerated(workload.tolerations, borne, pool.resource if workload.gpus.get(pool.resource) else ""),
+        tolerations=tolerated(of_template, borne, pool.resource if workload.gpus.get(pool.resource) else ""),
         grace_seconds=workload.grace_seconds,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
         running_gpus=running_gpus,

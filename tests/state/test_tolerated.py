@@ -10,7 +10,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Model
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.planning import plan
-from tests.builders import NAMESPACE, NOW, a_model, a_policy
+from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_target_spec
 from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, feed
 
 GPU_TAINT = Taint(GPU, "present", "NoSchedule")
@@ -18,6 +18,11 @@ TEAM_TAINT = Taint("team", "chat", "NoSchedule")
 ADDED = Toleration(GPU, "Exists", "", "NoSchedule")
 TEAM = Toleration("team", "Exists")
 TEMPLATE = a_model("b", entitlement=8)
+ADAPTER = a_model(
+    "b",
+    entitlement=8,
+    targets=(a_target_spec(name="b", kind="DynamoGraphDeploymentScalingAdapter", victims="replicaSet"),),
+)
 
 
 def granted(model: Model, taints: tuple[Taint, ...], tolerations: Iterable[Toleration] | None, of: Workload) -> int:
@@ -51,6 +56,17 @@ class TestWithATemplate:
 
     def test_pods_that_were_admitted_without_a_toleration_say_that_nobody_adds_it(self) -> None:
         assert granted(TEMPLATE, (GPU_TAINT,), (), self.workload) == 0
+
+
+class TestWithoutATemplate:
+    workload = a_workload("b", 1, resource="nvidia.com/v1beta1/x", gpus={}, templated=False)
+
+    def test_no_taint_is_known_to_bar_its_pods(self) -> None:
+        assert granted(ADAPTER, (GPU_TAINT, TEAM_TAINT), None, self.workload) > 0
+
+    def test_its_pods_tell_what_they_tolerate(self) -> None:
+        assert granted(ADAPTER, (GPU_TAINT,), (ADDED,), self.workload) > 0
+        assert granted(ADAPTER, (GPU_TAINT, TEAM_TAINT), (ADDED,), self.workload) == 0
 
 
 def test_a_target_has_one_order_of_tolerations_whichever_of_its_pods_comes_first() -> None:
