@@ -2,7 +2,7 @@
 
 NVIDIA's feature discovery says it by labels of the node, GKE by its own; HAMi and its relatives by annotations. A share
 by time-slicing or MPS is no GPU: nothing keeps its neighbours from its memory or its time, so only a pool whose policy
-says `isolation: soft` counts it. Under MIG's strategy `single` slices bear the name of whole GPUs.
+says `isolation: soft` counts it. Under MIG's strategy `single`, and on GKE, slices bear the name of whole GPUs.
 """
 
 import re
@@ -35,6 +35,8 @@ REGISTERED_BY: Final = {
 _MIG: Final = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb[-a-z0-9.+]*)")
 _MIG_PRODUCT: Final = re.compile(r".*-MIG-(?P<profile>\d+g\.\d+gb.*?)(-SHARED)?")
 _PRODUCT: Final = "nvidia.com/gpu.product"
+_GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"  # a MIG profile
+SLICED_BY: Final = (_PRODUCT, _GKE_PARTITION)  # labels that name the profile of slices by the name of whole GPUs
 _GKE_SHARES: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _AMD_MEMORY: Final = re.compile(r"(?P<gib>\d+)G")  # the label amd.com/gpu.vram, as `64G`
 
@@ -72,7 +74,7 @@ def offer(  # noqa: PLR0913  # what a node says of itself, and what its pool's p
 ) -> Offer:
     """What a node offers a pool of `resource`.
 
-    wanted: labels by which the pool finds its nodes; one that names a MIG product makes its slices the pool's GPUs.
+    wanted: labels by which the pool finds its nodes; one that names a MIG profile makes its slices the pool's GPUs.
     registered: cards by who splits them (`REGISTERED_BY`).
     """
     there = allocatable.get(resource, 0)
@@ -139,16 +141,21 @@ def _elsewhere(there: int, resource: str, allocatable: Mapping[str, int]) -> str
 
 
 def _slices(there: int, resource: str, wanted: Mapping[str, str], labels: Mapping[str, str]) -> str:
-    product = labels.get(_PRODUCT, "")
-    shape = _MIG_PRODUCT.fullmatch(product)
-    if not there or shape is None or resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"}:
+    profiles = _profiles(labels)
+    if not there or not profiles or resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"} or _profiles(wanted):
         return ""
-    if _MIG_PRODUCT.fullmatch(wanted.get(_PRODUCT, "")):
-        return ""
+    label, profile = next(iter(profiles.items()))
     return (
-        f"offers {there} MIG slices {shape['profile']} by the name of whole GPUs (strategy single): to count slices,"
-        f" add `{_PRODUCT}: {product}` to the pool's nodeLabels"
+        f"offers {there} MIG slices {profile} by the name of whole GPUs (strategy single): to count slices,"
+        f" add `{label}: {labels[label]}` to the pool's nodeLabels"
     )
+
+
+def _profiles(labels: Mapping[str, str]) -> dict[str, str]:
+    """The MIG profile that slices by the name of whole GPUs have, by the label that says so (`SLICED_BY`)."""
+    product = _MIG_PRODUCT.fullmatch(labels.get(_PRODUCT, ""))
+    profiles = {_PRODUCT: product["profile"] if product else "", _GKE_PARTITION: labels.get(_GKE_PARTITION, "")}
+    return {label: profile for label, profile in profiles.items() if profile}
 
 
 def _shares(there: int, resource: str, isolation: Isolation, labels: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ GPU = "nvidia.com/gpu"
 SHARED = "nvidia.com/gpu.shared"
 PRODUCT = "nvidia.com/gpu.product"
 SLICES = "A100-SXM4-40GB-MIG-1g.5gb"
+GKE_SLICES = "cloud.google.com/gke-gpu-partition-size"
 
 
 def test_whole_gpus_count_with_the_memory_that_their_label_says_in_mebibytes() -> None:
@@ -57,6 +58,18 @@ def test_slices_by_the_name_of_whole_gpus_count_only_where_the_pool_names_them(
     found = offer(GPU, "hard", wanted, labels, {GPU: 56}, {})
     assert (found.devices, found.memory_gib) == (devices, 5.0)
     assert ("offers 56 MIG slices 1g.5gb by the name of whole GPUs" in found.refused) is (devices == 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "devices"), [({}, 0), ({"cloud.google.com/gke-nodepool": "p"}, 0), ({GKE_SLICES: "1g.5gb"}, 56)]
+)
+def test_gke_s_partitions_by_the_name_of_whole_gpus_count_only_where_the_pool_names_them(
+    wanted: dict[str, str], devices: int
+) -> None:
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100", GKE_SLICES: "1g.5gb"}
+    found = offer(GPU, "hard", wanted, labels, {GPU: 56}, {})
+    assert found.devices == devices
+    assert (f"add `{GKE_SLICES}: 1g.5gb` to the pool's nodeLabels" in found.refused) is (devices == 0)
 
 
 def test_of_mixed_slices_each_shape_is_a_stock_of_its_own() -> None:

@@ -9,6 +9,7 @@ from tests.survey.manifests import a_deployment, a_gpu_node
 
 H100 = "NVIDIA-H100-80GB-HBM3"
 MIG_SINGLE = {PRODUCT: f"{H100}-MIG-3g.40gb", "nvidia.com/mig.strategy": "single"}
+GKE_SLICES = "cloud.google.com/gke-gpu-partition-size"
 SHARED = {PRODUCT: "NVIDIA-A10G-SHARED", "nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}
 
 
@@ -54,6 +55,15 @@ def test_shares_and_whole_gpus_are_pools_of_their_own() -> None:
     found = policy([*nodes, serving("chat")])
     assert counted(found, nodes) == {"a": 16, "b": 8}
     assert [(pool.name, pool.isolation) for pool in found.pools] == [("a", "soft"), ("b", "hard")]
+
+
+def test_gke_s_slices_and_whole_gpus_of_one_product_are_pools_of_their_own() -> None:
+    a100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
+    sliced = a100 | {GKE_SLICES: "1g.5gb"}
+    nodes = [a_node("a1", a100, gpu=8), a_node("b1", sliced, gpu=56)]
+    found = policy([*nodes, serving("chat")])
+    assert counted(found, nodes) == {"a": 8, "b": 56}
+    assert [GKE_SLICES in pool.node_labels for pool in found.pools] == [False, True]
 
 
 def test_each_shape_that_is_asked_for_is_a_pool_on_the_same_nodes() -> None:

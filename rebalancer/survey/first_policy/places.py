@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from rebalancer.domain.cluster import Node, NodePool, Taint
-from rebalancer.domain.gpu_shapes import Isolation, offer
+from rebalancer.domain.gpu_shapes import SLICED_BY, Isolation, offer
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.ingest.objects.nodes import NODE_POOL_LABEL
 from rebalancer.planning.facts.landing import may_land
@@ -21,7 +21,6 @@ from rebalancer.survey.parts import items, mapped, part, requirements, text
 _COUNTS: Final = ("karpenter.k8s.aws/instance-gpu-count",)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NVIDIA: Final = "nvidia.com/gpu"
-PRODUCT: Final = "nvidia.com/gpu.product"
 _ISOLATIONS: Final[tuple[Isolation, ...]] = ("hard", "soft")
 
 _CAPACITY: Final = {
@@ -70,27 +69,28 @@ class NodePlace:
 
 
 class Counting(NamedTuple):
-    """What a pool says so that the devices of a node count: its isolation, and the MIG product among its nodeLabels.
+    """What a pool says so that the devices of a node count: its isolation, and the label that names their MIG profile.
 
-    `refused`: why none of them counts all the same, "" where they do.
+    `sliced`: that label and its value, () where no nodeLabels have to name it. `refused`: why none of them counts all
+    the same, "" where they do.
     """
 
     isolation: Isolation
-    product: str
+    sliced: tuple[tuple[str, str], ...]
     refused: str
 
 
 def counting_of(place: NodePlace, resource: str) -> Counting:
     """The least that a pool of `resource` has to say for the place."""
     refused: list[str] = []
-    for product in ("", place.labels.get(PRODUCT, "")):
+    named = (((label, place.labels[label]),) for label in SLICED_BY if label in place.labels)
+    for sliced in ((), *named):
         for isolation in _ISOLATIONS:
-            wanted = {PRODUCT: product} if product else {}
-            offered = offer(resource, isolation, wanted, place.labels, place.gpus, place.registered)
+            offered = offer(resource, isolation, dict(sliced), place.labels, place.gpus, place.registered)
             if not offered.refused:
-                return Counting(isolation, product, "")
+                return Counting(isolation, sliced, "")
             refused.append(offered.refused)
-    return Counting("hard", "", refused[0])
+    return Counting("hard", (), refused[0])
 
 
 def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:

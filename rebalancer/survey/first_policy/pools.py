@@ -11,7 +11,6 @@ from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Reasoned
 from rebalancer.survey.first_policy.labels import CAPACITIES, telling
 from rebalancer.survey.first_policy.places import (
-    PRODUCT,
     Counting,
     NodePlace,
     capacity_of,
@@ -193,9 +192,9 @@ def _pool(group: _Group, name: str, labels: dict[str, str] | None, before: int) 
         )
         why = f"{CHOOSE}no label tells its nodes from others: give them one: {command}"
     labels = labels or {OWN_LABEL: name}
-    if group.counting.product:
-        labels = {**labels, PRODUCT: group.counting.product}
-        why += "; the product makes its MIG slices count"
+    for label, value in group.counting.sliced:
+        labels = {**labels, label: value}
+        why += f"; {label} makes its MIG slices count"
     capacity = f"label {group.by}" if group.by else f"{GUESS}no label of its nodes says"
     return NodeGrouping(
         name=name,
