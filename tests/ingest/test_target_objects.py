@@ -66,10 +66,14 @@ def test_a_stateful_set_is_a_target_with_the_gpus_of_its_template() -> None:
 
 
 def test_it_rolls_while_its_pods_are_of_two_revisions_and_may_begin_to_count_elsewhere() -> None:
-    found = target(
-        STATEFUL_SETS, stateful_set({"currentRevision": "r1", "updateRevision": "r2"}, ordinals={"start": 5})
-    )
+    two = {"currentRevision": "r1", "updateRevision": "r2", "replicas": 3, "currentReplicas": 2, "updatedReplicas": 1}
+    found = target(STATEFUL_SETS, stateful_set(two, ordinals={"start": 5}))
     assert (found.rolling, found.first_ordinal) == (True, 5)
+
+
+def test_it_rolls_no_more_once_all_its_pods_are_of_the_newest_as_on_delete_never_writes_down() -> None:
+    status = {"currentRevision": "r1", "updateRevision": "r2", "replicas": 3, "updatedReplicas": 3}
+    assert not target(STATEFUL_SETS, stateful_set(status, updateStrategy={"type": "OnDelete"})).rolling
 
 
 def test_its_pods_have_the_numbers_of_their_names() -> None:

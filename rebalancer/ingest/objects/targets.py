@@ -56,6 +56,8 @@ class _StatefulSetSpec(_DeploymentSpec, frozen=True, gc=False):
 
 
 class _StatefulSetStatus(Struct, frozen=True, gc=False, rename="camel"):
+    replicas: int = 0
+    updated_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
 
@@ -120,12 +122,14 @@ def replica_set(wire: DeploymentWire) -> Workload:
 
 def stateful_set(wire: StatefulSetWire) -> Workload:
     """Raises ValueError."""
+    # With the update strategy OnDelete the current revision stays the old one though all pods are of the newest.
+    status = wire.status
     workload = _of_template(
         WorkloadRef(wire.metadata.namespace, "StatefulSet", wire.metadata.name),
         wire.metadata,
         wire.spec.replicas,
         wire.spec.template,
-        rolling=wire.status.current_revision != wire.status.update_revision,
+        rolling=status.current_revision != status.update_revision and status.updated_replicas < status.replicas,
     )
     start = 0 if wire.spec.ordinals is None else wire.spec.ordinals.start
     return msgspec.structs.replace(workload, resource="apps/v1/statefulsets", first_ordinal=start)
