@@ -2,10 +2,13 @@
 
 The HPA divides the answer by the trigger's `targetValue` and rounds up; of several triggers the highest number counts.
 It leaves a number alone that differs from what runs by no more than its tolerance, and waits out its stabilisation
-windows. KEDA asks when the HPA does, every 15 s. Facts are from KEDA's source at 2.21 and the HPA's at Kubernetes 1.34.
+windows and policies. KEDA asks when the HPA does, every 15 s, unless it caches. Facts are from KEDA's source at 2.21
+and the HPA's at Kubernetes 1.34.
 """
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -16,6 +19,7 @@ from rebalancer.domain.words import counted
 VALUE_LOCATION = "replicas"
 HPA_TOLERANCE = 0.1  # of kube-controller-manager, where neither its flag nor `behavior` says otherwise
 HPA_STABILIZATION_SECONDS = 300  # before a decrease, where `behavior` says nothing
+HPA_STEP, HPA_STEP_SECONDS = 4, 15  # it adds 4 replicas at once, or as many as run, where `behavior` says nothing
 LOWERING = frozenset({"", "static", "currentReplicasIfLower", "scalingModifiers"})  # fallbacks that may end replicas
 
 
@@ -30,6 +34,18 @@ class Fallback(Struct, frozen=True):
     behavior: str = ""
 
 
+class HpaPolicy(NamedTuple):
+    """By how many replicas, or by what percentage of those that run, an HPA may move within so many seconds."""
+
+    value: int
+    seconds: int
+    percent: bool = False
+
+    def replicas(self, running: int) -> int:
+        """Replicas that come or go of so many; the HPA rounds a part of one up, both ways."""
+        return math.ceil(running * self.value / 100) if self.percent else self.value
+
+
 class HpaPace(Struct, frozen=True):
     """How the HPA follows in one direction.
 
@@ -38,12 +54,25 @@ class HpaPace(Struct, frozen=True):
     disabled: whether it never moves that way.
     dropped: whether a tolerance was asked for that the HPA does not have: the API server drops it where the feature
         gate HPAConfigurableTolerance is off.
+    policies: how far it moves at a time; none where `behavior` says nothing.
+    least: whether the policy that moves it least counts; else the one that moves it most.
     """
 
     tolerance: float = HPA_TOLERANCE
     stabilization_seconds: int = 0
     disabled: bool = False
     dropped: bool = False
+    policies: tuple[HpaPolicy, ...] = ()
+    least: bool = False
+
+    def step(self, running: int) -> tuple[int, int] | None:
+        """Replicas by which its policies let it move of so many, and in how many seconds; None: as by default."""
+        steps = [(one.replicas(running), -one.seconds) for one in self.policies]
+        if not steps:
+            return None
+        replicas, seconds = min(steps) if self.least else max(steps)
+        usual = replicas >= max(HPA_STEP, running) and -seconds <= HPA_STEP_SECONDS
+        return None if usual else (replicas, -seconds)
 
     def stored(self, tolerance: float | None) -> "HpaPace":
         """The same pace in an HPA that has this tolerance, None for one without."""
@@ -62,6 +91,7 @@ class MetricTrigger(Struct, frozen=True):
     fallback: what KEDA does without an answer; None: it leaves things as they are.
     up: how the HPA follows upwards.
     down: how it follows downwards.
+    cached_seconds: how old the answer may be by which the HPA goes, where KEDA keeps it for a while; else 0.
     """
 
     path: str
@@ -71,6 +101,7 @@ class MetricTrigger(Struct, frozen=True):
     fallback: Fallback | None = None
     up: HpaPace = HpaPace()
     down: HpaPace = HpaPace(stabilization_seconds=HPA_STABILIZATION_SECONDS)
+    cached_seconds: int = 0
 
     def followed_by(self, tolerances: tuple[float | None, float | None]) -> "MetricTrigger":
         """The same trigger, where the HPA of its ScaledObject has these tolerances, upwards and downwards."""
@@ -139,10 +170,10 @@ def _limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, 
         yield _ignored("up", up)
     if high > 0 and 1 / high <= down.tolerance:
         yield _ignored("down", down)
-    for way, pace in (("Up", up), ("Down", down)):
-        if pace.stabilization_seconds > 0:
-            key = f"behavior.scale{way}.stabilizationWindowSeconds"
-            yield f"a step {way.lower()} is followed {pace.stabilization_seconds} s late: set {key} to 0"
+    yield from _late("up", up, max(low, 1), high)
+    yield from _late("down", down, high, low)
+    if trigger.cached_seconds > 0:
+        yield f"KEDA keeps an answer for {trigger.cached_seconds} s: set useCachedMetrics of its trigger to false"
     if trigger.fallback is None:
         yield "it has no fallback: while nobody answers it stays as it is, below its floor, too"
     elif trigger.fallback.behavior in LOWERING:
@@ -154,6 +185,19 @@ def _limits(trigger: MetricTrigger, wanted: tuple[int, int], bounds: tuple[int, 
         yield (
             "KEDA asks one replica of ours, and those that stand by do not know: set"
             ' aggregateFromKubeServiceEndpoints to "true" and aggregationType to max'
+        )
+
+
+def _late(way: str, pace: HpaPace, start: int, end: int) -> Iterator[str]:
+    """What of the longest step, from `start` to `end` replicas, comes late."""
+    key = f"behavior.scale{way.capitalize()}"
+    if pace.stabilization_seconds > 0:
+        yield f"a step {way} is followed {pace.stabilization_seconds} s late: set {key}.stabilizationWindowSeconds to 0"
+    step = pace.step(start)
+    if step is not None and step[0] < abs(end - start):
+        yield (
+            f"a step {way} from {counted(start, 'replica')} goes by {step[0]} in {step[1]} s at most:"
+            f" leave {key}.policies out"
         )
 
 

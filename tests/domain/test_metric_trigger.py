@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rebalancer.domain.metric_trigger import (
     Fallback,
     HpaPace,
+    HpaPolicy,
     MetricTrigger,
     desired_path,
     is_ours,
@@ -65,6 +66,26 @@ def test_a_fallback_that_only_raises_may_be_below_the_floor() -> None:
 def test_a_maximum_below_the_floor_is_refused_and_one_below_the_policy_s_is_told() -> None:
     assert "below the floor 2" in misfits(asking({}), PATH, 2, (1, 1))[0]
     assert limits(asking({}), (2, 8), (1, 6)) == ("its bounds admit 1 to 6 of the policy's 2 to 8 replicas",)
+
+
+@pytest.mark.parametrize(
+    ("policies", "least", "said"),
+    [
+        ((HpaPolicy(1, 300),), False, "a step up from 2 replicas goes by 1 in 300 s at most"),
+        ((HpaPolicy(10, 60, percent=True),), False, "a step up from 2 replicas goes by 1 in 60 s at most"),
+        ((HpaPolicy(1, 60), HpaPolicy(100, 15, percent=True)), False, "goes by 2 in 15 s at most"),
+        ((HpaPolicy(1, 60), HpaPolicy(100, 15, percent=True)), True, "goes by 1 in 60 s at most"),
+        ((HpaPolicy(6, 300),), False, ""),
+        ((HpaPolicy(4, 15), HpaPolicy(100, 15, percent=True)), False, ""),  # what no behavior comes to
+    ],
+)
+def test_policies_that_make_steps_of_a_step_are_told(policies: tuple[HpaPolicy, ...], least: bool, said: str) -> None:  # noqa: FBT001  one of the cases
+    trigger = asking({}, up=HpaPace(0.0, policies=policies, least=least))
+    found = limits(trigger, (2, 8), (2, 8))
+    assert misfits(trigger, PATH, 2, (2, 8)) == ()
+    assert [said in each and each.endswith(": leave behavior.scaleUp.policies out") for each in found] == (
+        [True] if said else []
+    )
 
 
 @pytest.mark.parametrize("url", ["", "http://other/v1/models", "http://[", f"http://rb{PATH}/more"])

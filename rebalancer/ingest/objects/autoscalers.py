@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
 from rebalancer.domain.metric_trigger import (
@@ -10,6 +11,7 @@ from rebalancer.domain.metric_trigger import (
     HPA_TOLERANCE,
     Fallback,
     HpaPace,
+    HpaPolicy,
     MetricTrigger,
     metric_trigger,
 )
@@ -28,6 +30,7 @@ from rebalancer.ingest.objects.meta import (
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
+KEDA_POLLING_SECONDS = 30  # where a ScaledObject does not say
 
 # strconv.ParseBool's words for false; KEDA takes whatever it cannot parse for true.
 FALSE_WORDS = frozenset({"0", "f", "F", "false", "FALSE", "False"})
@@ -46,10 +49,17 @@ class _HpaTarget(Struct, frozen=True, gc=False):
     name: str
 
 
+class _Policy(Struct, frozen=True, gc=False, rename="camel"):
+    type: str = ""
+    value: int = 0
+    period_seconds: int = 0
+
+
 class _Rules(Struct, frozen=True, gc=False, rename="camel"):
     tolerance: str | float | None = None
     stabilization_window_seconds: int | None = None
     select_policy: str | None = None
+    policies: tuple[_Policy, ...] | None = None
 
 
 class BehaviorWire(Struct, frozen=True, gc=False, rename="camel"):
@@ -89,6 +99,7 @@ class _Trigger(Struct, frozen=True, gc=False, rename="camel"):
     type: str = ""
     metric_type: str = ""
     metadata: dict[str, Any] = {}  # text by KEDA's schema; what else a manifest has must not hide the object
+    use_cached_metrics: bool | None = None
 
 
 class _Fallback(Struct, frozen=True, gc=False):
@@ -115,6 +126,7 @@ class TriggersWire(Struct, frozen=True, gc=False):
     triggers: list[_Trigger] | None = None
     fallback: _Fallback | None = None
     advanced: _Advanced | None = None
+    polling_interval: int | None = field(name="pollingInterval", default=None)
 
 
 class _ScaledSpec(TriggersWire, frozen=True, gc=False, rename="camel", kw_only=True):
@@ -220,13 +232,17 @@ def asking(spec: TriggersWire) -> MetricTrigger | None:
     advanced = spec.advanced or _Advanced()
     behavior = (advanced.horizontal_pod_autoscaler_config or _HpaConfig()).behavior or BehaviorWire()
     fallback = spec.fallback
-    return metric_trigger(
+    trigger = metric_trigger(
         tuple((one.type, one.metric_type, _texts(one.metadata)) for one in spec.triggers or ()),
         (advanced.scaling_modifiers or _Modifiers()).formula,
         None if fallback is None else Fallback(fallback.replicas, str(fallback.behavior)),
         _pace(behavior.scale_up, 0),
         _pace(behavior.scale_down, HPA_STABILIZATION_SECONDS),
     )
+    if trigger is None or not any(one.use_cached_metrics for one in spec.triggers or ()):
+        return trigger
+    polled = KEDA_POLLING_SECONDS if spec.polling_interval is None else spec.polling_interval
+    return msgspec.structs.replace(trigger, cached_seconds=polled)
 
 
 def _texts(metadata: dict[str, Any]) -> dict[str, str]:
@@ -242,6 +258,8 @@ def _pace(rules: _Rules | None, stabilization_seconds: int) -> HpaPace:
         HPA_TOLERANCE if rules.tolerance is None else _quantity(rules.tolerance),
         stabilization_seconds if window is None else window,
         rules.select_policy == "Disabled",
+        policies=tuple(HpaPolicy(one.value, one.period_seconds, one.type == "Percent") for one in rules.policies or ()),
+        least=rules.select_policy == "Min",
     )
 
 

@@ -90,8 +90,10 @@ TRAPS: Final = (
         WARN,
         "An HPA leaves steps within its tolerance (10 %) alone and waits 300 s before a decrease, unless its behavior "
         "says otherwise, of which an API server without HPAConfigurableTolerance drops the tolerance; without a "
-        "fallback KEDA does nothing while nobody answers.",
-        "Set tolerance and stabilizationWindowSeconds to 0, and a fallback with currentReplicasIfHigher.",
+        "fallback KEDA does nothing while nobody answers. Policies of that behavior make steps of a step, and "
+        "useCachedMetrics keeps an answer for a pollingInterval.",
+        "Set tolerance and stabilizationWindowSeconds to 0, leave policies and useCachedMetrics out, and give it a "
+        "fallback with currentReplicasIfHigher.",
         followed_late,
     ),
 )
