@@ -1,6 +1,6 @@
 """Measurements of a model, each a value with an age or a reason why there is none. Unknown is never zero."""
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outlook import Outlook
@@ -118,6 +118,7 @@ class ModelLoad(Struct, frozen=True):
     told_by: producers whose failure would silence the model, sorted: each that measures it as a whole (its gateway),
         and the one that measures all of its pods. Several that measure some pods each do not fail at once.
     tokens: tokens of all pods in a second, between their newest two samples; None where nobody counts them.
+    unheard_requests: those in flight on pods that lead no replica, which count nowhere; left out where there are none.
     """
 
     model: str
@@ -132,3 +133,4 @@ class ModelLoad(Struct, frozen=True):
     known_until: Instant | None = None
     told_by: tuple[str, ...] = ()
     tokens: TokenRate | None = None
+    unheard_requests: float | UnsetType = UNSET

@@ -53,8 +53,7 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
-    has them. `observes`: nothing is ever written, so our CRDs need not be there. `advisory`: as of `Sources`. What is
-    public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
+    has them. `observes`: nothing is ever written, so our CRDs need not be there. The rest is as its owner has it.
     """
 
     def __init__(  # noqa: PLR0913  # what it is, and what the snapshot has of the settings
@@ -85,8 +84,7 @@ class ClusterState:
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy, self._installation = policy, installation
-        self._marks_victims = marks_victims
-        self._drains_nodes = drains_nodes
+        self._marks_victims, self._drains_nodes = marks_victims, drains_nodes
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -120,14 +118,16 @@ class ClusterState:
 
     def _look_for_nodes(self, at: float) -> None:
         """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
-        self._loads.set_pods({pod.uid: (model, self._holdings.ready_at(pod)) for pod, model in self._model_pods()})
+        pods = tuple(self._model_pods())
+        leaders = {pod.uid: (model, self._holdings.ready_at(pod)) for pod, model in pods if pod.member == 0}
+        self._loads.set_pods(leaders, {pod.uid: model for pod, model in pods if pod.member > 0})
         self._holdings.nodes_listed()
         self._notices.nodes_listed(at)
 
     def _model_pods(self) -> Iterable[tuple[Pod, str]]:
         for pod in self._objects.all(Pod):
             model = self._holdings.model_of(pod.workload)
-            if model is not None and not pod.terminal and pod.member == 0:
+            if model is not None and not pod.terminal:
                 yield pod, model
 
     # --- what comes in
@@ -185,8 +185,7 @@ class ClusterState:
                     self._counters["unknown-source"] += 1
 
     def _object(self, event: ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone, now: float) -> None:
-        whole = isinstance(event, ObjectsListed)
-        (self._sources.listed if whole else self._sources.heard)(event.source, now)
+        (self._sources.listed if isinstance(event, ObjectsListed) else self._sources.heard)(event.source, now)
         match event:
             case ObjectsListed():
                 self._move(self._objects.relisted(event), event.at)
@@ -241,9 +240,9 @@ class ClusterState:
             self._loads.silenced(one.id for one, pod in self._holdings.pods_on(old.name) if pod.deleting_at is None)
 
     def _pod_gone(self, pod: Pod) -> None:
-        self._loads.pod_gone(pod.uid)
         if pod.member > 0:
             self._pod_is(pod)
+        self._loads.pod_gone(pod.uid)
 
     def _wake(self, change: Change) -> None:
         self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.has))
@@ -253,6 +252,8 @@ class ClusterState:
         model = self._holdings.model_of(pod.workload)
         if model is None or pod.terminal:
             self._loads.pod_gone(pod.uid)
+        elif pod.member > 0:
+            self._loads.worker_is(model, pod.uid)
         if model is None:
             return
         for leader in (pod,) if pod.member == 0 and not pod.terminal else self._holdings.leaders(pod):
@@ -367,8 +368,7 @@ class ClusterState:
 
     def rings_bytes(self, model: str) -> bytes:
         """One model's rings and what was measured of it. Raises KeyError for a model not in the policy."""
-        past = self._loads.past(model, offsets=self.offsets, starts=self._holdings.starts.past(model))
-        return past.to_bytes()
+        return self._loads.past(model, offsets=self.offsets, starts=self._holdings.starts.past(model)).to_bytes()
 
     def restore_rings(self, model: str, data: bytes) -> None:
         """Put back what `rings_bytes` gave. Raises ValueError when the bytes are damaged; KeyError as above."""

@@ -7,6 +7,8 @@ somebody looks or 4,096 of them wait.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from msgspec import UNSET
+
 from rebalancer.domain.couples import couples
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
@@ -48,6 +50,7 @@ class Loads:
         self._batch = RingBatch()
         self._latest = Latest()
         self._model_of_pod: dict[str, str] = {}
+        self._model_of_worker: dict[str, str] = {}  # of pods that lead no replica
         self._loads: dict[str, ModelLoad] = {}
         self._all: tuple[ModelLoad, ...] | None = None
         self._dirty: set[Track] = set()
@@ -99,12 +102,20 @@ class Loads:
 
     # --- what comes in
 
-    def set_pods(self, pods: Mapping[str, tuple[str, float | None]]) -> None:
-        """Takes over all pods of all models: for each UID its model, and since when it is Ready."""
+    def set_pods(self, pods: Mapping[str, tuple[str, float | None]], workers: Mapping[str, str]) -> None:
+        """Takes over all pods of all models: for each UID its model, and since when it is Ready.
+
+        workers: the model of each pod that leads no replica.
+        """
+        self._model_of_worker = dict(workers)
         for uid in [uid for uid, model in self._model_of_pod.items() if pods.get(uid, ("", None))[0] != model]:
             self.pod_gone(uid)
         for uid, (model, ready_at) in pods.items():
             self.pod_is(model, uid, ready_at)
+
+    def worker_is(self, model: str, uid: str) -> None:
+        """Pod `uid` belongs to `model` and leads no replica: its samples count nowhere."""
+        self._model_of_worker[uid] = model
 
     def pod_is(self, model: str, uid: str, ready_at: float | None) -> None:
         """Pod `uid` belongs to `model`, Ready since `ready_at` or not Ready."""
@@ -120,6 +131,9 @@ class Loads:
         if track is not None:
             track.pod_gone(uid, self._latest)
             self._dirty.add(track)
+        worked_for = self.tracks.get(self._model_of_worker.pop(uid, ""))
+        if worked_for is not None and worked_for.unheard.pop(uid, None) is not None:
+            self._dirty.add(worked_for)
 
     def silenced(self, pods: Iterable[str]) -> None:
         """A node says nothing any more, and has said nothing for a while; `pods`: of each pod there its model.
@@ -148,7 +162,7 @@ class Loads:
             track = self.tracks[couple.other(track.id)]  # engines of both roles tell one name: the pod says whose it is
         subject = track.whole if sample.pod is None else track.pods.get(sample.pod)
         if subject is None:
-            self.counters["unknown-pod"] += 1
+            self._unheard(sample)
         elif sample.at - now > MAX_AHEAD_SECONDS:
             self.counters["time-ahead"] += 1
         else:
@@ -178,6 +192,15 @@ class Loads:
             track.known(subject, sample, arrivals[0] if arrivals and not late else None)
         else:
             self._record(track, subject, sample, arrivals, late=late)
+
+    def _unheard(self, sample: MetricSample) -> None:
+        """Notes what a pod tells that leads no replica; one that nobody knows is only counted."""
+        uid, gauges = sample.pod or "", sample.gauges
+        track = self.tracks.get(self._model_of_worker.get(uid, ""))
+        self.counters["unknown-pod" if track is None else "worker-pod"] += 1
+        if track is not None and (gauges.running is not None or gauges.waiting is not None):
+            track.unheard[uid] = (gauges.running or 0.0) + (gauges.waiting or 0.0)
+            self._dirty.add(track)
 
     def _record(self, track: Track, subject: SampledSubject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         at, interval = sample.at, sample.interval_seconds
@@ -315,6 +338,7 @@ class Loads:
             known_until=None if work == Work() else float(known_until(track, now)),
             told_by=track.told_by,
             tokens=track.tokens.now,
+            unheard_requests=sum(track.unheard.values()) or UNSET,
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load

@@ -75,6 +75,13 @@ def test_late_samples_are_a_warning_with_what_they_cost() -> None:
     )
 
 
+def test_requests_on_pods_that_lead_no_group_are_a_warning() -> None:
+    loads = ModelLoad("b", unheard_requests=60.0), ModelLoad("c")
+    found = [each for each in of_snapshot(Snapshot(cycle=1, at=NOW, loads=loads)) if each.about.startswith("model/")]
+    assert [(each.state, each.about) for each in found] == [(WARN, "model/b")]
+    assert found[0].said == "60 requests run or wait on pods that lead no group, and count nowhere"
+
+
 def test_findings_are_printed_as_drawn() -> None:
     def trapped(state: str, trap: str, said: str, fix: str, about: str = "scaledobject/serving/sdxl") -> Finding:
         return Finding(state, about, said, fix, trap, f"docs/reference/traps.md#{trap}", "k8s/sdxl.yaml")

@@ -1,5 +1,6 @@
 """Targets that are no Deployments: numbered replicas, groups of pods, pods found by labels, lists that are awaited."""
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Pod, Workload
@@ -98,6 +99,29 @@ class TestGroups:
         assert isinstance(state.peek(NOW).loads[0].signals["concurrency"], Reading)
         feed(state, gone(a_member("LeaderWorkerSet", 0, 1)))
         assert isinstance(state.peek(NOW).loads[0].signals["concurrency"], NoReading)
+
+    def test_requests_that_its_workers_tell_of_count_nowhere_and_are_told(self) -> None:
+        worker = a_member("LeaderWorkerSet", 0, 1)
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), worker)
+        feed(state, a_sample("b", "b-0-0", running=2.0), a_sample("b", "b-0-1", running=3.0, gauges={"waiting": 4.0}))
+        load = state.peek(NOW).loads[0]
+        assert isinstance(load.signals["concurrency"], Reading)
+        assert (load.signals["concurrency"].value, load.unheard_requests) == (2.0, 7.0)
+        assert state.counters()["worker-pod"] == 1
+        feed(state, gone(worker))
+        assert state.peek(NOW).loads[0].unheard_requests is UNSET
+
+    def test_workers_that_serve_nobody_are_no_word_of_an_unheard_request(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
+        feed(state, a_sample("b", "b-0-1", running=0.0))
+        assert state.peek(NOW).loads[0].unheard_requests is UNSET
+
+    def test_they_are_known_when_the_policy_names_the_model_later(self) -> None:
+        members = [a_member("LeaderWorkerSet", 0, member) for member in range(2)]
+        state = a_state(a_policy(a_model("other")), a_cluster_node("n1"), *members)
+        state.set_policy(a_policy(self.model), NOW)
+        feed(state, ObjectsListed("leaderworkersets", NOW, (self.workload,)), a_sample("b", "b-0-1", running=3.0))
+        assert state.peek(NOW).loads[0].unheard_requests == 3.0
 
     def test_one_that_waits_for_a_node_leaves_the_replica_without_one_and_the_others_hold_theirs(self) -> None:
         pending = a_member("LeaderWorkerSet", 0, 1, node=None, phase="Pending", ready=False, ready_at=None)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import some, span
 from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.owners import claims
-from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
+from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS, ModelLoad
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.domain.words import CLOCK_IS_OFF
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
@@ -66,9 +68,7 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         yield _if(not quota.full, WARN, f"model/{models}", quota.said(amount), fix)
     starts = {model.id: model.load_seconds for model in snapshot.models}
     for load in snapshot.loads:
-        if load.lag_seconds >= TOLD_LAG_SECONDS:
-            late = _late(load.lag_seconds, starts.get(load.model))
-            yield Finding(WARN, f"model/{load.model}", late, "scrape or send its metrics sooner and more often")
+        yield from _of_load(load, starts.get(load.model))
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
@@ -82,6 +82,17 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(WARN, f"model/{model.id}", unheard, "is KEDA's operator up? its pods and its log say")
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
+
+
+def _of_load(load: ModelLoad, start_seconds: float | None) -> Iterator[Finding]:
+    """What a model's metrics tell late, or of pods that count nowhere; `start_seconds`: its usual start."""
+    if load.lag_seconds >= TOLD_LAG_SECONDS:
+        late = _late(load.lag_seconds, start_seconds)
+        yield Finding(WARN, f"model/{load.model}", late, "scrape or send its metrics sooner and more often")
+    if load.unheard_requests is not UNSET:
+        unheard = f"{load.unheard_requests:g} requests run or wait on pods that lead no group, and count nowhere"
+        fix = "tell of it as a whole, from its gateway or by modelLabel. docs/policy.md: Kinds of targets"
+        yield Finding(WARN, f"model/{load.model}", unheard, fix)
 
 
 def not_passed_on(target: TargetView) -> str | None:
