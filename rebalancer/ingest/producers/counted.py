@@ -112,11 +112,12 @@ class PodCounts:
     def put(self, reading: CountReading) -> None:
         """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten.
 
-        Where other parts were known before it, it was only not seen: what it counted until then is no change.
+        Where other parts were known before it, it was only not seen: what it counted until then is no change. Of one
+        instant the highest counts: copies of it, or two looks within a second by producers that cut instants to it.
         """
         series = self._values.setdefault((reading.name, reading.rank), {})
         known = series.get((reading.part, reading.upper))
-        if known is not None and known.at > reading.at:
+        if known is not None and (known.at, known.value) > (reading.at, reading.value):
             return
         if known is None and series and reading.value > 0.0:
             self._widens(reading, max(one.at for one in series.values()))

@@ -170,6 +170,19 @@ def test_two_replicas_of_prometheus_count_once_and_engines_are_summed() -> None:
     assert sample.counters.prompt_tokens == 20.0
 
 
+def test_a_lower_count_of_the_same_instant_is_of_another_look_and_no_engine_began_anew() -> None:
+    """Two replicas of Prometheus scrape within one second, the later one is heard first, and instants are cut to it."""
+    records = [
+        record
+        for count in range(4)
+        for done in (30.0 * count + 2, 30.0 * count)
+        for record in adapter(scrape(done, tokens=10 * done), AT - 600 + 15 * count)
+    ]
+    counters = [sample.counters for sample in samples(producer("prometheus"), records)]
+    assert [one and one.start_time for one in counters] == [AT - 600] * 4
+    assert [one and one.requests_finished for one in counters] == [2.0, 32.0, 62.0, 92.0]
+
+
 def buckets(counted: dict[str, float]) -> Numbers:
     return {f'{BUCKET}{{le="{upper}"}}': value for upper, value in counted.items()}
 

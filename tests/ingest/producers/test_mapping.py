@@ -85,6 +85,13 @@ def test_data_parallel_ranks_of_sglang_are_summed_and_tensor_parallel_ones_count
     assert sample.gauges == Gauges(running=50.0)
 
 
+@pytest.mark.parametrize("running", [(8, 7), (7, 8)])
+def test_of_copies_of_one_gauge_the_highest_counts_whichever_comes_first(running: tuple[int, int]) -> None:
+    records = [telegraf({"sglang:num_running_reqs": n}, tp_rank=f"{rank}") for rank, n in enumerate(running)]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(running=8.0)
+
+
 def test_of_the_models_that_a_pod_of_triton_chains_the_longest_queue_counts() -> None:
     queues = [("ensemble", 40), ("postprocessing", 0), ("tensorrt_llm", 38), ("preprocessing", 0)]
     records = [telegraf({"nv_inference_pending_request_count": n}, model=model, version="1") for model, n in queues]
