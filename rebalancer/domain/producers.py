@@ -66,6 +66,8 @@ class ProducerLabels(Part):
             "model_name",
             "model",
             "version",
+            "ReplicaId",
+            "WorkerId",
             "gpu",
             "UUID",
             "GPU_I_ID",
@@ -73,7 +75,7 @@ class ProducerLabels(Part):
             "gpu_uuid",
         ),
         description="What tells the engines, models or GPUs of one pod apart. Series that differ in other labels only"
-        " are one: two replicas of Prometheus tell of the same requests.",
+        " are one: two replicas of Prometheus tell of the same requests. Of one instant the highest of them counts.",
     )
 
 

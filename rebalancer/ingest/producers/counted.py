@@ -19,7 +19,8 @@ QUANTILE = 0.95
 BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
-PARTS = ("finished_reason", "model", "version")
+# TGI's failures have `err`, Triton's `reason`.
+PARTS = ("finished_reason", "err", "reason", "model", "version")
 _SEPARATORS = re.compile(r"[:./]")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
