@@ -16,13 +16,12 @@ from rebalancer.domain.events import Counters, Gauges, MetricSample, Position
 from rebalancer.domain.producers import Combine, MetricProducer
 from rebalancer.ingest.gauges import impossible
 from rebalancer.ingest.producers.counted import CountReading, PodCounts
-from rebalancer.ingest.producers.mapping import GaugeReading, Pod
+from rebalancer.ingest.producers.mapping import MAX_PODS, GaugeReading, Pod
 
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
 FORGOTTEN_INTERVALS = 20.0
 OF_THE_GPU = frozenset({"gpuUtilisation", "fbUsedMib", "fbFreeMib"})
-MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
 
 Told = tuple[float, float]  # when it was measured, and the value: the newest counts, of one instant the highest
 

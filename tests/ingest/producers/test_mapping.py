@@ -6,6 +6,7 @@ import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
 from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
+from rebalancer.ingest.producers.mapping import MAX_PODS, TOLD_INTERVALS, ProducerMapping, Readings, ToldUids
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
@@ -19,6 +20,29 @@ def test_a_uid_counts_before_namespace_and_name() -> None:
     assert one.pod == ("", "u-1")
     (sample,) = samples(producer(), [telegraf({"vllm:num_requests_running": 3}, pod_uid="u-1")])
     assert (sample.pod, sample.namespace) == ("u-1", None)
+
+
+def test_a_name_is_that_of_a_uid_told_beside_it_until_nobody_has_told_it_for_some_intervals() -> None:
+    mapping = ProducerMapping(producer(intervalSeconds=15))
+
+    def pod_of(now: float, **tags: str) -> tuple[str, str]:
+        result = mapping.read(telegraf({"vllm:num_requests_running": 3}, now, **tags), HERE, now, now)
+        assert isinstance(result, Readings)
+        return result.readings[0].pod
+
+    assert pod_of(NOW) == ("serving", "llama-70b-0")
+    assert pod_of(NOW, pod_uid="u-1") == pod_of(NOW + 15) == ("", "u-1")
+    assert pod_of(NOW + 30, pod="llama-70b-1") == ("serving", "llama-70b-1")
+    assert pod_of(NOW + 45, pod_uid="u-2") == pod_of(NOW + 45 + 15 * TOLD_INTERVALS) == ("", "u-2")
+    assert pod_of(NOW + 46 + 15 * TOLD_INTERVALS) == ("serving", "llama-70b-0")
+
+
+def test_no_more_uids_are_remembered_than_a_producer_may_have_pods() -> None:
+    uids = ToldUids(300.0)
+    for number in range(MAX_PODS + 1):
+        uids.tell(("serving", f"p-{number}"), f"u-{number}", NOW)
+    assert uids.whose(("serving", "p-0"), NOW) == ("serving", "p-0")
+    assert uids.whose(("serving", "p-1"), NOW) == ("", "u-1")
 
 
 @pytest.mark.parametrize("prefix", ["", "exported_"])
