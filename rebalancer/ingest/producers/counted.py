@@ -16,6 +16,7 @@ from rebalancer.ingest.engines import ENGINES
 from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW_SECONDS, SCRAPES
 
 QUANTILE = 0.95
+SCRAPE_SECONDS = 1.0  # buckets of one scrape have one instant, or come by Kafka's within so long of each other
 BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
@@ -105,7 +106,7 @@ class PodCounts:
 
     def __init__(self, interval_seconds: float) -> None:
         self.began = inf
-        self._scrape_seconds = interval_seconds / 2
+        self._scrape_seconds = min(SCRAPE_SECONDS, interval_seconds / 2)
         self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
         self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
         self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
@@ -172,7 +173,7 @@ class PodCounts:
         return figures
 
     def _whole(self, series: Mapping[CountedPart, CountReading]) -> bool:
-        """Whether all buckets of each part are of one scrape: two scrapes' counts together are no histogram."""
+        """Whether all buckets of each part are of one scrape: counts of two, or of two replicas', are no histogram."""
         instants: dict[tuple[str, ...], list[float]] = {}
         for (part, _), each in series.items():
             instants.setdefault(part, []).append(each.at)

@@ -256,6 +256,23 @@ def test_a_bucket_that_comes_late_is_waited_for_and_moves_no_percentile(late: se
     assert {(seconds and round(seconds, 6), above) for seconds, above in seen} == {(None, False), (0.925, False)}
 
 
+def test_buckets_of_two_replicas_scrapes_are_no_histogram_together() -> None:
+    """Of the second scrape, 3 s after the first, half of the buckets come in a second batch, after the sample."""
+    entry, seen = producer("prometheus"), list[tuple[float | None, bool]]()
+    gathering = PodGathering(entry)
+    for count in range(1, 13):
+        for later in (0.0, 3.0):
+            at = AT - 600 + 15 * count + later
+            every = 10.0 * (15 * count + later)
+            whole = buckets({"0.5": 0.6 * every, "1.0": 0.9 * every, "5.0": 0.97 * every, "+Inf": every})
+            halves = [whole] if later == 0.0 else [dict(list(whole.items())[:2]), dict(list(whole.items())[2:])]
+            for batch, half in enumerate(halves):
+                for record in adapter(half | scrape(count), at):
+                    gathering.put(readings(entry, record).readings, HERE, at + batch)
+                seen += [sample.gauges.ttft for sample in gathering.settled(at + batch + SETTLE_SECONDS)]
+    assert {seconds and round(seconds, 6) for seconds, _ in seen} == {None, 3.857143}
+
+
 def test_buckets_of_an_engine_that_is_seen_later_are_not_what_came_since_the_scrape_before() -> None:
     def engine(which: int, count: int) -> Numbers:
         slow, every = 1e6 * which + 10.0 * count, 1e6 + 100.0 * count
