@@ -124,6 +124,9 @@ KNOWN_NAMES: tuple[GaugeRule, ...] = (
     _rule("sglang:token_usage", "kvCacheUse", "max"),
     _rule("tgi_batch_current_size", "running"),
     _rule("tgi_queue_size", "waiting"),
+    _rule("trtllm_num_requests_running", "running"),
+    _rule("trtllm_num_requests_waiting", "waiting"),
+    _rule("trtllm_kv_cache_utilization", "kvCacheUse", "max"),
     _rule("nv_inference_pending_request_count", "waiting", "max"),  # a request waits in an ensemble and in its parts
     # A GPU that is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL to tell, and what is written of it for an
     # instance is not read; each instance has its activity.

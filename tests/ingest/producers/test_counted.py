@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.events import Counters, MetricSample, Rejection
 from rebalancer.ingest.producers.counted import counts, quantile, rows_of
+from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.otlp import decode_otlp_proto
 from rebalancer.ingest.producers.series import MetricSeries
@@ -305,15 +306,41 @@ def test_increments_are_no_counters() -> None:
     assert (sample.counters, sample.gauges.running) == (None, 4.0)
 
 
-def test_protobuf_says_the_same_as_json() -> None:
+def as_protobuf(record: bytes) -> bytes:
     from google.protobuf.json_format import Parse  # type: ignore[import-untyped]  # noqa: PLC0415  an extra, without types
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415  same
 
+    binary: bytes = Parse(record, MetricsData()).SerializeToString()
+    return binary
+
+
+def test_protobuf_says_the_same_as_json() -> None:
     (text,) = otlp(scrape(100, 7) | buckets({"1.0": 3.0, "+Inf": 5.0}), AT)
     (whole,) = [readings(producer("otlp-json"), text).readings]
-    binary = Parse(text, MetricsData()).SerializeToString()
+    binary = as_protobuf(text)
     assert all(isinstance(each, MetricSeries) for each in decode_otlp_proto(binary))
     assert readings(producer("otlp-proto"), binary).readings == whole
+
+
+@pytest.mark.parametrize("decoder", ["otlp-json", "otlp-proto"])
+def test_tokens_that_an_engine_tells_by_a_histogram_are_that_histograms_sum(decoder: str) -> None:
+    record = json.loads(otlp({"tgi_batch_current_size": 4.0}, AT)[0])
+    point = {"timeUnixNano": f"{int(AT)}000000000", "count": "5", "bucketCounts": ["1", "4"], "explicitBounds": [10]}
+    histograms = {
+        "tgi_request_input_length": point | {"sum": 900},
+        "tgi_request_generated_tokens": point | {"sum": 70.5},
+        "tgi_request_duration": point,
+    }
+    record["resourceMetrics"][0]["scopeMetrics"][0]["metrics"] += [
+        {"name": name, "histogram": {"aggregationTemporality": 2, "dataPoints": [each]}}
+        for name, each in histograms.items()
+    ]
+    value = json.dumps(record).encode() if decoder == "otlp-json" else as_protobuf(json.dumps(record).encode())
+    (sample,) = samples(producer(decoder), [value])
+    assert sample.counters is not None
+    assert (sample.counters.prompt_tokens, sample.counters.generated_tokens) == (900.0, 70.5)
+    named = [series.name for series in DECODERS[producer(decoder).decoder](value) if isinstance(series, MetricSeries)]
+    assert "tgi_request_duration_sum" not in named, "who tells no sum has none, which is not zero"
 
 
 def test_a_bucket_without_its_bound_is_told_and_costs_itself_alone() -> None:

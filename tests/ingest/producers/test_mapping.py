@@ -5,6 +5,8 @@ import json
 import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
+from rebalancer.ingest.engines import ENGINES
+from rebalancer.ingest.producers.counted import plain
 from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.mapping import MAX_PODS, TOLD_INTERVALS, ProducerMapping, Readings, ToldUids
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
@@ -121,6 +123,18 @@ def test_of_the_models_that_a_pod_of_triton_chains_the_longest_queue_counts() ->
     records = [telegraf({"nv_inference_pending_request_count": n}, model=model, version="1") for model, n in queues]
     (sample,) = samples(producer(), records)
     assert sample.gauges == Gauges(waiting=40.0)
+
+
+def test_each_engine_whose_counters_are_read_has_its_gauges_known_too() -> None:
+    """Arrivals are made of both. A row picks no series by a label, as Triton's with TensorRT-LLM would need."""
+    known = {plain(rule.metric): rule.gauge for rule in producer().rules}
+    wanted = {
+        plain(source.series): source.reading
+        for engine in ENGINES
+        for source in engine.readings
+        if source.reading in {"running", "waiting", "kvCacheUse"} and not source.where
+    }
+    assert {name: known.get(name) for name in wanted} == wanted
 
 
 def test_two_replicas_of_prometheus_that_tell_of_the_same_requests_count_once() -> None:
