@@ -66,6 +66,8 @@ class ProducerLabels(Part):
             "model_name",
             "model",
             "version",
+            "ReplicaId",
+            "WorkerId",
             "gpu",
             "UUID",
             "GPU_I_ID",
@@ -73,7 +75,7 @@ class ProducerLabels(Part):
             "gpu_uuid",
         ),
         description="What tells the engines, models or GPUs of one pod apart. Series that differ in other labels only"
-        " are one: two replicas of Prometheus tell of the same requests.",
+        " are one: two replicas of Prometheus tell of the same requests. Of one instant the highest of them counts.",
     )
 
 
@@ -122,6 +124,9 @@ KNOWN_NAMES: tuple[GaugeRule, ...] = (
     _rule("sglang:token_usage", "kvCacheUse", "max"),
     _rule("tgi_batch_current_size", "running"),
     _rule("tgi_queue_size", "waiting"),
+    _rule("trtllm_num_requests_running", "running"),
+    _rule("trtllm_num_requests_waiting", "waiting"),
+    _rule("trtllm_kv_cache_utilization", "kvCacheUse", "max"),
     _rule("nv_inference_pending_request_count", "waiting", "max"),  # a request waits in an ensemble and in its parts
     # A GPU that is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL to tell, and what is written of it for an
     # instance is not read; each instance has its activity.

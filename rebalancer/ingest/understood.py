@@ -7,6 +7,7 @@ from msgspec import Struct, to_builtins
 from rebalancer.domain.events import CapacityNotice, MetricSample, Position, Rejection
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.producers import MetricProducer
+from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, MOST_LAG_SECONDS
 from rebalancer.ingest.decode import Mended, Several, decode_metric
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import Partly, decode_notice
@@ -32,17 +33,19 @@ class SentRecord(Struct, frozen=True):
     at: float
 
 
-class ToldGauge(Struct, frozen=True):
+class ToldGauge(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One gauge or counter that a record tells.
 
     of: `namespace/pod`, the pod's UID, or the model where it is of all of it.
     gauge: its name as in our own format.
     value: in its unit.
+    old_seconds: its age where that is too much to count, however late its producer usually is; None where it is not.
     """
 
     of: str
     gauge: str
     value: float
+    old_seconds: float | None = None
 
 
 class Understood(Struct, frozen=True):
@@ -74,8 +77,9 @@ class Understanding:
         """What one record says at `now` (UTC epoch seconds)."""
         here = Position(record.where, 0, 0)
         if self._mapping is not None:
-            return _mapped(record.where, self._mapping.read(record.value, here, record.at, now))
-        return _own(record.where, self._decode(record.value, record.headers, here, record.at, now))
+            read = self._mapping.read(record.value, here, record.at, now)
+            return _mapped(record.where, read, self._mapping.producer.interval_seconds, now)
+        return _own(record.where, self._decode(record.value, record.headers, here, record.at, now), now)
 
 
 def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understanding | None:
@@ -88,23 +92,26 @@ def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understa
     return Understanding(notices=True) if topic == f"{prefix}{NOTICES}" else None
 
 
-def _mapped(where: str, read: Readings | Rejection) -> Understood:
+def _mapped(where: str, read: Readings | Rejection, interval_seconds: float, now: float) -> Understood:
     if isinstance(read, Rejection):
         return Understood(where, dropped=(_why(read),))
-    gauges = tuple(ToldGauge("/".join(filter(None, one.pod)), one.name, one.value) for one in read.readings)
+    gauges = tuple(
+        ToldGauge("/".join(filter(None, one.pod)), one.name, one.value, _too_old(one.at, interval_seconds, now))
+        for one in read.readings
+    )
     return Understood(where, gauges, (), tuple(_why(one) for one in read.dropped), read.unmapped)
 
 
-def _own(where: str, decoded: Decoded) -> Understood:
+def _own(where: str, decoded: Decoded, now: float) -> Understood:
     readings: list[ToldGauge] = []
     notices: list[str] = []
     dropped: list[str] = []
     for part in decoded.parts if isinstance(decoded, Several) else (decoded,):
         match part:
             case MetricSample():
-                readings += _of_sample(part)
+                readings += _of_sample(part, now)
             case Mended():
-                readings += _of_sample(part.sample)
+                readings += _of_sample(part.sample, now)
                 dropped.append(_why(part.rejection))
             case Partly():
                 notices += _sentences(part.notices)
@@ -116,10 +123,16 @@ def _own(where: str, decoded: Decoded) -> Understood:
     return Understood(where, tuple(readings), tuple(notices), tuple(dropped))
 
 
-def _of_sample(sample: MetricSample) -> list[ToldGauge]:
+def _of_sample(sample: MetricSample, now: float) -> list[ToldGauge]:
     pod = f"{sample.namespace}/{sample.pod}" if sample.namespace else sample.pod
     values: dict[str, float] = to_builtins(sample.gauges) | (to_builtins(sample.counters) if sample.counters else {})
-    return [ToldGauge(pod or sample.model, name, value) for name, value in values.items() if name != "startTime"]
+    old = _too_old(sample.at, sample.interval_seconds, now)
+    return [ToldGauge(pod or sample.model, name, value, old) for name, value in values.items() if name != "startTime"]
+
+
+def _too_old(at: float, interval_seconds: float, now: float) -> float | None:
+    age, fresh_seconds = now - at, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * interval_seconds)
+    return age if age > MOST_LAG_SECONDS + fresh_seconds else None
 
 
 def _sentences(notices: Sequence[CapacityNotice]) -> list[str]:

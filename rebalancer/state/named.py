@@ -16,25 +16,26 @@ def named(
 ) -> Iterator[MetricSample]:
     """The sample with its model and its pod's UID, of a launcher as its requester's; none where nobody has the pod.
 
-    What is nobody's is counted: unbound-launcher, unknown-pod.
+    What is nobody's is counted: unbound-launcher, unknown-pod, older-than-pod.
     """
     samples = holdings.bindings.attributed(sample) if sample.namespace is None else (sample,)
     counters["unbound-launcher"] += not samples
     for one in samples:
         known = one if one.model else _of_pod(one, holdings, model_of)
-        if known is None:
-            counters["unknown-pod"] += 1
-        else:
+        if isinstance(known, MetricSample):
             yield known
+        else:
+            counters[known] += 1
 
 
-def _of_pod(sample: MetricSample, holdings: Holdings, model_of: ModelOf) -> MetricSample | None:
-    """None where nobody has the pod, or it began after `at`; without a namespace it is told by its UID."""
+def _of_pod(sample: MetricSample, holdings: Holdings, model_of: ModelOf) -> MetricSample | str:
+    """As what it is counted where nobody has the pod, or it began after `at`; without a namespace it is told by UID."""
     pod = sample.pod or ""
     if sample.namespace is None:
         model = model_of(pod)
-        return None if model is None else replace(sample, model=model)
+        return "unknown-pod" if model is None else replace(sample, model=model)
     known = holdings.pod_named(sample.namespace, pod)
-    if known is None or sample.at < known[2]:
-        return None
-    return replace(sample, model=known[0], pod=known[1], namespace=None)
+    if known is None:
+        return "unknown-pod"
+    model, uid, since = known
+    return "older-than-pod" if sample.at < since else replace(sample, model=model, pod=uid, namespace=None)

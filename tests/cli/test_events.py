@@ -48,6 +48,26 @@ async def test_each_line_of_a_file_is_told_with_its_place(tmp_path: Path, capsys
     assert "3 records: 1 understood (1 reading of 1 subject), 2 dropped." in said
 
 
+@pytest.mark.parametrize(("late", "expected"), [(224, []), (226, ["! At least 3m46s old, and counts for nothing"])])
+async def test_a_pod_whose_newest_reading_is_too_old_to_count_is_named(
+    late: int, expected: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    def record(pod: str, seconds: int) -> bytes:
+        tags = {"namespace": "serving", "pod": pod}
+        fields = {"vllm:num_requests_running": 12}
+        whole = {"name": "prometheus", "tags": tags, "fields": fields, "timestamp": 1_800_000_000 - seconds}
+        return json.dumps(whole).encode()
+
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(
+        b"\n".join((record("fresh", 3600), record("fresh", 2), record("late", 7200), record("late", late)))
+    )
+    assert await check(str(file), "--as", "telegraf") == 0
+    lines = [line.partition(": ") for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
+    assert [what for what, _, _ in lines] == expected
+    assert all(rest.startswith("serving/late. Look at the producer's clock") for _, _, rest in lines)
+
+
 async def test_a_good_file_is_exit_code_0_and_json_has_the_same(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "sample.json"
     file.write_text(json.dumps(json.loads(event()), indent=2))

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import inf
 
-from rebalancer.api.text.words import counted, printable
+from rebalancer.api.text.words import counted, printable, some, span
 from rebalancer.ingest.understood import Understood
 
 
 def render_events(records: Sequence[Understood]) -> str:
-    """Each record with its readings by pod and what was dropped of it, then the summary."""
+    """Each record with its readings by pod and what was dropped of it, whose are all too old, then the summary."""
     lines = [line for one in records for line in _lines(one)]
-    return "\n".join(printable(line) for line in (*lines, _sentence(records)))
+    return "\n".join(printable(line) for line in (*lines, *_too_old(records), _sentence(records)))
 
 
 def summary(records: Sequence[Understood]) -> dict[str, int]:
@@ -34,6 +35,19 @@ def _lines(one: Understood) -> Iterator[str]:
     yield from (f"  ! {why}" for why in one.dropped)
     if one.unmapped:
         yield f"    {counted(one.unmapped, 'series', 'series')} with names that no row has"
+
+
+def _too_old(records: Sequence[Understood]) -> Iterator[str]:
+    """Records of a topic reach into the past: of each subject the newest reading says it."""
+    newest: dict[str, float] = {}
+    for reading in (each for one in records for each in one.readings):
+        newest[reading.of] = min(newest.get(reading.of, inf), reading.old_seconds or 0.0)
+    old = {subject: seconds for subject, seconds in newest.items() if seconds > 0.0}
+    if old:
+        yield (
+            f"! At least {span(min(old.values()))} old, and counts for nothing: {some(sorted(old))}."
+            " Look at the producer's clock; old records need --at."
+        )
 
 
 def _sentence(records: Sequence[Understood]) -> str:

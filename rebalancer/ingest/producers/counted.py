@@ -16,10 +16,12 @@ from rebalancer.ingest.engines import ENGINES
 from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW_SECONDS, SCRAPES
 
 QUANTILE = 0.95
+SCRAPE_SECONDS = 1.0  # buckets of one scrape have one instant, or come by Kafka's within so long of each other
 BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
-PARTS = ("finished_reason", "model", "version")
+# TGI's failures have `err`, Triton's `reason`.
+PARTS = ("finished_reason", "err", "reason", "model", "version")
 _SEPARATORS = re.compile(r"[:./]")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
@@ -104,7 +106,7 @@ class PodCounts:
 
     def __init__(self, interval_seconds: float) -> None:
         self.began = inf
-        self._scrape_seconds = interval_seconds / 2
+        self._scrape_seconds = min(SCRAPE_SECONDS, interval_seconds / 2)
         self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
         self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
         self._before: dict[tuple[str, int], deque[tuple[float, dict[float, float]]]] = {}
@@ -112,11 +114,12 @@ class PodCounts:
     def put(self, reading: CountReading) -> None:
         """Take one. Where it is lower than before the process began anew, and what the old one counted is forgotten.
 
-        Where other parts were known before it, it was only not seen: what it counted until then is no change.
+        Where other parts were known before it, it was only not seen: what it counted until then is no change. Of one
+        instant the highest counts: copies of it, or two looks within a second by producers that cut instants to it.
         """
         series = self._values.setdefault((reading.name, reading.rank), {})
         known = series.get((reading.part, reading.upper))
-        if known is not None and known.at > reading.at:
+        if known is not None and (known.at, known.value) > (reading.at, reading.value):
             return
         if known is None and series and reading.value > 0.0:
             self._widens(reading, max(one.at for one in series.values()))
@@ -170,7 +173,7 @@ class PodCounts:
         return figures
 
     def _whole(self, series: Mapping[CountedPart, CountReading]) -> bool:
-        """Whether all buckets of each part are of one scrape: two scrapes' counts together are no histogram."""
+        """Whether all buckets of each part are of one scrape: counts of two, or of two replicas', are no histogram."""
         instants: dict[tuple[str, ...], list[float]] = {}
         for (part, _), each in series.items():
             instants.setdefault(part, []).append(each.at)

@@ -16,15 +16,14 @@ from rebalancer.domain.events import Counters, Gauges, MetricSample, Position
 from rebalancer.domain.producers import Combine, MetricProducer
 from rebalancer.ingest.gauges import impossible
 from rebalancer.ingest.producers.counted import CountReading, PodCounts
-from rebalancer.ingest.producers.mapping import GaugeReading, Pod
+from rebalancer.ingest.producers.mapping import MAX_PODS, GaugeReading, Pod
 
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
 FORGOTTEN_INTERVALS = 20.0
 OF_THE_GPU = frozenset({"gpuUtilisation", "fbUsedMib", "fbFreeMib"})
-MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
 
-Told = tuple[float, float]  # a value, and when it was measured
+Told = tuple[float, float]  # when it was measured, and the value: the newest counts, of one instant the highest
 
 
 class _Gathered:
@@ -61,18 +60,17 @@ class _Gathered:
             self.counts.put(reading)
             return
         parts = self.values.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
-        known = parts.get(reading.part)
-        if known is None or known[1] <= reading.at:
-            parts[reading.part] = (reading.value, reading.at)
+        newest = (reading.at, reading.value)
+        parts[reading.part] = max(parts.get(reading.part, newest), newest)
 
     def since_then(self, oldest: float) -> Iterator[tuple[str, int, list[float]]]:
         """Each gauge that was told since `oldest`, with the first row that tells it and the values of its parts."""
         for gauge, ranks in self.values.items():
             for rank in ranks:
-                ranks[rank] = {part: reading for part, reading in ranks[rank].items() if reading[1] >= oldest}
+                ranks[rank] = {part: reading for part, reading in ranks[rank].items() if reading[0] >= oldest}
             first = min((rank for rank, parts in ranks.items() if parts), default=None)
             if first is not None:
-                yield gauge, first, [value for value, _ in ranks[first].values()]
+                yield gauge, first, [value for _, value in ranks[first].values()]
 
 
 class PodGathering:

@@ -1,6 +1,6 @@
 """Which series is which reading of which pod: by the policy's rows, what is counted by the engines' maps.
 
-Pure; no input raises.
+Nothing is remembered from one record to the next but UIDs of pods. No input raises.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,8 @@ from rebalancer.ingest.rejected import Reason, RejectedError
 # What an exporter writes of it for an instance of a GPU that is cut up (MIG) is 0 or the whole GPU's, and no reading;
 # DCGM_FI_PROF_GR_ENGINE_ACTIVE is the instance's own.
 OF_WHOLE_GPUS, INSTANCE = "DCGM_FI_DEV_GPU_UTIL", "GPU_I_ID"
+MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
+TOLD_INTERVALS = 20.0  # a name is a UID's for so long: a StatefulSet's next pod has the name, and another UID
 # A pod: its namespace and name, or "" and its UID.
 Pod = tuple[str, str]
 
@@ -62,12 +64,36 @@ class Readings(NamedTuple):
     unmapped: int
 
 
+class ToldUids:
+    """UIDs that a producer told beside a pod's name: elsewhere it may tell of the same pod by the name alone.
+
+    As vLLM's series do beside DCGM's. `seconds`: how long a name is a UID's after nobody has told both.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._uids: dict[Pod, tuple[str, float]] = {}  # by namespace and name, and when it came; the oldest first
+
+    def tell(self, named: Pod, uid: str, now: float) -> None:
+        """Take one."""
+        self._uids.pop(named, None)
+        self._uids[named] = uid, now
+        if len(self._uids) > MAX_PODS:
+            del self._uids[next(iter(self._uids))]
+
+    def whose(self, named: Pod, now: float) -> Pod:
+        """The pod of this namespace and name by its UID, as it is where that is not known."""
+        uid, at = self._uids.get(named, ("", now))
+        return ("", uid) if uid and now - at <= self._seconds else named
+
+
 class ProducerMapping:
     """A producer's records to readings. `producer`: the entry of the policy."""
 
     def __init__(self, producer: MetricProducer) -> None:
         self.producer = producer
         self._decode = DECODERS[producer.decoder]
+        self._uids = ToldUids(TOLD_INTERVALS * producer.interval_seconds)
         self._rules: dict[str, tuple[int, GaugeRule]] = {}
         for rank, rule in enumerate(producer.rules):
             self._rules.setdefault(plain(rule.metric), (rank, rule))
@@ -109,13 +135,13 @@ class ProducerMapping:
             raise RejectedError(Reason.IMPOSSIBLE_GAUGE, f"{series.name} {series.value:g} cannot be {rule.gauge}")
         labels = self.producer.labels
         part = tuple(series.labels.get(label, "") for label in labels.parts)
-        return GaugeReading(self._pod(series), rank, rule, part, value, _instant(series, kafka_timestamp, now))
+        return GaugeReading(self._pod(series, now), rank, rule, part, value, _instant(series, kafka_timestamp, now))
 
     def _counts(self, series: MetricSeries, kafka_timestamp: float, now: float) -> list[CountReading]:
         """What a counter or a bucket counts, by each row that reads it. Raises RejectedError."""
         if not isfinite(series.value) or series.value < 0.0:
             raise RejectedError(Reason.NOT_FINITE, f"{series.name} is {series.value}: nothing is counted so")
-        pod, at = self._pod(series), _instant(series, kafka_timestamp, now)
+        pod, at = self._pod(series, now), _instant(series, kafka_timestamp, now)
         part = tuple(series.labels.get(label, "") for label in (*self.producer.labels.parts, *PARTS))
         upper = _upper(series) if plain(series.name).endswith(BUCKET) else None
         return [
@@ -123,10 +149,10 @@ class ProducerMapping:
             for rank, source in rows_of(series.name, series.labels)
         ]
 
-    def _pod(self, series: MetricSeries) -> Pod:
+    def _pod(self, series: MetricSeries, now: float) -> Pod:
         """Raises RejectedError where no label says whose the value is."""
         # What an exporter tells of others (DCGM's) was collected from its own pod, and says itself whose it is.
-        pod = self._named(series.own or {}) or self._named(series.labels)
+        pod = self._named(series.own or {}, now) or self._named(series.labels, now)
         if pod is not None:
             return pod
         missing = "no namespace" if _first(series.labels, self.producer.labels.pod) else "no pod"
@@ -134,12 +160,15 @@ class ProducerMapping:
         detail = f"{series.name} names {missing}; its labels: {known}. Add them, or name them in producers.labels"
         raise RejectedError(Reason.NO_POD, detail)
 
-    def _named(self, labels: Mapping[str, str]) -> Pod | None:
+    def _named(self, labels: Mapping[str, str], now: float) -> Pod | None:
         names = self.producer.labels
         uid, namespace, name = (_first(labels, each) for each in (names.uid, names.namespace, names.pod))
+        named = (namespace, name) if namespace and name else None
         if uid:
+            if named is not None:
+                self._uids.tell(named, uid, now)
             return "", uid
-        return (namespace, name) if namespace and name else None
+        return None if named is None else self._uids.whose(named, now)
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -55,6 +55,7 @@ class _Histogram(Struct, frozen=True, rename="camel"):
     time_unix_nano: Whole = 0
     bucket_counts: list[Whole] = []
     explicit_bounds: list[float | str] = []
+    sum: float | str | None = None
     flags: int = 0
 
 
@@ -91,7 +92,7 @@ _message = msgspec.json.Decoder(_Message).decode
 
 
 def decode_otlp_json(value: bytes) -> Iterator[MetricSeries | RejectedError]:
-    """The points of gauges and sums, and the buckets of histograms as Prometheus has them."""
+    """The points of gauges and sums, and histograms as Prometheus has them: their buckets and `_sum`."""
     return each_of(value, _in_body)
 
 
@@ -134,7 +135,7 @@ def _walk(message: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  one of two k
                         yield MetricSeries(metric.name, {**whose, **own}, number, _at(point), own)
                 for point in _cumulative(metric.histogram):
                     if not point.flags & NO_RECORDED_VALUE:
-                        yield from _buckets(metric.name, whose, point)
+                        yield from _of_histogram(metric.name, whose, point)
 
 
 def _cumulative(points: Any) -> Any:  # noqa: ANN401  same
@@ -145,12 +146,21 @@ def _at(point: Any) -> float | None:  # noqa: ANN401  same
     return number_of(point.time_unix_nano) * NANOSECONDS or None
 
 
-def _buckets(name: str, whose: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
-    """OTLP counts each bucket by itself, Prometheus all up to its upper bound."""
-    below, own = 0.0, _labels(point.attributes)
+def _of_histogram(name: str, whose: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
+    """Its sum, and its buckets: OTLP counts each by itself, Prometheus all up to its upper bound."""
+    own = _labels(point.attributes)
+    labels, at, below, total = {**whose, **own}, _at(point), 0.0, _sum(point)
+    if total is not None:
+        yield MetricSeries(f"{name}_sum", labels, total, at, own)
     for upper, count in zip((*point.explicit_bounds, "+Inf"), point.bucket_counts, strict=False):
         below += number_of(count)
-        yield MetricSeries(f"{name}_bucket", {**whose, **own, "le": str(upper)}, below, _at(point), own)
+        yield MetricSeries(f"{name}_bucket", {**labels, "le": str(upper)}, below, at, own)
+
+
+def _sum(point: Any) -> float | None:  # noqa: ANN401  same
+    if isinstance(point, _Histogram):
+        return None if point.sum is None else number_of(point.sum)
+    return float(point.sum) if point.HasField("sum") else None
 
 
 def _number(point: Any) -> float | None:  # noqa: ANN401  same

@@ -35,7 +35,8 @@ CHANGES = (
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
-    *("unknown-model", "unknown-pod", "worker-pod", "unbound-launcher", "unknown-source", "too-many-sources"),
+    *("unknown-model", "unknown-pod", "older-than-pod", "worker-pod", "unbound-launcher"),
+    *("unknown-source", "too-many-sources"),
     *("before-pods", "older-object"),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "unreadable", "reconnects"),
     *("orders-taken", "orders-put-off", "unmapped", "gaps"),

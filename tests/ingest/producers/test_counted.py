@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.events import Counters, MetricSample, Rejection
 from rebalancer.ingest.producers.counted import counts, quantile, rows_of
+from rebalancer.ingest.producers.formats import DECODERS
 from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.otlp import decode_otlp_proto
 from rebalancer.ingest.producers.series import MetricSeries
@@ -170,6 +171,53 @@ def test_two_replicas_of_prometheus_count_once_and_engines_are_summed() -> None:
     assert sample.counters.prompt_tokens == 20.0
 
 
+def test_a_lower_count_of_the_same_instant_is_of_another_look_and_no_engine_began_anew() -> None:
+    """Two replicas of Prometheus scrape within one second, the later one is heard first, and instants are cut to it."""
+    records = [
+        record
+        for count in range(4)
+        for done in (30.0 * count + 2, 30.0 * count)
+        for record in adapter(scrape(done, tokens=10 * done), AT - 600 + 15 * count)
+    ]
+    counters = [sample.counters for sample in samples(producer("prometheus"), records)]
+    assert [one and one.start_time for one in counters] == [AT - 600] * 4
+    assert [one and one.requests_finished for one in counters] == [2.0, 32.0, 62.0, 92.0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "label", "counted"),
+    [("tgi_request_failure", "err", [15.0, 18.0]), ("nv_inference_request_failure", "reason", [12.0, 15.0])],
+)
+def test_failures_of_several_kinds_are_summed_but_where_the_map_takes_the_highest(
+    metric: str, label: str, counted: list[float]
+) -> None:
+    looks = [
+        {f'{metric}{{{label}="overloaded"}}': overloaded, f'{metric}{{{label}="validation"}}': 3.0}
+        for overloaded in (12.0, 15.0)
+    ]
+    counters = [sample.counters for sample in told("telegraf", looks)]
+    assert len({one and one.start_time for one in counters}) == 1
+    assert [one and one.requests_left for one in counters] == counted
+
+
+def test_two_replicas_of_ray_serve_in_one_worker_pod_are_summed() -> None:
+    def look(count: int) -> Numbers:
+        return {
+            f'{metric}{{ReplicaId="{replica}",WorkerId="w{replica}",model_name="llama"}}': value
+            for replica, running, finished in (("a", 20.0, 1000.0 + 30 * count), ("b", 3.0, 40.0 + 2 * count))
+            for metric, value in (
+                ("ray_vllm_num_requests_running", running),
+                ("ray_vllm_request_success_total", finished),
+            )
+        }
+
+    first, second = told("telegraf", [look(0), look(1)])
+    assert first.counters is not None
+    assert second.counters is not None
+    assert (second.gauges.running, second.counters.start_time) == (23.0, first.counters.start_time)
+    assert second.counters.requests_finished == 1072.0
+
+
 def buckets(counted: dict[str, float]) -> Numbers:
     return {f'{BUCKET}{{le="{upper}"}}': value for upper, value in counted.items()}
 
@@ -209,6 +257,23 @@ def test_a_bucket_that_comes_late_is_waited_for_and_moves_no_percentile(late: se
     assert {(seconds and round(seconds, 6), above) for seconds, above in seen} == {(None, False), (0.925, False)}
 
 
+def test_buckets_of_two_replicas_scrapes_are_no_histogram_together() -> None:
+    """Of the second scrape, 3 s after the first, half of the buckets come in a second batch, after the sample."""
+    entry, seen = producer("prometheus"), list[tuple[float | None, bool]]()
+    gathering = PodGathering(entry)
+    for count in range(1, 13):
+        for later in (0.0, 3.0):
+            at = AT - 600 + 15 * count + later
+            every = 10.0 * (15 * count + later)
+            whole = buckets({"0.5": 0.6 * every, "1.0": 0.9 * every, "5.0": 0.97 * every, "+Inf": every})
+            halves = [whole] if later == 0.0 else [dict(list(whole.items())[:2]), dict(list(whole.items())[2:])]
+            for batch, half in enumerate(halves):
+                for record in adapter(half | scrape(count), at):
+                    gathering.put(readings(entry, record).readings, HERE, at + batch)
+                seen += [sample.gauges.ttft for sample in gathering.settled(at + batch + SETTLE_SECONDS)]
+    assert {seconds and round(seconds, 6) for seconds, _ in seen} == {None, 3.857143}
+
+
 def test_buckets_of_an_engine_that_is_seen_later_are_not_what_came_since_the_scrape_before() -> None:
     def engine(which: int, count: int) -> Numbers:
         slow, every = 1e6 * which + 10.0 * count, 1e6 + 100.0 * count
@@ -241,15 +306,41 @@ def test_increments_are_no_counters() -> None:
     assert (sample.counters, sample.gauges.running) == (None, 4.0)
 
 
-def test_protobuf_says_the_same_as_json() -> None:
+def as_protobuf(record: bytes) -> bytes:
     from google.protobuf.json_format import Parse  # type: ignore[import-untyped]  # noqa: PLC0415  an extra, without types
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415  same
 
+    binary: bytes = Parse(record, MetricsData()).SerializeToString()
+    return binary
+
+
+def test_protobuf_says_the_same_as_json() -> None:
     (text,) = otlp(scrape(100, 7) | buckets({"1.0": 3.0, "+Inf": 5.0}), AT)
     (whole,) = [readings(producer("otlp-json"), text).readings]
-    binary = Parse(text, MetricsData()).SerializeToString()
+    binary = as_protobuf(text)
     assert all(isinstance(each, MetricSeries) for each in decode_otlp_proto(binary))
     assert readings(producer("otlp-proto"), binary).readings == whole
+
+
+@pytest.mark.parametrize("decoder", ["otlp-json", "otlp-proto"])
+def test_tokens_that_an_engine_tells_by_a_histogram_are_that_histograms_sum(decoder: str) -> None:
+    record = json.loads(otlp({"tgi_batch_current_size": 4.0}, AT)[0])
+    point = {"timeUnixNano": f"{int(AT)}000000000", "count": "5", "bucketCounts": ["1", "4"], "explicitBounds": [10]}
+    histograms = {
+        "tgi_request_input_length": point | {"sum": 900},
+        "tgi_request_generated_tokens": point | {"sum": 70.5},
+        "tgi_request_duration": point,
+    }
+    record["resourceMetrics"][0]["scopeMetrics"][0]["metrics"] += [
+        {"name": name, "histogram": {"aggregationTemporality": 2, "dataPoints": [each]}}
+        for name, each in histograms.items()
+    ]
+    value = json.dumps(record).encode() if decoder == "otlp-json" else as_protobuf(json.dumps(record).encode())
+    (sample,) = samples(producer(decoder), [value])
+    assert sample.counters is not None
+    assert (sample.counters.prompt_tokens, sample.counters.generated_tokens) == (900.0, 70.5)
+    named = [series.name for series in DECODERS[producer(decoder).decoder](value) if isinstance(series, MetricSeries)]
+    assert "tgi_request_duration_sum" not in named, "who tells no sum has none, which is not zero"
 
 
 def test_a_bucket_without_its_bound_is_told_and_costs_itself_alone() -> None:

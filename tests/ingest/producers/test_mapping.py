@@ -5,7 +5,10 @@ import json
 import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
+from rebalancer.ingest.engines import ENGINES
+from rebalancer.ingest.producers.counted import plain
 from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
+from rebalancer.ingest.producers.mapping import MAX_PODS, TOLD_INTERVALS, ProducerMapping, Readings, ToldUids
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
 
@@ -19,6 +22,29 @@ def test_a_uid_counts_before_namespace_and_name() -> None:
     assert one.pod == ("", "u-1")
     (sample,) = samples(producer(), [telegraf({"vllm:num_requests_running": 3}, pod_uid="u-1")])
     assert (sample.pod, sample.namespace) == ("u-1", None)
+
+
+def test_a_name_is_that_of_a_uid_told_beside_it_until_nobody_has_told_it_for_some_intervals() -> None:
+    mapping = ProducerMapping(producer(intervalSeconds=15))
+
+    def pod_of(now: float, **tags: str) -> tuple[str, str]:
+        result = mapping.read(telegraf({"vllm:num_requests_running": 3}, now, **tags), HERE, now, now)
+        assert isinstance(result, Readings)
+        return result.readings[0].pod
+
+    assert pod_of(NOW) == ("serving", "llama-70b-0")
+    assert pod_of(NOW, pod_uid="u-1") == pod_of(NOW + 15) == ("", "u-1")
+    assert pod_of(NOW + 30, pod="llama-70b-1") == ("serving", "llama-70b-1")
+    assert pod_of(NOW + 45, pod_uid="u-2") == pod_of(NOW + 45 + 15 * TOLD_INTERVALS) == ("", "u-2")
+    assert pod_of(NOW + 46 + 15 * TOLD_INTERVALS) == ("serving", "llama-70b-0")
+
+
+def test_no_more_uids_are_remembered_than_a_producer_may_have_pods() -> None:
+    uids = ToldUids(300.0)
+    for number in range(MAX_PODS + 1):
+        uids.tell(("serving", f"p-{number}"), f"u-{number}", NOW)
+    assert uids.whose(("serving", "p-0"), NOW) == ("serving", "p-0")
+    assert uids.whose(("serving", "p-1"), NOW) == ("", "u-1")
 
 
 @pytest.mark.parametrize("prefix", ["", "exported_"])
@@ -85,11 +111,30 @@ def test_data_parallel_ranks_of_sglang_are_summed_and_tensor_parallel_ones_count
     assert sample.gauges == Gauges(running=50.0)
 
 
+@pytest.mark.parametrize("running", [(8, 7), (7, 8)])
+def test_of_copies_of_one_gauge_the_highest_counts_whichever_comes_first(running: tuple[int, int]) -> None:
+    records = [telegraf({"sglang:num_running_reqs": n}, tp_rank=f"{rank}") for rank, n in enumerate(running)]
+    (sample,) = samples(producer(), records)
+    assert sample.gauges == Gauges(running=8.0)
+
+
 def test_of_the_models_that_a_pod_of_triton_chains_the_longest_queue_counts() -> None:
     queues = [("ensemble", 40), ("postprocessing", 0), ("tensorrt_llm", 38), ("preprocessing", 0)]
     records = [telegraf({"nv_inference_pending_request_count": n}, model=model, version="1") for model, n in queues]
     (sample,) = samples(producer(), records)
     assert sample.gauges == Gauges(waiting=40.0)
+
+
+def test_each_engine_whose_counters_are_read_has_its_gauges_known_too() -> None:
+    """Arrivals are made of both. A row picks no series by a label, as Triton's with TensorRT-LLM would need."""
+    known = {plain(rule.metric): rule.gauge for rule in producer().rules}
+    wanted = {
+        plain(source.series): source.reading
+        for engine in ENGINES
+        for source in engine.readings
+        if source.reading in {"running", "waiting", "kvCacheUse"} and not source.where
+    }
+    assert {name: known.get(name) for name in wanted} == wanted
 
 
 def test_two_replicas_of_prometheus_that_tell_of_the_same_requests_count_once() -> None:

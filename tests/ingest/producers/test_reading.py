@@ -204,21 +204,26 @@ def test_of_scrapes_that_are_read_in_one_go_each_pods_count_whatever_order_they_
     assert sum(each for each in requests_per_second(state) if each == each) == pytest.approx(2 * 40 * 30.0)  # noqa: PLR0124  not NaN
 
 
+@pytest.mark.parametrize("uid_of", [None, "engine", "gpu"])
 @pytest.mark.parametrize("phase", [3.0, 8.0, 14.0])
-def test_a_gpu_that_is_scraped_between_two_scrapes_of_its_engine_hides_no_arrivals(phase: float) -> None:
+def test_a_gpu_that_is_scraped_between_two_scrapes_of_its_engine_hides_no_arrivals(
+    phase: float, uid_of: str | None
+) -> None:
+    """Also where one of the two tells the pod's UID beside its name, and the other the name alone."""
     state, events, pod = a_serving_state(), list[Event](), a_ready_pod()
     reader = a_reader(events, producer())
-    record = {"name": "prometheus", "tags": {"namespace": pod.namespace, "pod": pod.name}}
+    named = {"namespace": pod.namespace, "pod": pod.name}
     for count in range(41):
         at = NOW - 600 + 15 * count
         counted = {"vllm:request_success_total": 30.0 * count, "vllm:generation_tokens_total": 3000.0 * count}
         engine = {"vllm:num_requests_running": 8.0, "vllm:num_requests_waiting": 0.0} | counted
-        for when, fields in ((at, engine), (at + phase, {"DCGM_FI_DEV_GPU_UTIL": 50.0})):
-            value = json.dumps(record | {"timestamp": int(when), "fields": fields}).encode()
-            reader.read(batch(value), when + 0.2)
+        for whose, when, fields in (("engine", at, engine), ("gpu", at + phase, {"DCGM_FI_DEV_GPU_UTIL": 50.0})):
+            tags = named | ({"pod_uid": pod.uid} if whose == uid_of else {})
+            record = {"name": "prometheus", "tags": tags, "timestamp": int(when), "fields": fields}
+            reader.read(batch(json.dumps(record).encode()), when + 0.2)
             reader.read({}, when + 0.9)
         state.apply_all(events, at + phase + 0.9)
-        if count:
+        if count > 1:
             assert [one.gauges.gpu_utilisation for one in events if isinstance(one, MetricSample)] == [0.5]
         events.clear()
     work = load_of(state, now=NOW + phase + 0.9).work
@@ -242,7 +247,7 @@ def test_what_was_measured_before_a_pod_of_that_name_began_is_not_its_own() -> N
     reader.read(batch(of_pod(pod.namespace, pod.name)), NOW)
     reader.read({}, NOW + 1)
     state.apply_all(events, NOW + 1)
-    assert state.counters()["unknown-pod"] == 1
+    assert state.counters() == {"older-than-pod": 1}, "a producer's clock that is behind, or a pod that went"
 
 
 def test_a_pod_told_by_its_uid_needs_no_model() -> None:
