@@ -2,6 +2,7 @@
 
 import pytest
 
+from rebalancer.api.serving.server import ALL_ADDRESSES
 from tests.chart.helm import EVERY_ACTUATION, Json, render
 
 
@@ -26,3 +27,10 @@ def test_the_hand_back_joins_no_mesh_that_the_service_joins(told: str) -> None:
         metadata = job["spec"]["template"]["metadata"]
         assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
         assert metadata["annotations"] == {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_where_a_pod_has_an_ipv6_address_alone_the_kubelet_is_answered_too(kind: str) -> None:
+    (container,) = render({"aggregate.enabled": True}).one(kind)["spec"]["template"]["spec"]["containers"]
+    hosts = [each["value"] for each in container["env"] if each["name"].endswith("_HOST")]
+    assert set(hosts) == {ALL_ADDRESSES}

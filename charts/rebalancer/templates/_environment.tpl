@@ -59,11 +59,11 @@
   "JOURNAL_MAX_MIB" .Values.journal.maxMiB
   "LEDGER_MAX_MIB" .Values.journal.ledgerMaxMiB
   "PREDICT_DAYS" .Values.journal.predictDays
-  "API_HOST" (ternary "0.0.0.0" "127.0.0.1" $answers)
+  "API_HOST" (ternary "::" "127.0.0.1" $answers)
   "API_AUTH" (ternary "kubernetes" "none" $answers)
   "API_HOSTS" (join "," .Values.api.hosts)
   "API_PORT" .Values.api.port
-  "PROBE_HOST" "0.0.0.0"
+  "PROBE_HOST" "::"
   "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format

@@ -32,7 +32,7 @@ labels:
 {{- define "rebalancer.aggregateEnvironment" -}}
 {{- $set := dict
   "DEV" .Values.dev
-  "PROBE_HOST" "0.0.0.0"
+  "PROBE_HOST" "::"
   "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format
