@@ -34,3 +34,18 @@ def test_where_a_pod_has_an_ipv6_address_alone_the_kubelet_is_answered_too(kind:
     (container,) = render({"aggregate.enabled": True}).one(kind)["spec"]["template"]["spec"]["containers"]
     hosts = [each["value"] for each in container["env"] if each["name"].endswith("_HOST")]
     assert set(hosts) == {ALL_ADDRESSES}
+
+
+def test_on_openshift_no_pod_names_a_user_or_a_group_for_its_namespace_has_a_range_of_them() -> None:
+    pools = [{"name": "a100", "nodeLabels": {"pool": "a100"}, "warmGpus": 1}]
+    given: Json = EVERY_ACTUATION | {"aggregate.enabled": True, "writeMode": "act", "policy": {"pools": pools}}
+    ids = {"runAsUser", "runAsGroup", "fsGroup"}
+    kinds = ("Deployment", "StatefulSet", "Job")
+    securities = [
+        [each["spec"]["template"]["spec"]["securityContext"] for each in render(given | more).of(*kinds)]
+        for more in ({}, {"openshift": True})
+    ]
+    usual, openshift = securities
+    assert len(usual) == 4, "the service, the placeholders, the tier and the hand-back"
+    assert all(security.keys() >= ids for security in usual)
+    assert openshift == [{key: value for key, value in each.items() if key not in ids} for each in usual]

@@ -136,9 +136,11 @@ true
 
 {{- define "rebalancer.podSecurity" -}}
 runAsNonRoot: true
+{{- if not .Values.openshift }}
 runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
   type: RuntimeDefault
