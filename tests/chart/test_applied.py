@@ -303,6 +303,10 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
         {"policyConfigMap": "", "namespaces": ["a"], "policy": {"models": [{"id": "chat", "namespace": "b"}]}},
         "model chat lives in namespace b, which is not in namespaces",
     ),
+    (
+        {"policyConfigMap": "", "namespaces": ["a"], "policy": "models: [{id: code, namespace: b}]"},
+        "model code lives in namespace b, which is not in namespaces",
+    ),
     ({"prometheusRule": {"enabled": True, "runbookUrl": "https://e.com"}}, "its alerts never fire"),
     ({"serviceMonitor.enabled": True, "prometheusRule.enabled": True}, "prometheusRule.runbookUrl is empty"),
     ({"serviceMonitor.enabled": True, "networkPolicy.metricsFrom": []}, "Prometheus cannot reach the service"),

@@ -134,6 +134,14 @@ true
 {{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
 {{- end -}}
 
+{{/* The policy that the chart brings, whether it was given as a map or as a file's text, as YAML; {} where it is a ConfigMap
+     of yours. */}}
+{{- define "rebalancer.policy" -}}
+{{- $policy := .Values.policy -}}
+{{- if kindIs "string" $policy }}{{ $policy = fromYaml $policy }}{{ end -}}
+{{- .Values.policyConfigMap | empty | ternary $policy dict | toYaml -}}
+{{- end -}}
+
 {{- define "rebalancer.podSecurity" -}}
 runAsNonRoot: true
 {{- if not .Values.openshift }}
