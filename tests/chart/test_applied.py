@@ -257,7 +257,11 @@ TOKENS: Json = SASL | {"saslMechanism": "OAUTHBEARER", "username": "us", "passwo
 METRICS: Json = {"url": "http://prometheus:9090"}
 PASSWORD: Json = {"passwordSecret": {"name": "prometheus"}}
 TOKEN: Json = {"tokenSecret": {"name": "prometheus"}}
+NIM: Json = {"id": "nim", "targets": [{"kind": "StatefulSet"}, {"kind": "Foo", "apiVersion": "example.com/v1"}]}
+POOLS: list[Json] = [{"name": "claimed", "deviceClass": "gpu"}, {"name": "grown", "nodeGroups": ["eks-gpu-*"]}]
 HARMLESS: list[Json] = [
+    {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["statefulsets.apps", "fooes.example.com"]},
+    {"policyConfigMap": "", "policy": {"pools": POOLS}, "dra": True, "clusterAutoscaler": True},
     {"kafka.bootstrap": "kafka-1:9092,kafka-2:9093", "prometheus": METRICS | TOKEN},
     {"kafka": TOKENS | {"tokenUrl": "https://idp/token"}},
     {"kafka.bootstrap": "msk-1:9098", "networkPolicy.kafka.ports": [9098]},
@@ -306,6 +310,15 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     (
         {"policyConfigMap": "", "namespaces": ["a"], "policy": "models: [{id: code, namespace: b}]"},
         "model code lives in namespace b, which is not in namespaces",
+    ),
+    (
+        {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["replicasets.apps"]},
+        "targets of statefulsets.apps, foos.example.com, which targetKinds does not name",
+    ),
+    ({"policyConfigMap": "", "policy": {"pools": POOLS}, "dra": True}, "pool grown names nodeGroups and clusterAuto"),
+    (
+        {"policyConfigMap": "", "policy": {"pools": POOLS}, "clusterAutoscaler": True},
+        "pool claimed has a deviceClass and dra is off",
     ),
     ({"prometheusRule": {"enabled": True, "runbookUrl": "https://e.com"}}, "its alerts never fire"),
     ({"serviceMonitor.enabled": True, "prometheusRule.enabled": True}, "prometheusRule.runbookUrl is empty"),

@@ -142,6 +142,32 @@ true
 {{- .Values.policyConfigMap | empty | ternary $policy dict | toYaml -}}
 {{- end -}}
 
+{{/* The kinds of the policy's targets that targetKinds does not name, as a YAML list of RESOURCE.GROUP. A resource is called
+     as its kind, in the plural; where a kind that is not known here has another name, one of its group is enough. */}}
+{{- define "rebalancer.kindsMissing" -}}
+{{- $groups := dict
+  "StatefulSet" "apps"
+  "ReplicaSet" "apps"
+  "LeaderWorkerSet" "leaderworkerset.x-k8s.io"
+  "Rollout" "argoproj.io"
+  "DynamoGraphDeploymentScalingAdapter" "nvidia.com"
+  "StormService" "orchestration.aibrix.ai"
+-}}
+{{- $missing := list -}}
+{{- range (include "rebalancer.policy" . | fromYaml).models }}
+{{- range .targets }}
+{{- $kind := default "Deployment" .kind -}}
+{{- $group := default (get $groups $kind) (splitList "/" (default "" .apiVersion) | first) -}}
+{{- $resource := printf "%ss.%s" (lower $kind) $group -}}
+{{- $named := hasKey $groups $kind | ternary (has $resource $.Values.targetKinds) (contains $group (join " " $.Values.targetKinds)) -}}
+{{- if not (or $named (eq $kind "Deployment")) }}
+{{- $missing = append $missing $resource -}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- uniq $missing | toYaml -}}
+{{- end -}}
+
 {{- define "rebalancer.podSecurity" -}}
 runAsNonRoot: true
 {{- if not .Values.openshift }}
