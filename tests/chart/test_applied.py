@@ -247,6 +247,7 @@ def _stamped(epoch: str | None, originals: str | None) -> Json:
 # --- What is said after an installation
 
 FINE: Json = {
+    "image.repository": "registry.example.com/rebalancer",
     "kafka.bootstrap": "kafka:9093",
     "policyConfigMap": "ours",
     "networkPolicy.apiFrom": [{"podSelector": {}}],
@@ -274,6 +275,7 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
     ({"writeMode": "act", "actuation.keda": True, "actuation.deletionCost": False}, "Kubernetes chooses among Ready"),
+    ({"image.repository": "rebalancer"}, "image.repository is rebalancer, which no registry has"),
     ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
     ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),

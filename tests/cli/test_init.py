@@ -40,6 +40,7 @@ def test_it_writes_a_policy_that_loads_and_says_what_to_type_next(
     assert "Found 1 GPU node (8 nvidia.com/gpu), 1 workload with GPUs and a scale" in said
     assert f"rebalancer config check {file}" in said
     assert f"--set-file policy={file}" in said
+    assert "--set image.repository=REGISTRY/rebalancer" in said
     assert run(["config", "check", str(file)]) == 0
     assert "queue: {high: 5}" in file.read_text()
 

@@ -37,6 +37,7 @@ def next_steps(file: str, policy: Policy, prometheus: str) -> str:
             f"  rebalancer observe --prometheus {quote(prometheus)} --policy {quote(file)}",
             "Or install it:",
             "  helm install rebalancer charts/rebalancer --namespace rebalancer --create-namespace \\",
+            "    --set image.repository=REGISTRY/rebalancer \\",
             *(f"    --set {quote(switch)} \\" for switch in _switches(policy)),
             f"    --set kafka.bootstrap=HOST:PORT --set-file policy={quote(file)}",
             "The service starts in shadow: it writes nothing, and `rebalancer plan` shows what it would do.",
