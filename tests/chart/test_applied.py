@@ -284,6 +284,10 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"kafka.bootstrap": "msk-1:9098,msk-2:9098"}, "kafka.bootstrap is on port 9098, which networkPolicy.kafka.ports"),
     ({"prometheus.url": "http://vm.monitoring:8428"}, "port 8428, which networkPolicy.prometheus.ports"),
     ({"prometheus.url": "http://mimir/prometheus"}, "port 80, which networkPolicy.prometheus.ports"),
+    (
+        {"prometheus.url": "http://prometheus-server"},
+        "port of the pods behind a Service, not the Service's: where that",
+    ),
     ({"kafka": TOKENS | {"tokenUrl": "https://idp:8443/token"}}, "8443, which networkPolicy.kafkaLogin.ports"),
     ({"kafka": TOKENS | {"tokenUrl": "http://idp:443/token"}}, "kafka.tokenUrl is not https"),
     ({"probePort": 8080}, "api.port and probePort are both 8080"),
