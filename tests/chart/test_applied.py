@@ -260,7 +260,11 @@ PASSWORD: Json = {"passwordSecret": {"name": "prometheus"}}
 TOKEN: Json = {"tokenSecret": {"name": "prometheus"}}
 NIM: Json = {"id": "nim", "targets": [{"kind": "StatefulSet"}, {"kind": "Foo", "apiVersion": "example.com/v1"}]}
 POOLS: list[Json] = [{"name": "claimed", "deviceClass": "gpu"}, {"name": "grown", "nodeGroups": ["eks-gpu-*"]}]
+VOLUME: Json = {"enabled": True, "size": "4G"}  # 3815 Mi
 HARMLESS: list[Json] = [
+    {"journal": {"maxMiB": 3400, "persistence": VOLUME}},
+    {"journal": {"maxMiB": 4096, "persistence": {"enabled": False}}},
+    {"journal": {"maxMiB": 4096, "persistence": {"enabled": True, "existingClaim": "ours"}}},
     {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["statefulsets.apps", "fooes.example.com"]},
     {"policyConfigMap": "", "policy": {"pools": POOLS}, "dra": True, "clusterAutoscaler": True},
     {"kafka.bootstrap": "kafka-1:9092,kafka-2:9093", "prometheus": METRICS | TOKEN},
@@ -272,6 +276,10 @@ HARMLESS: list[Json] = [
     {"notices.queueUrl": "https://sqs.eu-west-1.amazonaws.com/123456789012/n"},
 ]
 CONTRADICTIONS: list[tuple[Json, str]] = [
+    (
+        {"journal": {"maxMiB": 3600, "persistence": VOLUME}},
+        "journal.persistence.size is 4G, and journal.maxMiB with ledgerMaxMiB may come to 3920Mi",
+    ),
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
     ({"writeMode": "act", "actuation.keda": True, "actuation.deletionCost": False}, "Kubernetes chooses among Ready"),

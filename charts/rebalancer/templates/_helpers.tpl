@@ -86,6 +86,19 @@ rebalancer.io/component: service
 {{- end -}}
 {{- end -}}
 
+{{/* MiB of the journal's volume: both files at their largest, and beside them the file that is being rotated. */}}
+{{- define "rebalancer.journalMiB" -}}
+{{- add .Values.journal.maxMiB .Values.journal.ledgerMaxMiB 64 -}}
+{{- end -}}
+
+{{/* "true" when the volume that we ask for holds the journal. */}}
+{{- define "rebalancer.journalFits" -}}
+{{- $bytes := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- $size := toString .Values.journal.persistence.size -}}
+{{- $given := mulf (regexFind "^[0-9.]+" $size) (get $bytes (regexFind "[A-Za-z]*$" $size) | default 0.001) -}}
+{{- if ge $given (mulf (include "rebalancer.journalMiB" .) 1048576) }}true{{ end -}}
+{{- end -}}
+
 {{/* "true" when it only observes, without Kafka; whatever else would make it write is refused here. */}}
 {{- define "rebalancer.observes" -}}
 {{- if not .Values.kafka.enabled -}}
