@@ -26,7 +26,7 @@
 
 {{- define "rebalancer.selector" -}}
 app.kubernetes.io/name: {{ include "rebalancer.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rebalancer.labels" -}}
@@ -233,7 +233,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
