@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
-from tests.chart.helm import EVERY_ACTUATION, Json, render
+import pytest
+import yaml
+
+from tests.chart.helm import CHART, EVERY_ACTUATION, Json, helm, render
 
 NUMBER = 1234
 NAME = str(NUMBER)
@@ -45,3 +48,9 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
     for objects in (render(given, NAME).objects, render(given | claims, NAME).objects):
         assert [obj["kind"] for obj in objects if NUMBER in leaves(obj)] == []
         assert sum(NAME in leaves(obj) for obj in objects) > 20
+
+
+@pytest.mark.parametrize(("release", "name"), [("gpu.v2", "gpu-v2-rebalancer"), ("rebalancer.v2", "rebalancer-v2")])
+def test_a_release_with_a_dot_in_its_name_makes_a_service_for_a_service_may_have_none(release: str, name: str) -> None:
+    objects = [obj for obj in yaml.safe_load_all(helm("template", release, str(CHART))) if obj]
+    assert [obj["metadata"]["name"] for obj in objects if obj["kind"] in {"Service", "Deployment"}] == [name] * 2

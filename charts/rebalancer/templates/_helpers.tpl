@@ -2,15 +2,17 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. */}}
+{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. A release may have dots
+     in its name, a Service may not. */}}
 {{- define "rebalancer.fullname" -}}
 {{- $name := include "rebalancer.name" . -}}
+{{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name $release -}}
+{{- $release | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
