@@ -26,7 +26,7 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
         "kafka": {
             "securityProtocol": "SASL_SSL",
             "passwordSecret": {"name": NAME, "key": NAME},
-            "caConfigMap": {"name": NAME, "key": NAME},
+            "caSecret": {"name": NAME, "key": NAME},
             "certificateSecret": {"name": NAME, "certificate": NAME, "privateKey": NAME},
             "tokenSecret": {"name": NAME, "key": NAME},
             "overrideKeysSecret": NAME,

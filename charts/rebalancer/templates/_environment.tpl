@@ -36,7 +36,7 @@
 {{- if .passwordSecret.name -}}
 {{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
 {{- end -}}
-{{- if .caConfigMap.name -}}
+{{- if or .caConfigMap.name (default dict .caSecret).name -}}
 {{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
 {{- end -}}
 {{- end -}}

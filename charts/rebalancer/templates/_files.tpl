@@ -14,6 +14,15 @@
   source:
     configMap: {name: {{ .name | quote }}, items: [{key: {{ .key | quote }}, path: ca.crt}]}
 {{- end }}{{ end }}
+{{- with .caSecret }}{{ if .name }}
+{{- if $.Values.kafka.caConfigMap.name -}}
+{{- fail "kafka.caConfigMap and kafka.caSecret both name the brokers' CA: leave one of the two empty" -}}
+{{- end }}
+- name: kafka-ca
+  mountPath: /etc/rebalancer-kafka/ca
+  source:
+    secret: {secretName: {{ .name | quote }}, defaultMode: 0440, items: [{key: {{ .key | quote }}, path: ca.crt}]}
+{{- end }}{{ end }}
 {{- with .certificateSecret }}{{ if .name }}
 - name: kafka-certificate
   mountPath: /etc/rebalancer-kafka/certificate
