@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from rebalancer.domain.target_kinds import DEPLOYMENT, KNOWN, TargetKind
 from tests.chart.helm import CHART, EVERY_ACTUATION, Json, helm, render
 
 NUMBER = 1234
@@ -54,3 +55,9 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
 def test_a_release_with_a_dot_in_its_name_makes_a_service_for_a_service_may_have_none(release: str, name: str) -> None:
     objects = [obj for obj in yaml.safe_load_all(helm("template", release, str(CHART))) if obj]
     assert [obj["metadata"]["name"] for obj in objects if obj["kind"] in {"Service", "Deployment"}] == [name] * 2
+
+
+@pytest.mark.parametrize("known", [each for each in KNOWN if each.kind != DEPLOYMENT], ids=lambda each: each.kind)
+def test_the_notes_know_the_resource_of_every_kind_that_a_policy_may_name_without_its_group(known: TargetKind) -> None:
+    assert f'"{known.kind}" "{known.group}"' in (CHART / "templates/_helpers.tpl").read_text()
+    assert known.plural == f"{known.kind.lower()}s"
