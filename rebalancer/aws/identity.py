@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NEEDS = "signing requests for AWS needs the extra: pip install 'rebalancer[aws]'"
 NOBODY = (
     "no AWS identity: give our service account a role (serviceAccountAnnotations of the chart, with "
-    "eks.amazonaws.com/role-arn), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    "eks.amazonaws.com/role-arn, or EKS Pod Identity), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 
 

@@ -182,7 +182,9 @@ class ServiceSettings(BaseSettings):
         "API stays on loopback.",
     )
     api_host: str = Field(
-        default="127.0.0.1", min_length=1, description="Address of the API; 0.0.0.0 or :: for all, with tokens only."
+        default="127.0.0.1",
+        min_length=1,
+        description="Address of the API; :: for all, of IPv4 and IPv6, with tokens only. 0.0.0.0 is IPv4 alone.",
     )
     api_hosts: str = Field(
         default="",
@@ -191,7 +193,9 @@ class ServiceSettings(BaseSettings):
         "of the cluster need none.",
     )
     probe_host: str = Field(
-        default="127.0.0.1", min_length=1, description="Address of the probe port; 0.0.0.0 where a kubelet asks."
+        default="127.0.0.1",
+        min_length=1,
+        description="Address of the probe port; :: (all, of IPv4 and IPv6) where a kubelet asks.",
     )
     api_port: Port = Field(default=8080, description="Port of the API; 0 takes a free one.")
     probe_port: Port = Field(default=8081, description="Port of /livez, /readyz and /metrics; 0 takes a free one.")

@@ -247,6 +247,7 @@ def _stamped(epoch: str | None, originals: str | None) -> Json:
 # --- What is said after an installation
 
 FINE: Json = {
+    "image.repository": "registry.example.com/rebalancer",
     "kafka.bootstrap": "kafka:9093",
     "policyConfigMap": "ours",
     "networkPolicy.apiFrom": [{"podSelector": {}}],
@@ -257,7 +258,15 @@ TOKENS: Json = SASL | {"saslMechanism": "OAUTHBEARER", "username": "us", "passwo
 METRICS: Json = {"url": "http://prometheus:9090"}
 PASSWORD: Json = {"passwordSecret": {"name": "prometheus"}}
 TOKEN: Json = {"tokenSecret": {"name": "prometheus"}}
+NIM: Json = {"id": "nim", "targets": [{"kind": "StatefulSet"}, {"kind": "Foo", "apiVersion": "example.com/v1"}]}
+POOLS: list[Json] = [{"name": "claimed", "deviceClass": "gpu"}, {"name": "grown", "nodeGroups": ["eks-gpu-*"]}]
+VOLUME: Json = {"enabled": True, "size": "4G"}  # 3815 Mi
 HARMLESS: list[Json] = [
+    {"journal": {"maxMiB": 3400, "persistence": VOLUME}},
+    {"journal": {"maxMiB": 4096, "persistence": {"enabled": False}}},
+    {"journal": {"maxMiB": 4096, "persistence": {"enabled": True, "existingClaim": "ours"}}},
+    {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["statefulsets.apps", "fooes.example.com"]},
+    {"policyConfigMap": "", "policy": {"pools": POOLS}, "dra": True, "clusterAutoscaler": True},
     {"kafka.bootstrap": "kafka-1:9092,kafka-2:9093", "prometheus": METRICS | TOKEN},
     {"kafka": TOKENS | {"tokenUrl": "https://idp/token"}},
     {"kafka.bootstrap": "msk-1:9098", "networkPolicy.kafka.ports": [9098]},
@@ -267,9 +276,14 @@ HARMLESS: list[Json] = [
     {"notices.queueUrl": "https://sqs.eu-west-1.amazonaws.com/123456789012/n"},
 ]
 CONTRADICTIONS: list[tuple[Json, str]] = [
+    (
+        {"journal": {"maxMiB": 3600, "persistence": VOLUME}},
+        "journal.persistence.size is 4G, and journal.maxMiB with ledgerMaxMiB may come to 3920Mi",
+    ),
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
     ({"writeMode": "act", "actuation.keda": True, "actuation.deletionCost": False}, "Kubernetes chooses among Ready"),
+    ({"image.repository": "rebalancer"}, "image.repository is rebalancer, which no registry has"),
     ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
     ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),
@@ -278,6 +292,10 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"kafka.bootstrap": "msk-1:9098,msk-2:9098"}, "kafka.bootstrap is on port 9098, which networkPolicy.kafka.ports"),
     ({"prometheus.url": "http://vm.monitoring:8428"}, "port 8428, which networkPolicy.prometheus.ports"),
     ({"prometheus.url": "http://mimir/prometheus"}, "port 80, which networkPolicy.prometheus.ports"),
+    (
+        {"prometheus.url": "http://prometheus-server"},
+        "port of the pods behind a Service, not the Service's: where that",
+    ),
     ({"kafka": TOKENS | {"tokenUrl": "https://idp:8443/token"}}, "8443, which networkPolicy.kafkaLogin.ports"),
     ({"kafka": TOKENS | {"tokenUrl": "http://idp:443/token"}}, "kafka.tokenUrl is not https"),
     ({"probePort": 8080}, "api.port and probePort are both 8080"),
@@ -302,6 +320,19 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     (
         {"policyConfigMap": "", "namespaces": ["a"], "policy": {"models": [{"id": "chat", "namespace": "b"}]}},
         "model chat lives in namespace b, which is not in namespaces",
+    ),
+    (
+        {"policyConfigMap": "", "namespaces": ["a"], "policy": "models: [{id: code, namespace: b}]"},
+        "model code lives in namespace b, which is not in namespaces",
+    ),
+    (
+        {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["replicasets.apps"]},
+        "targets of statefulsets.apps, foos.example.com, which targetKinds does not name",
+    ),
+    ({"policyConfigMap": "", "policy": {"pools": POOLS}, "dra": True}, "pool grown names nodeGroups and clusterAuto"),
+    (
+        {"policyConfigMap": "", "policy": {"pools": POOLS}, "clusterAutoscaler": True},
+        "pool claimed has a deviceClass and dra is off",
     ),
     ({"prometheusRule": {"enabled": True, "runbookUrl": "https://e.com"}}, "its alerts never fire"),
     ({"serviceMonitor.enabled": True, "prometheusRule.enabled": True}, "prometheusRule.runbookUrl is empty"),

@@ -82,6 +82,20 @@ def test_strimzi_s_names_of_keys_are_laid_under_ours() -> None:
     assert source["secretName"] == "user"
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_the_brokers_ca_may_be_in_a_secret_as_strimzi_has_it(kind: str) -> None:
+    strimzi_s = {"kafka.caConfigMap": {"name": ""}, "kafka.caSecret": {"name": "prod-cluster-ca-cert", "key": "ca.crt"}}
+    rendered = render(CERTIFICATE | strimzi_s)
+    source = mounted(rendered, kind)["/etc/rebalancer-kafka/ca"]["secret"]
+    assert (source["secretName"], source["items"]) == ("prod-cluster-ca-cert", [{"key": "ca.crt", "path": "ca.crt"}])
+    assert str(settings(rendered, kind).kafka_ca_file) == "/etc/rebalancer-kafka/ca/ca.crt"
+
+
+def test_the_brokers_ca_comes_from_one_place() -> None:
+    with pytest.raises(Refused, match=r"kafka\.caConfigMap and kafka\.caSecret"):
+        render(CERTIFICATE | {"kafka.caSecret": {"name": "prod-cluster-ca-cert", "key": "ca.crt"}})
+
+
 def test_with_msk_s_iam_both_accounts_carry_the_role_and_keda_asks_as_we_do() -> None:
     rendered = render(MSK)
     roles = [each["metadata"].get("annotations") for each in rendered.of("ServiceAccount")]

@@ -326,6 +326,12 @@ def test_the_policy_arrives_as_it_was_given_as_a_map_or_as_text() -> None:
     assert yaml.safe_load(as_map) == yaml.safe_load(text)
 
 
+@pytest.mark.parametrize("start", ["   # ours\n", "\n\n", "  \n# ours\n"])
+def test_a_policy_may_begin_with_a_blank_or_an_indented_line(start: str) -> None:
+    text = f"{start}apiVersion: rebalancer.io/v1alpha1\nkind: Policy\n"
+    assert render({"policy": text}).one("ConfigMap")["data"]["policy.yaml"] == text
+
+
 def test_a_change_of_the_policy_reaches_a_running_pod() -> None:
     """A file mounted by subPath would stay as it was when the pod started."""
     (container,) = render().one("Deployment")["spec"]["template"]["spec"]["containers"]

@@ -40,8 +40,22 @@ def test_it_writes_a_policy_that_loads_and_says_what_to_type_next(
     assert "Found 1 GPU node (8 nvidia.com/gpu), 1 workload with GPUs and a scale" in said
     assert f"rebalancer config check {file}" in said
     assert f"--set-file policy={file}" in said
+    assert "--set image.repository=REGISTRY/rebalancer" in said
     assert run(["config", "check", str(file)]) == 0
     assert "queue: {high: 5}" in file.read_text()
+
+
+def test_the_installation_that_it_prints_brings_the_rights_to_read_the_kinds_of_its_targets(
+    manifests: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["init", "--manifests", str(manifests), "--out", str(home / "policy.yaml"), "--force"]
+    assert run(arguments) == 0
+    assert "targetKinds" not in capsys.readouterr().out, "a Deployment needs none"
+    nim = engine("nim", node_labels=A100) | {"kind": "StatefulSet"}
+    (manifests / "nim.json").write_text(json.dumps(nim))
+    assert run(arguments) == 0
+    said = capsys.readouterr().out
+    assert "--set 'targetKinds={statefulsets.apps}' \\\n" in said
 
 
 def test_a_file_that_is_there_stays_unless_force_says_otherwise(

@@ -55,6 +55,11 @@ def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> No
         assert "Deployment" in rendered(helm, folder, *words[2:])
 
 
+def test_each_helm_install_of_the_pages_names_a_registry_for_none_has_the_image() -> None:
+    installs = [words for words in lines_of("helm") if words[1] == "install"]
+    assert [words for words in installs if "image.repository=registry.example.com/rebalancer" not in words] == []
+
+
 @pytest.mark.real
 @pytest.mark.timeout(300)
 def test_the_values_of_the_page_render_the_rights_they_name(helm: str, tmp_path: Path) -> None:

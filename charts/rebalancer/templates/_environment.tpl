@@ -36,7 +36,7 @@
 {{- if .passwordSecret.name -}}
 {{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
 {{- end -}}
-{{- if .caConfigMap.name -}}
+{{- if or .caConfigMap.name (default dict .caSecret).name -}}
 {{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
 {{- end -}}
 {{- end -}}
@@ -59,11 +59,11 @@
   "JOURNAL_MAX_MIB" .Values.journal.maxMiB
   "LEDGER_MAX_MIB" .Values.journal.ledgerMaxMiB
   "PREDICT_DAYS" .Values.journal.predictDays
-  "API_HOST" (ternary "0.0.0.0" "127.0.0.1" $answers)
+  "API_HOST" (ternary "::" "127.0.0.1" $answers)
   "API_AUTH" (ternary "kubernetes" "none" $answers)
   "API_HOSTS" (join "," .Values.api.hosts)
   "API_PORT" .Values.api.port
-  "PROBE_HOST" "0.0.0.0"
+  "PROBE_HOST" "::"
   "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format

@@ -2,15 +2,17 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. */}}
+{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. A release may have dots
+     in its name, a Service may not. */}}
 {{- define "rebalancer.fullname" -}}
 {{- $name := include "rebalancer.name" . -}}
+{{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name $release -}}
+{{- $release | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -26,7 +28,7 @@
 
 {{- define "rebalancer.selector" -}}
 app.kubernetes.io/name: {{ include "rebalancer.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rebalancer.labels" -}}
@@ -86,6 +88,19 @@ rebalancer.io/component: service
 {{- end -}}
 {{- end -}}
 
+{{/* MiB of the journal's volume: both files at their largest, and beside them the file that is being rotated. */}}
+{{- define "rebalancer.journalMiB" -}}
+{{- add .Values.journal.maxMiB .Values.journal.ledgerMaxMiB 64 -}}
+{{- end -}}
+
+{{/* "true" when the volume that we ask for holds the journal. */}}
+{{- define "rebalancer.journalFits" -}}
+{{- $bytes := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- $size := toString .Values.journal.persistence.size -}}
+{{- $given := mulf (regexFind "^[0-9.]+" $size) (get $bytes (regexFind "[A-Za-z]*$" $size) | default 0.001) -}}
+{{- if ge $given (mulf (include "rebalancer.journalMiB" .) 1048576) }}true{{ end -}}
+{{- end -}}
+
 {{/* "true" when it only observes, without Kafka; whatever else would make it write is refused here. */}}
 {{- define "rebalancer.observes" -}}
 {{- if not .Values.kafka.enabled -}}
@@ -134,11 +149,47 @@ true
 {{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
 {{- end -}}
 
+{{/* The policy that the chart brings, whether it was given as a map or as a file's text, as YAML; {} where it is a ConfigMap
+     of yours. */}}
+{{- define "rebalancer.policy" -}}
+{{- $policy := .Values.policy -}}
+{{- if kindIs "string" $policy }}{{ $policy = fromYaml $policy }}{{ end -}}
+{{- .Values.policyConfigMap | empty | ternary $policy dict | toYaml -}}
+{{- end -}}
+
+{{/* The kinds of the policy's targets that targetKinds does not name, as a YAML list of RESOURCE.GROUP. A resource is called
+     as its kind, in the plural; where a kind that is not known here has another name, one of its group is enough. */}}
+{{- define "rebalancer.kindsMissing" -}}
+{{- $groups := dict
+  "StatefulSet" "apps"
+  "ReplicaSet" "apps"
+  "LeaderWorkerSet" "leaderworkerset.x-k8s.io"
+  "Rollout" "argoproj.io"
+  "DynamoGraphDeploymentScalingAdapter" "nvidia.com"
+  "StormService" "orchestration.aibrix.ai"
+-}}
+{{- $missing := list -}}
+{{- range (include "rebalancer.policy" . | fromYaml).models }}
+{{- range .targets }}
+{{- $kind := default "Deployment" .kind -}}
+{{- $group := default (get $groups $kind) (splitList "/" (default "" .apiVersion) | first) -}}
+{{- $resource := printf "%ss.%s" (lower $kind) $group -}}
+{{- $named := hasKey $groups $kind | ternary (has $resource $.Values.targetKinds) (contains $group (join " " $.Values.targetKinds)) -}}
+{{- if not (or $named (eq $kind "Deployment")) }}
+{{- $missing = append $missing $resource -}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- uniq $missing | toYaml -}}
+{{- end -}}
+
 {{- define "rebalancer.podSecurity" -}}
 runAsNonRoot: true
+{{- if not .Values.openshift }}
 runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
   type: RuntimeDefault
@@ -184,7 +235,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:

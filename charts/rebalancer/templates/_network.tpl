@@ -13,8 +13,7 @@
 {{/* The way out to whoever gives what Kafka lets us in by: the token's address, or AWS's STS. */}}
 {{- define "rebalancer.kafkaLogin" -}}
 {{- $kafka := .Values.kafka -}}
-{{- $asks := or $kafka.tokenUrl (eq $kafka.saslMechanism "AWS_MSK_IAM") -}}
-{{- if and $asks (hasPrefix "SASL" $kafka.securityProtocol) -}}
+{{- if or (and $kafka.tokenUrl (hasPrefix "SASL" $kafka.securityProtocol)) (include "rebalancer.onMskIam" .) -}}
 {{- with .Values.networkPolicy.kafkaLogin -}}
 - to:
     {{- if .to }}
@@ -25,6 +24,29 @@
   ports:
     {{- include "rebalancer.tcp" .ports | nindent 4 }}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where Kafka knows us by AWS's IAM. */}}
+{{- define "rebalancer.onMskIam" -}}
+{{- with .Values.kafka -}}
+{{- if and .enabled (hasPrefix "SASL" .securityProtocol) (eq .saslMechanism "AWS_MSK_IAM") }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where the service wants an identity of AWS. */}}
+{{- define "rebalancer.onAws" -}}
+{{- if or (include "rebalancer.onMskIam" .) .Values.notices.queueUrl (and .Values.prometheus.url .Values.prometheus.sigv4Region) }}true{{ end -}}
+{{- end -}}
+
+{{/* The way out to EKS Pod Identity, which gives a pod its account's role and no other, where no annotation (IRSA) does. */}}
+{{- define "rebalancer.podIdentity" -}}
+{{- if not (hasKey .Values.serviceAccountAnnotations "eks.amazonaws.com/role-arn") -}}
+- to:
+    - ipBlock: {cidr: 169.254.170.23/32}
+    - ipBlock: {cidr: "fd00:ec2::23/128"}
+  ports:
+    - {port: 80, protocol: TCP}
 {{- end -}}
 {{- end -}}
 

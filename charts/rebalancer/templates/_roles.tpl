@@ -7,7 +7,7 @@ roles:
 {{- if not (include "rebalancer.observes" .) }}
   # Which replica acts.
   - name: {{ $full }}-lease
-    namespace: {{ .Release.Namespace }}
+    namespace: {{ .Release.Namespace | quote }}
     rules:
       - apiGroups: [coordination.k8s.io]
         resources: [leases]
@@ -30,7 +30,7 @@ roles:
 {{- if and .Values.namespaces $managed }}
 {{- range .Values.namespaces | uniq }}
   - name: {{ $full }}.{{ $.Release.Namespace }}
-    namespace: {{ . }}
+    namespace: {{ . | quote }}
     rules:
       {{- $managed | nindent 6 }}
 {{- end }}
@@ -46,7 +46,7 @@ roles:
 {{- if and .Values.namespaces $door }}
 {{- range include "rebalancer.overrideNamespaces" . | fromJsonArray }}
   - name: {{ $full }}.{{ $.Release.Namespace }}.door
-    namespace: {{ . }}
+    namespace: {{ . | quote }}
     rules:
       {{- $door | nindent 6 }}
 {{- end }}
@@ -54,7 +54,7 @@ roles:
 {{- if $hands }}
   # Before it hands back it stops the service: else that would write again.
   - name: {{ $full }}-hand-back
-    namespace: {{ .Release.Namespace }}
+    namespace: {{ .Release.Namespace | quote }}
     rules:
       - apiGroups: [apps]
         resources: [deployments/scale]

@@ -5,12 +5,10 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The pools of the policy that keep GPUs warm, under the key `pools`; none where the policy is a ConfigMap of yours. */}}
+{{/* The pools of the policy that keep GPUs warm, under the key `pools`; none where it is a ConfigMap of yours. */}}
 {{- define "rebalancer.warmPools" -}}
-{{- $policy := .Values.policy -}}
-{{- if kindIs "string" $policy }}{{ $policy = fromYaml $policy }}{{ end -}}
 {{- $pools := list -}}
-{{- range $policy.pools }}
+{{- range (include "rebalancer.policy" . | fromYaml).pools }}
 {{- if .warmGpus }}
 {{- if .deviceClass -}}
 {{- fail (printf "pool %s has warmGpus and a deviceClass: placeholders ask for GPUs by resource, not by claim. Leave one of the two out" .name) -}}
@@ -21,5 +19,5 @@
 {{- $pools = append $pools . }}
 {{- end }}
 {{- end }}
-{{- dict "pools" (.Values.policyConfigMap | empty | ternary $pools list) | toYaml -}}
+{{- dict "pools" $pools | toYaml -}}
 {{- end -}}

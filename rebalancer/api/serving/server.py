@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from rebalancer.api.serving.routes import Parts, api_app
 SHUTDOWN_SECONDS = 2.0
 IDLE_SECONDS = 30.0  # a connection on which no whole request comes is closed after this
 LINGER_SECONDS = 1.0  # for the rest of a body that was refused
+ALL_ADDRESSES = "::"
 
 # What is no HTTP at all, aiohttp would log with a traceback: whoever reaches the port could fill a disk.
 _quiet = logging.Logger("rebalancer.api.http", logging.CRITICAL)  # noqa: LOG001  alone on purpose: no parent
@@ -90,12 +92,13 @@ class Listener:
         self._socket: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which is a free one for 0. Raises OSError when it is taken."""
+        """Listen, on `::` at all addresses; the port, which is a free one for 0. Raises OSError when it is taken."""
         await self._runner.setup()
         manager, loop = self._runner.server, asyncio.get_running_loop()
         assert manager is not None  # noqa: S101  it is there from setup on
-        self._socket = await loop.create_server(
-            lambda: _Connection(
+
+        def connection() -> _Connection:
+            return _Connection(
                 manager,
                 loop=loop,
                 logger=_quiet,
@@ -104,10 +107,12 @@ class Listener:
                 lingering_time=LINGER_SECONDS,
                 auto_decompress=False,
                 max_field_size=2 * HEADER_BYTES,  # so that one header above all that we take is refused in our words
-            ),
-            host,
-            port,
-        )
+            )
+
+        if host == ALL_ADDRESSES:
+            self._socket = await loop.create_server(connection, sock=_all_addresses(port))
+        else:
+            self._socket = await loop.create_server(connection, host, port)
         return int(self._socket.sockets[0].getsockname()[1])
 
     def close(self) -> None:
@@ -118,3 +123,10 @@ class Listener:
     async def end(self) -> None:
         """End those there are."""
         await self._runner.cleanup()
+
+
+def _all_addresses(port: int) -> socket.socket:
+    """A socket for IPv4 and IPv6; an event loop's own `::` would take IPv6 alone. IPv4 where the host has no IPv6."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server((ALL_ADDRESSES, port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))

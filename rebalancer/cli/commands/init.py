@@ -86,10 +86,11 @@ def command(
     else:
         _write(Path(out), text)
     typer.echo(painted(render_first_policy(draft, text)), err=out == STDOUT)
-    if problems := check_text(text, out)[1]:  # never: what is written must load
+    policy, problems = check_text(text, out)
+    if policy is None:  # never: what is written must load
         raise Failed(render_problems(out, problems))
     if out != STDOUT:
-        typer.echo(next_steps(out, prometheus or "URL"))
+        typer.echo(next_steps(out, policy, prometheus or "URL"))
 
 
 def _survey(manifests: Path | None, where: Where, namespaces: Sequence[str]) -> "Survey":

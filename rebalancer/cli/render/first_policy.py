@@ -3,6 +3,8 @@
 from shlex import quote
 
 from rebalancer.api.text.words import columns, printable
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.words import counted
 from rebalancer.survey.first_policy.draft import ModelDraft, PolicyDraft, PoolDraft
 from rebalancer.survey.first_policy.text import marked
@@ -25,8 +27,8 @@ def render_first_policy(draft: PolicyDraft, text: str) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def next_steps(file: str, prometheus: str) -> str:
-    """The commands that end in a plan on paper; `prometheus`: its address, or a word in its place."""
+def next_steps(file: str, policy: Policy, prometheus: str) -> str:
+    """The commands that end in a plan on paper, of `policy` in `file`; `prometheus`: its address, or a word for it."""
     return "\n".join(
         (
             f"Wrote {printable(file)}. Next:",
@@ -35,10 +37,24 @@ def next_steps(file: str, prometheus: str) -> str:
             f"  rebalancer observe --prometheus {quote(prometheus)} --policy {quote(file)}",
             "Or install it:",
             "  helm install rebalancer charts/rebalancer --namespace rebalancer --create-namespace \\",
+            "    --set image.repository=REGISTRY/rebalancer \\",
+            *(f"    --set {quote(switch)} \\" for switch in _switches(policy)),
             f"    --set kafka.bootstrap=HOST:PORT --set-file policy={quote(file)}",
             "The service starts in shadow: it writes nothing, and `rebalancer plan` shows what it would do.",
         )
     )
+
+
+def _switches(policy: Policy) -> list[str]:
+    """The chart's values that bring the rights to read what the policy names."""
+    kinds = {target.of for model in policy.models for target in model.targets if target.kind != DEPLOYMENT}
+    named = ",".join(sorted(f"{kind.plural}.{kind.group}" for kind in kinds))
+    wanted = {
+        f"targetKinds={{{named}}}": bool(kinds),
+        "dra=true": any(pool.device_class for pool in policy.pools),
+        "clusterAutoscaler=true": any(pool.node_groups for pool in policy.pools),
+    }
+    return [switch for switch, is_wanted in wanted.items() if is_wanted]
 
 
 def nothing_found(draft: PolicyDraft) -> str:

@@ -15,12 +15,12 @@ true
 {{/* A name of their own: what selects the service's pods must not select these. */}}
 {{- define "rebalancer.aggregateSelector" -}}
 app.kubernetes.io/name: {{ include "rebalancer.name" . }}-aggregate
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rebalancer.aggregateMetadata" -}}
 name: {{ include "rebalancer.aggregateName" . }}
-namespace: {{ .Release.Namespace }}
+namespace: {{ .Release.Namespace | quote }}
 labels:
   {{- include "rebalancer.aggregateSelector" . | nindent 2 }}
   app.kubernetes.io/component: aggregate
@@ -32,7 +32,7 @@ labels:
 {{- define "rebalancer.aggregateEnvironment" -}}
 {{- $set := dict
   "DEV" .Values.dev
-  "PROBE_HOST" "0.0.0.0"
+  "PROBE_HOST" "::"
   "PROBE_PORT" .Values.probePort
   "LOG_LEVEL" .Values.log.level
   "LOG_FORMAT" .Values.log.format

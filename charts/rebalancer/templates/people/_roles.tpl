@@ -6,7 +6,7 @@ roles:
 {{- if .Values.namespaces }}
 {{- range include "rebalancer.overrideNamespaces" . | fromJsonArray }}
   - name: {{ $full }}.{{ $.Release.Namespace }}.operator
-    namespace: {{ . }}
+    namespace: {{ . | quote }}
     rules:
       {{- include "rebalancer.operatorRules" $ | nindent 6 }}
     subjects:
@@ -17,7 +17,7 @@ roles:
 {{- $people := include "rebalancer.people" (list $ $account) | trim }}
 {{- if $people }}
   - name: {{ $full }}-login-{{ $account }}
-    namespace: {{ $.Release.Namespace }}
+    namespace: {{ $.Release.Namespace | quote }}
     rules:
       - apiGroups: [""]
         resources: [serviceaccounts/token]
@@ -54,7 +54,7 @@ roles:
 {{- $ := index . 0 -}}
 - kind: ServiceAccount
   name: {{ include "rebalancer.fullname" $ }}-{{ index . 1 }}
-  namespace: {{ $.Release.Namespace }}
+  namespace: {{ $.Release.Namespace | quote }}
 {{- include "rebalancer.people" . }}
 {{- end -}}
 
