@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.port import Port
-from rebalancer.domain.drain import in_last_seconds, is_drained
+from rebalancer.domain.drain import cordons, in_last_seconds, is_drained
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView
@@ -79,7 +79,7 @@ def check_drain(change: DrainChange, facts: Snapshot, pools: dict[str, Pool]) ->
     if pool is None or node is None:
         raise Refused("moved", f"node/{change.node} is in no pool of the policy any more")
     if change.kind == "uncordon":
-        if (notice is not None and not notice.doubted) or not node.cordoned:
+        if (notice is not None and cordons(notice, facts.at)) or not node.cordoned:
             raise Refused("moved", f"node/{change.node} is under notice again, or uncordoned already")
         return
     if notice is None or not is_drained(pool, node, notice, facts.at):

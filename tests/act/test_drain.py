@@ -66,7 +66,14 @@ async def test_a_node_is_cordoned_under_our_name_and_uncordoned_again(rig: Rig) 
     assert (node["spec"], node["metadata"].get("annotations") or {}) == ({}, {})
 
 
-async def test_a_node_is_uncordoned_while_its_notice_is_not_believed_and_not_while_it_is(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    "left",
+    [{"doubted": "too many"}, {"doomed_at": NOW + 86_400.0}, {"kind": "rebalance", "confidence": "possible"}],
+    ids=["not believed", "for later", "merely possible"],
+)
+async def test_a_node_is_uncordoned_while_no_notice_counts_that_it_was_cordoned_for_and_not_before(
+    rig: Rig, left: dict[str, object]
+) -> None:
     await rig.apply(drain("cordon"))
     pools = tuple(
         replace(pool, nodes=tuple(replace(each, cordoned=True, schedulable=False) for each in pool.nodes))
@@ -75,7 +82,7 @@ async def test_a_node_is_uncordoned_while_its_notice_is_not_believed_and_not_whi
     rig.facts = replace(rig.facts, pools=pools)
     (outcome,) = await rig.apply(drain("uncordon"))
     assert refused(outcome, "moved")
-    rig.facts = replace(rig.facts, notices=tuple(replace(one, doubted="too many") for one in rig.facts.notices))
+    rig.facts = replace(rig.facts, notices=tuple(replace(one, **left) for one in rig.facts.notices))
     (outcome,) = await rig.apply(drain("uncordon"))
     assert says(outcome, "written")
 
