@@ -159,6 +159,30 @@ async def test_500_of_two_budgets_is_told_and_tried_again_after_an_hour(rig: Rig
     assert says(outcome, "written")
 
 
+@pytest.mark.parametrize("code", [403, 422])
+@pytest.mark.parametrize("kind", ["cordon", "evict"])
+async def test_what_admission_denies_twice_rests_a_minute_and_other_nodes_and_pods_go_on(
+    rig: Rig, kind: str, code: int
+) -> None:
+    gate = rig.gate()
+    change, other = (drain(kind), of_pod(rig)) if kind == "cordon" else (of_pod(rig), of_pod(rig, number=1))
+    path = f"/nodes/{NODE}" if kind == "cordon" else f"/{change.pod}/eviction"
+    rig.server.faults.fail_next(3, code, method="PATCH" if kind == "cordon" else "POST", path_part=path)
+
+    async def tried(one: DrainChange) -> Outcome:
+        (outcome,) = await rig.apply_by(gate, one)
+        return outcome
+
+    for _ in range(2):
+        assert says(await tried(change), "failed")
+        rig.clock.passed += 10.0
+    assert refused(await tried(change), "webhook")
+    assert says(await tried(other), "written")
+    rig.clock.passed += 50.0
+    assert says(await tried(change), "failed")
+    assert refused(await tried(change), "webhook")
+
+
 @pytest.mark.parametrize("code", [500, 504])
 async def test_any_other_5xx_to_an_eviction_is_tried_again_with_the_next_plan(rig: Rig, code: int) -> None:
     """A webhook that is away for a moment, an etcd that changes its leader."""
