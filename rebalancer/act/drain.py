@@ -3,14 +3,14 @@
 What the API server answers to an eviction: 201, it goes; 429, its disruption budget says not now: tried again after
 5 s, then 10 s, or what Retry-After says; 500 that names two budgets: nobody can help that but people, so it is told and
 tried again an hour later; another 5xx, it may have gone: the next plan tries again where it has not; 404, it is gone;
-409, another pod has its name, so it is gone too.
+409, another pod has its name, so it is gone too. What admission denies rests as any write does (`rests`).
 """
 
 from typing import Final, NamedTuple
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.port import Port
-from rebalancer.domain.drain import in_last_seconds, is_drained
+from rebalancer.domain.drain import cordons, in_last_seconds, is_drained
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.pool_view import NodeView
@@ -79,7 +79,7 @@ def check_drain(change: DrainChange, facts: Snapshot, pools: dict[str, Pool]) ->
     if pool is None or node is None:
         raise Refused("moved", f"node/{change.node} is in no pool of the policy any more")
     if change.kind == "uncordon":
-        if (notice is not None and not notice.doubted) or not node.cordoned:
+        if (notice is not None and cordons(notice, facts.at)) or not node.cordoned:
             raise Refused("moved", f"node/{change.node} is under notice again, or uncordoned already")
         return
     if notice is None or not is_drained(pool, node, notice, facts.at):
@@ -120,10 +120,11 @@ class EvictionRests:
             return
         raise Refused("disruption-budget", f"{rest.why}; it is tried again in {rest.until_monotonic - now:.0f} s")
 
-    def declined(self, change: DrainChange, error: KubeError) -> None:
-        """The server declined it: not now (Temporary), or because its budgets contradict each other (Invalid)."""
-        if change.kind != "evict" or not isinstance(error, Temporary | Invalid):
-            return
+    def declined(self, change: DrainChange, error: KubeError) -> bool:
+        """Whether its budgets declined it: not now (Temporary), or because they contradict each other."""
+        contradicting = isinstance(error, Invalid) and error.two_budgets
+        if change.kind != "evict" or not (isinstance(error, Temporary) or contradicting):
+            return False
         now = self._clock.monotonic()
         self._declined = {uid: one for uid, one in self._declined.items() if one.forgotten_monotonic > now}
         before = self._declined.get(change.uid)
@@ -133,3 +134,4 @@ class EvictionRests:
             rest = min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * times)
             rest = max(rest, error.retry_after_seconds or 0.0)
         self._declined[change.uid] = _Declined(times, now + rest, now + FORGOTTEN_SECONDS, str(error))
+        return True

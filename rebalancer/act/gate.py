@@ -185,6 +185,7 @@ class Gate:
 
     async def _through_drain(self, change: DrainChange, intent: Intent, ground: Ground) -> tuple[str, str]:
         """A drain waits for no acknowledgement: it takes no number from anybody, and its node does not wait."""
+        self._rests.ask(change)
         self._evictions.ask(change)
         seen = await self._look(self._drain, change)
         facts = self._fresh()
@@ -199,7 +200,9 @@ class Gate:
         except NotFound:
             return WRITTEN, "it was gone already"
         except KubeError as error:
-            self._evictions.declined(change, error)
+            by_budgets = self._evictions.declined(change, error)
+            if isinstance(error, Forbidden | Invalid) and not by_budgets and change.kind != "delete":
+                self._rests.denied(change, str(error))  # a deletion has seconds, not a minute
             raise
         return status, "; ".join(filter(None, (detail, trouble)))
 

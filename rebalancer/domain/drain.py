@@ -12,7 +12,12 @@ def is_drained(pool: Pool, node: NodeView, notice: NoticeView, at: float) -> boo
     """Whether we drain this node: its pool says so, its notice has come to its time, nobody else acts on it."""
     if not pool.drain or node.node_pool is not None or notice.karpenter or notice.voluntary:
         return False
-    return notice.kind != "gone" and notice.confidence != "possible" and notice.counts(at)
+    return notice.kind != "gone" and cordons(notice, at)
+
+
+def cordons(notice: NoticeView, at: float) -> bool:
+    """Whether a notice is one that nodes are cordoned for: it has come to its time, and is more than possible."""
+    return notice.confidence != "possible" and notice.counts(at)
 
 
 def dated(notice: NoticeView) -> bool:

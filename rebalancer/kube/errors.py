@@ -68,7 +68,14 @@ class Unauthorized(KubeError):
 
 
 class Invalid(KubeError):
-    """Correct the request: repeating it cannot help."""
+    """Correct the request: repeating it cannot help.
+
+    `two_budgets`: it is an eviction of a pod that two disruption budgets hold: the API server evicts none of those.
+    """
+
+    def __init__(self, message: str, *, two_budgets: bool = False) -> None:
+        super().__init__(message)
+        self.two_budgets = two_budgets
 
 
 class ErrorStatus(msgspec.Struct):
@@ -95,7 +102,7 @@ def refusal(call: Call, code: int, headers: Mapping[str, str], body: bytes) -> K
     if code == HTTPStatus.SERVICE_UNAVAILABLE and status.code == code:
         return Temporary(text, _retry_after(headers))  # the API server itself turned it away
     if call.subresource == "eviction" and _TWO_BUDGETS in status.message:
-        return Invalid(text)
+        return Invalid(text, two_budgets=True)
     if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return lost(call, text) if call.writes else Temporary(text, _retry_after(headers))
     return _of_code(call, code, text, status, _retry_after(headers))

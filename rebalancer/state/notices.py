@@ -185,12 +185,22 @@ class Notices:
             node = self._node_of(claim)
             if node is not None and claim.deleting_at is not None:
                 yield _disruption(node.name, claim.deleting_at, claim)
+        claims_of = self._claims_by_node() if self._tainted else {}
         for name, since in self._tainted.items():
             node = self._objects.one(Node, name)
             if node is not None:
-                claims = [one for one in self._objects.claims_of.get(node.node_pool) if self._node_of(one) is node]
+                claims = [claim for claim in claims_of.get(name, ()) if claim.node_pool == node.node_pool]
                 if now - since >= REASON_WITHIN_SECONDS or all(_explained(claim) for claim in claims):
                     yield _disruption(name, since, *claims)
+
+    def _claims_by_node(self) -> dict[str, list[NodeClaim]]:
+        """NodeClaims by the name of the node that each brought, of those whose node is there."""
+        claims_of: dict[str, list[NodeClaim]] = {}
+        for claim in self._objects.all(NodeClaim):
+            node = self._node_of(claim)
+            if node is not None:
+                claims_of.setdefault(node.name, []).append(claim)
+        return claims_of
 
     def _node_of(self, claim: NodeClaim) -> Node | None:
         instance = instance_id(claim.provider_id)

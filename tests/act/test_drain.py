@@ -66,7 +66,14 @@ async def test_a_node_is_cordoned_under_our_name_and_uncordoned_again(rig: Rig) 
     assert (node["spec"], node["metadata"].get("annotations") or {}) == ({}, {})
 
 
-async def test_a_node_is_uncordoned_while_its_notice_is_not_believed_and_not_while_it_is(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    "left",
+    [{"doubted": "too many"}, {"doomed_at": NOW + 86_400.0}, {"kind": "rebalance", "confidence": "possible"}],
+    ids=["not believed", "for later", "merely possible"],
+)
+async def test_a_node_is_uncordoned_while_no_notice_counts_that_it_was_cordoned_for_and_not_before(
+    rig: Rig, left: dict[str, object]
+) -> None:
     await rig.apply(drain("cordon"))
     pools = tuple(
         replace(pool, nodes=tuple(replace(each, cordoned=True, schedulable=False) for each in pool.nodes))
@@ -75,7 +82,7 @@ async def test_a_node_is_uncordoned_while_its_notice_is_not_believed_and_not_whi
     rig.facts = replace(rig.facts, pools=pools)
     (outcome,) = await rig.apply(drain("uncordon"))
     assert refused(outcome, "moved")
-    rig.facts = replace(rig.facts, notices=tuple(replace(one, doubted="too many") for one in rig.facts.notices))
+    rig.facts = replace(rig.facts, notices=tuple(replace(one, **left) for one in rig.facts.notices))
     (outcome,) = await rig.apply(drain("uncordon"))
     assert says(outcome, "written")
 
@@ -150,6 +157,30 @@ async def test_500_of_two_budgets_is_told_and_tried_again_after_an_hour(rig: Rig
     rig.server.verbs.refuse_eviction = lambda _: None
     (outcome,) = await rig.apply_by(gate, change)
     assert says(outcome, "written")
+
+
+@pytest.mark.parametrize("code", [403, 422])
+@pytest.mark.parametrize("kind", ["cordon", "evict"])
+async def test_what_admission_denies_twice_rests_a_minute_and_other_nodes_and_pods_go_on(
+    rig: Rig, kind: str, code: int
+) -> None:
+    gate = rig.gate()
+    change, other = (drain(kind), of_pod(rig)) if kind == "cordon" else (of_pod(rig), of_pod(rig, number=1))
+    path = f"/nodes/{NODE}" if kind == "cordon" else f"/{change.pod}/eviction"
+    rig.server.faults.fail_next(3, code, method="PATCH" if kind == "cordon" else "POST", path_part=path)
+
+    async def tried(one: DrainChange) -> Outcome:
+        (outcome,) = await rig.apply_by(gate, one)
+        return outcome
+
+    for _ in range(2):
+        assert says(await tried(change), "failed")
+        rig.clock.passed += 10.0
+    assert refused(await tried(change), "webhook")
+    assert says(await tried(other), "written")
+    rig.clock.passed += 50.0
+    assert says(await tried(change), "failed")
+    assert refused(await tried(change), "webhook")
 
 
 @pytest.mark.parametrize("code", [500, 504])

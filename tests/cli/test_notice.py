@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from rebalancer.cli.commands.notice import NoticeKind
 from rebalancer.domain.events import CapacityNotice, Position
@@ -25,12 +25,16 @@ async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroke
         yield running
 
 
-async def _read(broker: EmbeddedBroker) -> CapacityNotice:
+async def _read(broker: EmbeddedBroker, records: int = 1) -> list[CapacityNotice]:
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
     async with consumer:
         consumer.assign([TopicPartition("t-notices", 0)])
-        record = await consumer.getone()
+        return [_notice(await consumer.getone()) for _ in range(records)]
+
+
+def _notice(record: ConsumerRecord[bytes, bytes]) -> CapacityNotice:
     at = record.timestamp / 1000
+    assert record.value is not None
     decoded = decode_notice(record.value, record.headers, Position("t-notices", 0, record.offset), at, at + 60)
     assert isinstance(decoded, tuple), decoded
     return decoded[0]
@@ -39,7 +43,7 @@ async def _read(broker: EmbeddedBroker) -> CapacityNotice:
 async def test_the_service_reads_what_was_written(broker: EmbeddedBroker, capsys: Captured) -> None:
     assert await rebalancer("notice", "add", "spot-2", "--in", "2m", "--kind", "scheduled-change", "--yes") == 0
     assert "written to t-notices" in capsys.readouterr().out
-    notice = await _read(broker)
+    (notice,) = await _read(broker)
     assert (notice.node, notice.kind, notice.cancelled, notice.voluntary) == (
         "spot-2",
         "scheduled-change",
@@ -49,9 +53,19 @@ async def test_the_service_reads_what_was_written(broker: EmbeddedBroker, capsys
     assert notice.deadline - notice.at == pytest.approx(120, abs=0.01)
 
 
-async def test_a_notice_can_be_taken_back(broker: EmbeddedBroker) -> None:
+async def test_a_notice_can_be_taken_back_by_its_kind(broker: EmbeddedBroker) -> None:
+    assert await rebalancer("notice", "add", "spot-2", "--cancel", "--kind", "fault", "--yes") == 0
+    assert await rebalancer("notice", "add", "spot-2", "--yes") == 0
+    taken, told = await _read(broker, 2)
+    assert (taken.cancelled, taken.kind, told.cancelled) == (True, "fault", False)
+
+
+async def test_without_a_kind_notices_of_every_kind_are_taken_back(broker: EmbeddedBroker) -> None:
     assert await rebalancer("notice", "add", "spot-2", "--cancel", "--yes") == 0
-    assert (await _read(broker)).cancelled
+    assert await rebalancer("notice", "add", "spot-2", "--yes") == 0
+    *taken, told = await _read(broker, len(KINDS) + 1)
+    assert {notice.kind for notice in taken if notice.cancelled} == KINDS.keys()
+    assert (told.kind, told.cancelled) == ("spot-interruption", False)
 
 
 async def test_nobody_there_to_ask_writes_nothing(broker: EmbeddedBroker, capsys: Captured) -> None:
@@ -91,7 +105,7 @@ def test_every_kind_can_be_told() -> None:
 
 async def test_a_notice_may_name_an_instance_and_how_sure_it_is_comes_from_its_kind(broker: EmbeddedBroker) -> None:
     assert await rebalancer("notice", "add", "--instance", "aws:///eu-west-1a/i-1", "--kind", "fault", "--yes") == 0
-    notice = await _read(broker)
+    (notice,) = await _read(broker)
     assert (notice.node, notice.instance_id, notice.kind) == (None, "aws:///eu-west-1a/i-1", "fault")
     assert notice.confidence == "likely"
 

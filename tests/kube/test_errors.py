@@ -62,7 +62,10 @@ def test_status_codes_become_errors_by_what_to_do(call: Call, code: int, expecte
 
 def test_of_all_500s_to_an_eviction_two_budgets_on_the_pod_alone_cannot_be_helped_by_asking_again() -> None:
     words = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-    assert type(refused(EVICTION, 500, "InternalError", words)) is Invalid
+    by_budgets, by_a_webhook = refused(EVICTION, 500, "InternalError", words), refused(EVICTION, 422, "Invalid", "no")
+    assert isinstance(by_budgets, Invalid)
+    assert isinstance(by_a_webhook, Invalid)
+    assert (by_budgets.two_budgets, by_a_webhook.two_budgets) == (True, False)
     assert type(refused(EVICTION, 500, "InternalError", "etcdserver: leader changed")) is Ambiguous
 
 

@@ -1,11 +1,12 @@
 """Nodes that nobody else drains: cordoned at the notice, emptied in time, by numbers where these end the right ones."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.people import WriteStop
 from rebalancer.domain.plan import DrainChange, Plan
 from rebalancer.domain.snapshot import Place, Shape
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
+from tests.builders import a_model, a_notice, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, moves, refused
 
 
@@ -72,6 +73,28 @@ class TestCordon:
         assert done(plan) == [("uncordon", "a100-1")]
         assert str(plan.drains[0]).endswith("its notice is not believed: 3 of 4 nodes are called faulty")
         story.write(plan)
+        assert done(story.plan()) == []
+
+    @pytest.mark.parametrize("uncordoned", [False, True], ids=["as we left it", "a person uncordoned it"])
+    def test_a_cordon_does_not_outlast_what_it_was_made_for_though_another_notice_stands(
+        self, *, uncordoned: bool
+    ) -> None:
+        story = a_story()
+        at = story.snapshot.at
+        for left, why in (
+            (a_notice("a100-1", kind="scheduled-change", doomed_at=at + 86_400.0), "has not come to its time"),
+            (a_notice("a100-1", kind="rebalance", confidence="possible"), "is merely possible"),
+        ):
+            story.notice("a100-1", 0.0, kind="fault", confidence="likely")
+            story.write(story.plan())
+            schedulable(story, on=uncordoned)
+            story.snapshot = replace(story.snapshot, notices=(left,))  # the fault is over
+            plan = story.plan()
+            assert done(plan) == [("uncordon", "a100-1")]
+            assert why in plan.drains[0].reason
+            story.write(plan)
+            assert done(story.plan()) == []
+        schedulable(story, on=False)  # by hand: it is no cordon of ours
         assert done(story.plan()) == []
 
     def test_what_a_person_uncordoned_stays_so(self) -> None:

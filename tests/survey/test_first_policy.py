@@ -4,9 +4,11 @@ from copy import deepcopy
 
 import pytest
 
+from rebalancer.survey.case import Case
 from rebalancer.survey.first_policy.drafting import first_policy
 from rebalancer.survey.first_policy.recent import Use
 from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.growth import fixed_number_of_nodes
 from tests.survey.cluster import PRODUCT, Json, engine, pod, policy, text, the_model, the_pool
 from tests.testbed.objects import deployment, gpu_node, hpa, node_pool, scaled_object
 
@@ -88,6 +90,24 @@ class TestPools:
         assert len(found.pools) == 2
         pool = the_pool(found, "spot")
         assert (pool.kind, pool.gpu_limit, pool.node_pools) == ("elastic", 16, ("spot",))
+
+    @pytest.mark.parametrize("nodes", [0, 1, 2])
+    def test_a_static_node_pool_is_not_named_and_its_pool_has_the_gpus_of_its_number_of_nodes(self, nodes: int) -> None:
+        labels = {**A100, "karpenter.sh/nodepool": "static"}
+        static = node_pool("static", labels=A100 | {"karpenter.k8s.aws/instance-gpu-count": "8"})
+        static["spec"]["replicas"] = 2
+        there = [gpu_node(f"n{number}", 8, labels=labels) for number in range(nodes)]
+        objects = [*there, static, engine("chat", node_labels=A100)]
+        found = policy(objects)
+        assert [(pool.node_pools, pool.gpu_limit) for pool in found.pools] == [((), 16)]
+        assert "NodePool static has as many nodes as its spec.replicas says" in text(objects)
+        looked_at = Case(Survey(tuple(objects)), policy=found)
+        assert not any(verdict.problem for verdict in fixed_number_of_nodes(looked_at))
+
+    def test_where_nodes_can_come_a_model_without_an_autoscaler_may_have_what_its_pool_may(self) -> None:
+        node = gpu_node("a", 8, labels={**A100, "karpenter.sh/nodepool": "grows"})
+        found = policy([node, node_pool("grows", gpu_limit=32), engine("chat", gpus=2)])
+        assert (the_pool(found, "grows").gpu_limit, the_model(found).max_replicas) == (32, 16)
 
     def test_a_node_cut_into_slices_belongs_to_the_resource_that_is_asked_for(self) -> None:
         cut = gpu_node("a", 0, labels=A100)

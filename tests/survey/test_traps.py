@@ -290,6 +290,18 @@ def test_a_node_may_go_early_where_pods_that_load_are_spared_by_their_own_annota
     assert bool(said("consolidation", [quick, pods], POLICY)) is told
 
 
+@pytest.mark.parametrize(
+    ("types", "order"),
+    [
+        (["spot", "on-demand"], "on-demand and spot: spot comes first, and"),
+        (["spot", "reserved"], "reserved and spot: spot comes once reservations are used up, and"),
+    ],
+)
+def test_spot_comes_before_on_demand_and_after_what_is_reserved(types: list[str], order: str) -> None:
+    (told,) = said("mixed-capacity", [a_node_pool({"karpenter.sh/capacity-type": types})])
+    assert told == f"brings {order} floors may stand on what is taken back"
+
+
 def test_the_hpa_that_another_autoscaler_made_is_no_second_one() -> None:
     aibrix = a_manifest("autoscaling.aibrix.ai/v1alpha1", "PodAutoscaler", "b", {"scaleTargetRef": {"name": "b"}})
     owner = {"apiVersion": aibrix["apiVersion"], "kind": "PodAutoscaler", "name": "b", "controller": True}

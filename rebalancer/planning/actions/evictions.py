@@ -11,7 +11,7 @@ Ready, and never deleted against a budget.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rebalancer.domain.drain import LAST_SECONDS, dated, in_last_seconds, is_drained, outlasts
+from rebalancer.domain.drain import LAST_SECONDS, cordons, dated, in_last_seconds, is_drained, outlasts
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import NoticeView, PodView
@@ -44,17 +44,29 @@ def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
 def _cordons(scene: Scene[ModelShare], state: PoolFacts, notices: Mapping[str, NoticeView]) -> Iterator[DrainChange]:
     """A node is cordoned once, and uncordoned only by whom it was cordoned: if a person undid it, it stays so.
 
-    By our mark we know that, so it stays for as long as the notice does. A mark that outlived it would make a person's
-    next cordon ours to undo.
+    By our mark we know that, so it stays for as long as what the node was cordoned for, or is not believed just now. A
+    mark that outlived it would make a person's next cordon ours to undo.
     """
     for node in state.view.nodes:
         notice = notices.get(node.name)
-        if node.cordoned and (notice is None or (notice.doubted and not node.schedulable)):
-            why = "its notice is over" if notice is None else f"its notice is not believed: {notice.doubted}"
-            why += "; of our cordon only the mark was left" if node.schedulable else ""
+        over = _over(notice, scene.now)
+        if node.cordoned and over and (notice is None or not notice.doubted or not node.schedulable):
+            why = over + ("; of our cordon only the mark was left" if node.schedulable else "")
             yield _of_node(scene, state, node, "uncordon", why)
         elif notice is not None and node.schedulable and not node.cordoned and drains(scene, state.pool.name, notice):
             yield _of_node(scene, state, node, "cordon", f"under notice ({notice.kind}, {notice.source or 'unknown'})")
+
+
+def _over(notice: NoticeView | None, now: float) -> str:
+    """Why nothing that is told of a node now is a reason to cordon it, "" where something is."""
+    if notice is None:
+        return "its notice is over"
+    if cordons(notice, now):
+        return ""
+    if notice.doubted:
+        return f"its notice is not believed: {notice.doubted}"
+    left = "is merely possible" if notice.confidence == "possible" else "has not come to its time"
+    return f"what it was cordoned for is over; what is left ({notice.kind}) {left}"
 
 
 def _of_node(scene: Scene[ModelShare], state: PoolFacts, node: NodeView, kind: str, reason: str) -> DrainChange:

@@ -12,7 +12,7 @@ from rebalancer.survey.first_policy.homes import home_of, twins
 from rebalancer.survey.first_policy.left_out import SCALED, unread_kinds
 from rebalancer.survey.first_policy.models import Around, distinct, model_of, refused_kind
 from rebalancer.survey.first_policy.places import places_of
-from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
+from rebalancer.survey.first_policy.pool_drafts import limit_of, pool_of, with_node_pools
 from rebalancer.survey.first_policy.pools import NodeGrouping, pools_of, wanted
 from rebalancer.survey.first_policy.recent import Use
 from rebalancer.survey.first_policy.things import things_of
@@ -44,16 +44,15 @@ def first_policy(
         each.ref: home for each in usable if each.ref not in homes and (home := home_of(each, for_homeless)) is not None
     }
 
-    around = Around(homes, autoscalers, recent)
     served = list(twins([each for each in usable if each.ref in homes], homes))
+    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
+    node_pools = {node_pool.name: node_pool for node_pool, _ in things.node_pools}
+    behind = list(with_node_pools((*for_homeless, *there), node_pools))
+    limits = {pool.name: limit_of(pool, names, node_pools, asking.get(pool.name, 0)) for pool, names in behind}
+    around = Around(homes, autoscalers, {name: limit.value for name, limit in limits.items()}, recent)
     models = distinct([model_of(targets, around) for targets in served])
     lived_in = {model.targets[0].value["pool"] for model in models}
-    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
-    limits = {node_pool.name: node_pool.limits for node_pool, _ in things.node_pools}
-    pools = [
-        pool_of(pool, behind, limits, asking.get(pool.name, 0), lived_in=pool.name in lived_in)
-        for pool, behind in with_node_pools((*for_homeless, *there))
-    ]
+    pools = [pool_of(pool, names, limits[pool.name], lived_in=pool.name in lived_in) for pool, names in behind]
     roomy, entitled = fitted(pools, models)
     left_out += [
         f"{each.about}: its target {ref} {_why_unknown(ref.kind, survey)}"

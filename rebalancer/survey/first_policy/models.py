@@ -37,11 +37,13 @@ class Around:
 
     homes: by workload.
     autoscalers: by workload.
+    limits: GPUs that a pool may have at most, by its name.
     recent: last week's use by the workload's name; None where nobody was asked.
     """
 
     homes: Mapping[WorkloadRef, Home]
     autoscalers: Mapping[WorkloadRef, Autoscaler]
+    limits: Mapping[str, int]
     recent: Mapping[str, Use] | None
 
 
@@ -160,10 +162,9 @@ def _most(targets: Sequence[GpuWorkload], around: Around) -> Reasoned[int]:
     parts = []
     for each in targets:
         scaler, pool = around.autoscalers.get(each.ref), around.homes[each.ref].pool
-        room = max(pool.gpus // each.gpus, each.replicas, 1)
-        parts.append(
-            scaler.maximum if scaler else Reasoned(room, f"{GUESS}no autoscaler says; as many fit in pool {pool.name}")
-        )
+        room = max(around.limits[pool.name] // each.gpus, each.replicas, 1)
+        why = f"{GUESS}no autoscaler says; as many fit the gpuLimit of pool {pool.name}"
+        parts.append(scaler.maximum if scaler else Reasoned(room, why))
     return Reasoned(min(max(1, sum(part.value for part in parts)), 100_000), _joined(parts))
 
 

@@ -91,11 +91,12 @@ def mixed_shapes(case: Case) -> Iterator[Verdict]:
 
 
 def mixed_capacity(case: Case) -> Iterator[Verdict]:
-    """A pool of the policy has one capacity type, and Karpenter takes spot first where both are allowed."""
+    """A pool of the policy has one capacity type; Karpenter takes what is reserved first, then spot, then on-demand."""
     for pool in _gpu_pools(case):
         types = _allowed(pool, CAPACITY_TYPE)
         both = "spot" in types and len(types) > 1
-        problem = f"brings {' and '.join(sorted(types))}: spot comes first, and floors may stand on what is taken back"
+        order = "spot comes once reservations are used up" if "reserved" in types else "spot comes first"
+        problem = f"brings {' and '.join(sorted(types))}: {order}, and floors may stand on what is taken back"
         yield found_if(both, pool, problem, "a NodePool for spot (elastic) and one for the others (primary)")
 
 
@@ -225,7 +226,8 @@ TRAPS: Final = (
     Trap(
         "mixed-capacity",
         WARN,
-        "Karpenter prefers spot where a NodePool allows it: a floor may stand on what the cloud takes back.",
+        "Karpenter takes what is reserved first, then spot, then on-demand, as far as a NodePool allows it: a floor "
+        "may stand on what the cloud takes back.",
         "One NodePool for spot, one for the rest.",
         mixed_capacity,
     ),

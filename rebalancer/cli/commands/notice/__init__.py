@@ -35,11 +35,18 @@ def add(
         typer.Option("--instance", help="Instead of NODE: its instance at the cloud, or its providerID.", metavar="ID"),
     ] = None,
     lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
-    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
+    kind: Annotated[
+        NoticeKind | None,
+        typer.Option(
+            "--kind", help="Why it goes, spot-interruption where nothing is said. With --cancel: this one alone."
+        ),
+    ] = None,
     voluntary: Annotated[
         bool, typer.Option("--voluntary", help="Its replacement comes by itself (consolidation, drift).")
     ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Take earlier notices of this node back.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Take earlier notices of this node back, of every kind.")
+    ] = False,
     kafka_bootstrap: Annotated[
         str | None,
         typer.Option("--kafka-bootstrap", help="HOST:PORT of brokers.", envvar="REBALANCER_KAFKA_BOOTSTRAP"),
@@ -70,13 +77,17 @@ def add(
     now, talk = RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in", MOST_SECONDS)
     goes = {"node": node} if node is not None else {"instanceId": instance}
-    event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
+    kinds = [kind] if kind is not None else list(NoticeKind) if cancel else [NoticeKind.SPOT]
+    events = [event_of(goes, one.value, now, deadline, voluntary=voluntary, cancelled=cancel) for one in kinds]
     what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"
     if dry_run:
-        typer.echo(event.value.decode())
+        for event in events:
+            typer.echo(event.value.decode())
         return DONE
     settings = kafka_settings(kafka_bootstrap)
     talk.agreed(f"{what}?", yes=yes)
-    topic = asyncio.run(send(settings, event))
-    typer.echo(event.id if quiet else f"{event.id} written to {topic}. See it: rebalancer status")
+    topic = asyncio.run(send(settings, events))
+    names = [event.id for event in events]
+    written = names[0] if len(names) == 1 else f"{len(names)} events, one of each kind,"
+    typer.echo("\n".join(names) if quiet else f"{written} written to {topic}. See it: rebalancer status")
     return DONE

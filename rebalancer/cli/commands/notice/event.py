@@ -1,7 +1,7 @@
 """Capacity notices into Kafka, as CloudEvents."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -46,16 +46,20 @@ def event_of(
     return Event(name, msgspec.json.encode(event))
 
 
-async def send(settings: ServiceSettings, event: Event) -> str:
-    """Write it to the notices topic; the topic's name. Raises Failed when Kafka does not take it."""
+async def send(settings: ServiceSettings, events: Sequence[Event]) -> str:
+    """Write them to the notices topic; the topic's name. Raises Failed when Kafka does not take one."""
     broker = broker_of(settings)
     topic = broker.topic("notices")
+    written = 0
     try:
-        await send_once(broker, topic, event.value, HEADERS)
+        for event in events:
+            await send_once(broker, topic, event.value, HEADERS)
+            written += 1
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
-        raise Failed(f"nothing was written to {topic}. {trouble_of(settings, error)}", UNREACHABLE) from error
+        what = f"{written} of {len(events)} were written" if written else "nothing was written"
+        raise Failed(f"{what} to {topic}. {trouble_of(settings, error)}", UNREACHABLE) from error
     return topic
 
 
