@@ -82,7 +82,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     memories = {name: model.remembered for name, model in scene.models.items()}
     wanted = allocated(scene, allocation)
     _, lent, _ = scene.memo.of("", by_model, loans)
-    with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
+    on_new_nodes = _on_new_nodes(moves)
     coupled, beside, holders = scene.memo.of("", couples, scene.policy), _beside(scene), _holders(scene)
     for name in sorted(scene.models):
         model = _without_homeless(scene.models[name], allocation)
@@ -92,10 +92,9 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             memories[name] = replace(memory, unmet_since=since)
         if since is None and not model.lacks:
             continue
-        brought = granted[name] if name in with_nodes else 0
-        constraint, why = _binding(
-            model, holders, allocation, moves, declined=wanted[name] < model.needed, brought=brought
-        )
+        brought, enough = on_new_nodes[name], granted[name] >= model.needed
+        declined = wanted[name] < model.needed
+        constraint, why = _binding(model, holders, allocation, moves, declined=declined, brought=brought, enough=enough)
         if short and not model.lacks:
             constraint, why = _beyond_need(model)
         couple = coupled.get(name)
@@ -120,6 +119,14 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
+
+
+def _on_new_nodes(moves: Moves) -> Counter[str]:
+    """Replicas granted onto nodes to come, by model."""
+    counts: Counter[str] = Counter()
+    for (name, _), coming in moves.coming.items():
+        counts[name] += coming.on_new_nodes
+    return counts
 
 
 def _without_homeless(model: ModelShare, allocation: Allocation) -> ModelShare:
@@ -213,11 +220,18 @@ def _held_beside(model: ModelShare, holders: Holders) -> list[str]:
 
 
 def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing each
-    model: ModelShare, holders: Holders, allocation: Allocation, moves: Moves, *, declined: bool, brought: int
+    model: ModelShare,
+    holders: Holders,
+    allocation: Allocation,
+    moves: Moves,
+    *,
+    declined: bool,
+    brought: int,
+    enough: bool,
 ) -> tuple[str, str]:
     """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
-    `brought`: replicas that it is granted, where a node comes for some of them.
+    `brought`: replicas that it is granted onto nodes to come. `enough`: whether it has all that it needs with these.
     """
     name, ruling = model.entry.id, model.ruling
     person = ruling.paused or ruling.frozen
@@ -232,7 +246,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
     full = moves.quotas.refusing(model.targets, more=declined)
     if full:
         return QUOTA, full
-    if name in allocation.short and brought < model.needed:
+    if name in allocation.short and not (brought and enough):
         _, constraint, why = allocation.short[name]
         why = sentences(why, patience_words(model))
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
