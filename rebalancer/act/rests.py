@@ -1,15 +1,15 @@
 """Writes that an admission webhook denies, or changes on their way, are not repeated as if nothing had been said.
 
 A webhook's answer is the same a planning period later, and one replica more is no other question to it: what rests is
-a direction, raises or decreases of one target, or its bounds. A denied write stores nothing, so it is tried once a
-minute: somebody may have changed the webhook, or given the right. A changed one is a write each time, and with the
-webhook a fight, so it rests as long as two foreign changes count.
+a direction, raises or decreases of one target, or its bounds; of a NodePool it is one kind of change. A denied write
+stores nothing, so it is tried once a minute: somebody may have changed the webhook, or given the right. A changed one
+is a write each time, and with the webhook a fight, so it rests as long as two foreign changes count.
 """
 
 from typing import NamedTuple
 
 from rebalancer.act.driver import Ask, Refused
-from rebalancer.domain.plan import Change
+from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.obs.clock import Clock
 
 TRIES = 2  # one answer may be chance
@@ -29,18 +29,22 @@ class Rests:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._answered: dict[tuple[str, int], _Answered] = {}
+        self._answered: dict[tuple[str, int | str], _Answered] = {}
 
-    def ask(self, change: Change) -> None:
-        """Raise Refused while this direction rests on this target."""
+    def ask(self, change: Change | NodePoolChange) -> None:
+        """Raise Refused while this direction, or kind, rests on this object."""
         now, rest = self._clock.monotonic(), self._answered.get(_key(change))
         if rest is not None and rest.times >= TRIES and now < rest.until_monotonic:
             wait_seconds = rest.until_monotonic - now
             raise Refused("webhook", f"{rest.why}; it is tried again in {wait_seconds:.0f} s")
 
-    def denied(self, change: Change, why: str) -> None:
+    def denied(self, change: Change | NodePoolChange, why: str) -> None:
         """The server stored nothing and said why."""
         self._note(change, DENIED_SECONDS, f"the server denies it: {why}")
+
+    def taken(self, change: Change | NodePoolChange) -> None:
+        """The server took the write as it was asked for."""
+        self._answered.pop(_key(change), None)
 
     def stored(self, change: Change, wanted: Ask, stored: Ask) -> None:
         """The server took the write: as it was asked for, or as other numbers.
@@ -49,11 +53,11 @@ class Rests:
         """
         _, direction = _key(change)
         if stored == wanted or (direction != 0 and stored.replicas == wanted.replicas):
-            self._answered.pop(_key(change), None)
+            self.taken(change)
         else:
             self._note(change, CHANGED_SECONDS, f"an admission webhook stores {stored} where {wanted} is asked for")
 
-    def _note(self, change: Change, seconds: float, why: str) -> None:
+    def _note(self, change: Change | NodePoolChange, seconds: float, why: str) -> None:
         now = self._clock.monotonic()
         self._answered = {key: one for key, one in self._answered.items() if one.forgotten_monotonic > now}
         before = self._answered.get(_key(change))
@@ -61,7 +65,9 @@ class Rests:
         self._answered[_key(change)] = _Answered(times, now + seconds, now + 2 * seconds, why)
 
 
-def _key(change: Change) -> tuple[str, int]:
-    """The target, and whether its number rises (1), falls (-1) or stays (0, new bounds)."""
+def _key(change: Change | NodePoolChange) -> tuple[str, int | str]:
+    """The target, and whether its number rises (1), falls (-1) or stays (0, new bounds); the NodePool, and the kind."""
+    if isinstance(change, NodePoolChange):
+        return change.uid, change.kind
     more = change.replicas_to - change.replicas_from
     return change.target.uid, (more > 0) - (more < 0)

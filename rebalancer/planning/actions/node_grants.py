@@ -19,11 +19,12 @@ from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
 from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
-from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
+from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
+from rebalancer.planning.facts.limits import whole_nodes
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom

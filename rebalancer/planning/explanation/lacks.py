@@ -18,6 +18,7 @@ from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.explanation.patience import patience_words
 from rebalancer.planning.explanation.unclaimed import unclaimed
+from rebalancer.planning.facts.limits import too_low
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
@@ -106,7 +107,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             constraint, why = RATIO, unborne
         if constraint in {"budget", "fit"}:
             outsiders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
-            none = none_come.get(name, "")
+            none = none_come.get(name, "") or _limited(name, scene)
             constraint, why = NODES if none else constraint, sentences(none, why, *outsiders)
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
@@ -127,6 +128,12 @@ def _on_new_nodes(moves: Moves) -> Counter[str]:
     for (name, _), coming in moves.coming.items():
         counts[name] += coming.on_new_nodes
     return counts
+
+
+def _limited(name: str, scene: Scene[ModelShare]) -> str:
+    """Why no node comes for node grants of the model: limits of NodePools that are too low; "" where none is."""
+    whys = [too_low(scene, grant) for grant in scene.memory.node_grants if grant.model == name]
+    return sentences(*dict.fromkeys(whys))
 
 
 def _without_homeless(model: ModelShare, allocation: Allocation) -> ModelShare:
