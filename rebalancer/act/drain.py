@@ -73,7 +73,10 @@ class DrainDriver:
 
 
 def check_drain(change: DrainChange, facts: Snapshot, pools: dict[str, Pool]) -> None:
-    """Raise Refused (moved, deadline) unless the node is still ours to drain, and the pod still runs there."""
+    """Raise Refused unless the node is still ours to drain, and the pod still runs there.
+
+    Checks: moved, deadline, floor (as many Ready elsewhere as its end waits for).
+    """
     notice = next((each for each in facts.notices if each.node == change.node), None)
     pool, node = pools.get(change.pool), _node(change, facts)
     if pool is None or node is None:
@@ -92,6 +95,10 @@ def check_drain(change: DrainChange, facts: Snapshot, pools: dict[str, Pool]) ->
     running = [pod for target in targets for pod in target.pods if pod.phase != "terminating"]
     if not any(pod.uid == change.uid and change.node in pod.nodes for pod in running):
         raise Refused("moved", f"pod/{change.pod} does not run on node/{change.node} any more")
+    doomed = {each.node for each in facts.notices if each.counts(facts.at)}
+    ready = sum(pod.phase == "ready" and not pod.on(doomed) for pod in running)
+    if ready < change.floor:
+        raise Refused("floor", f"{ready} of {change.model} would be Ready elsewhere, and its floor is {change.floor}")
 
 
 def _node(change: DrainChange, facts: Snapshot) -> NodeView | None:

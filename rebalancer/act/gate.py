@@ -176,11 +176,18 @@ class Gate:
 
     async def _through_node_pool(self, change: NodePoolChange, intent: Intent, ground: Ground) -> tuple[str, str]:
         check_limit(change, ground)
+        self._rests.ask(change)
         seen = await self._look(self._node_pools, change)
         check_node_pool(change, self._fresh())
         await self._intend(intent, must_be_acknowledged=False)
         await self._permission.ask()
-        status, detail, _ = await write_once(self._node_pools, change, seen)
+        try:
+            status, detail, _ = await write_once(self._node_pools, change, seen)
+        except (Forbidden, Invalid) as error:
+            self._rests.denied(change, str(error))
+            raise
+        if status == WRITTEN:
+            self._rests.taken(change)
         return status, detail
 
     async def _through_drain(self, change: DrainChange, intent: Intent, ground: Ground) -> tuple[str, str]:

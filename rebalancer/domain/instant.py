@@ -15,6 +15,12 @@ def clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
 
 
+def when(at: float, now: float) -> str:
+    """An instant seen from `now`: 03:12:07, or 2027-01-29 07:57 on another day."""
+    there, here = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
+    return clock(at) if there.date() == here.date() else there.strftime("%Y-%m-%d %H:%M")
+
+
 def rfc1123(text: str) -> float:
     """Epoch seconds of `Sat, 05 Jun 2027 15:10:09 GMT`. Raises ValueError.
 

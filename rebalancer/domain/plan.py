@@ -141,6 +141,7 @@ class DrainChange(Struct, frozen=True):
     pod: name of its pod; "" of a node.
     uid: UID of its pod; "" of a node.
     grace_seconds: seconds that it still has to end; None: its own grace.
+    floor: replicas of its model that must be Ready on nodes that stay, or it is left there; 0: its end waits for none.
     """
 
     id: str
@@ -153,6 +154,7 @@ class DrainChange(Struct, frozen=True):
     pod: str = ""
     uid: str = ""
     grace_seconds: int | None = None
+    floor: int = 0
 
     def __str__(self) -> str:
         return f"{f'pod/{self.pod}' if self.pod else f'node/{self.node}'} {self.said}"

@@ -247,3 +247,14 @@ async def test_shadow_and_write_stop_hold_it(rig: Rig) -> None:
         (outcome,) = await rig.apply(change)
         assert refused(outcome, "write-stop")
     assert rig.writes == []
+
+
+async def test_surplus_is_evicted_only_while_the_floor_is_ready_on_nodes_that_stay(rig: Rig) -> None:
+    surplus = of_pod(rig, floor=1)
+    (outcome,) = await rig.apply(surplus)  # the other one is on that node, too
+    assert refused(outcome, "floor")
+    assert evictions(rig) == 0
+    first, other = rig.target("b").pods
+    rig.show("b", pods=(first, replace(other, node="a100-2")))
+    (outcome,) = await rig.apply(surplus)
+    assert says(outcome, "written")

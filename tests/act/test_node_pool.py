@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rebalancer.act.hand_back import restorer
 from rebalancer.act.node_pool_parts import HOLD, Parts, patch
+from rebalancer.act.rests import DENIED_SECONDS
 from rebalancer.kube.resources import NODEPOOLS as KUBE_NODEPOOLS
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged
@@ -310,3 +311,19 @@ async def test_a_node_pool_that_the_policy_has_left_out_is_not_written(rig: Rig)
     (outcome,) = await rig.apply(node_pool_change("hold"))
 
     assert refused(outcome, "moved")
+
+
+async def test_a_change_that_the_server_denied_twice_rests_a_minute_and_other_kinds_do_not(rig: Rig) -> None:
+    rig.store.put(node_pool(limits={GPU: "4"}))
+    rig.server.faults.fail_next(2, 403, method="PATCH", path_part="/nodepools/spot")
+    gate = rig.gate()
+    raised, held = node_pool_change("limit", limit_from=4, limit_to=8), node_pool_change("hold")
+
+    outcomes = [(await rig.apply_by(gate, raised))[0] for _ in range(3)]
+    (other,) = await rig.apply_by(gate, held)
+    rig.clock.passed += DENIED_SECONDS
+    (later,) = await rig.apply_by(gate, raised)
+
+    assert [outcome.status for outcome in outcomes] == ["failed", "failed", "refused"]
+    assert refused(outcomes[2], "webhook")
+    assert (other.status, later.status) == ("written", "written")

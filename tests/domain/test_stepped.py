@@ -56,7 +56,7 @@ MEMORY = Memory(
     models={"b": MODEL},
     loans=(Loan("b", "a", "a100", 2, NOW - 16),),
     shifts=(Shift("s", "a100", "b", ("a",), 1, NOW - 17, ("spot",), NOW - 18, NOW - 19),),
-    node_grants=(NodeGrant("g", "b", "spot", "spot", 1, 2, NOW - 20, NOW + 900, limit_due=True),),
+    node_grants=(NodeGrant("g", "b", "spot", "spot", 1, 2, NOW - 20, NOW + 900, limit_due=True, limit_error="denied"),),
     grant_failures=(GrantFailure("spot", NOW + 60, "no capacity", 60.0),),
     overrides=(Decided("uid", NOW - 21, 3),),
     outages=(Outage(NOW - 22, NOW + 878, 3, 4, (SilentModel("b", 4.0),), "gateway", Rose("c", 3.0, 1.0)),),

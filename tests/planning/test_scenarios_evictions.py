@@ -221,6 +221,28 @@ class TestLadder:
         story.wait(5.0)
         assert [kind for kind, _ in done(story.plan())] == ["evict"] * 4
 
+    @pytest.mark.parametrize("kind", ["drain", "fault"])
+    def test_surplus_that_nothing_replaces_goes_once_as_many_as_are_needed_are_ready_elsewhere(self, kind: str) -> None:
+        story = a_story()
+        story.load("b", {"concurrency": 8.0}, 2.0)  # 2 of the 4 are surplus, which numbers could not end
+        story.turns(20)
+        numbered(story)
+        story.notice("a100-1", 0.0, kind=kind, confidence="likely" if kind == "fault" else "certain")
+        story.write(story.plan())
+        story.kubernetes()  # 2 replacements load
+        assert moves(story.plans[-1]) == {"b": (4, 6)}
+        assert done(story.plan()) == []
+        story.settle()
+        story.wait(5.0)
+        plan = story.plan()
+        assert [kind for kind, _ in done(plan)] == ["evict"] * 4
+        assert sorted(change.floor for change in plan.drains) == [0, 0, 2, 2]
+        surplus = next(change for change in plan.drains if change.floor)
+        assert surplus.reason.endswith("its grace is 30 s; as many as are needed are Ready elsewhere")
+        story.write(plan)
+        story.turns(10)
+        assert {(pod.node, pod.phase) for pod in story.of("b").pods} == {("a100-2", "ready")}
+
     def test_of_a_paused_model_nothing_is_evicted(self) -> None:
         story = a_story(gpus=8)
         story.override(an_override("pause", "b"))

@@ -1,5 +1,6 @@
 """Where a replica can land: whole replicas on one node, selectors and taints, pools in order of preference."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Taint, Toleration
@@ -29,6 +30,24 @@ class TestOneNode:
         assert unmet.why == (
             "a replica needs 4 GPUs on one node of pool a100: 2 on a100-1, 2 on a100-2; 4 of the "
             "16 GPUs in its budget are left"
+        )
+
+    @pytest.mark.parametrize("why", ["cordoned", "not Ready", "under notice until 2027-01-29 08:00"])
+    def test_gpus_that_lie_idle_where_nothing_new_lands_are_named_with_the_reason(self, why: str) -> None:
+        policy = a_policy(a_model("b", 2, entitlement=12), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 48.0}}, {"b": 12.0}))
+        if why.startswith("under notice"):
+            seconds = 14 * 86400.0
+            story.notice("a100-2", seconds, kind="scheduled-change", doomed_at=story.snapshot.at + seconds - 600.0)
+        else:
+            first, second = story.view("a100").nodes
+            closed = {"schedulable": False} if why == "cordoned" else {"ready": False, "ready_changed_at": NOW}
+            story.pool("a100", nodes=(first, replace(second, **closed)))
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert unmet.why == (
+            f"a replica needs 1 GPU on one node of pool a100: none is free; 8 on a100-2, which is {why}; "
+            "8 of the 16 GPUs in its budget are left"
         )
 
     def test_one_node_with_four_takes_it(self) -> None:

@@ -9,16 +9,16 @@ from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, Outcome
 from rebalancer.domain.plan import Plan
 from tests.builders import an_override
-from tests.planning.story import Story, moves, node_pool_changes
+from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 from tests.planning.test_scenarios_handed_on import a_story as handed_on
 from tests.planning.test_scenarios_handed_on import refuse
 from tests.planning.test_scenarios_nodes import a_story
 
 
-def write_all_but_the_limit(story: Story, plan: Plan, status: str = FAILED) -> None:
+def write_all_but_the_limit(story: Story, plan: Plan, status: str = FAILED, why: str = "test") -> None:
     """The plan is written, and the raise of the limit ends so."""
     limit = node_pool_changes(plan)["limit"]
-    outcome = Outcome(intent_of(limit, plan.cycle, story.snapshot.at), story.snapshot.at, status, "test")
+    outcome = Outcome(intent_of(limit, plan.cycle, story.snapshot.at), story.snapshot.at, status, why)
     story.write(replace(plan, node_pools=tuple(one for one in plan.node_pools if one is not limit)))
     story.snapshot = replace(story.snapshot, outcomes=(outcome, *story.snapshot.outcomes))
     story.kubernetes()
@@ -104,3 +104,38 @@ def test_a_person_who_lowers_a_limit_that_had_room_for_a_grant_handed_on_is_not_
     assert [grant.node_pool for grant in story.grants()] == ["s2"]
     limit(0)
     assert "limit" not in node_pool_changes(story.plan())
+
+
+def why_short(story: Story) -> tuple[str, str]:
+    """The constraint of model b, and why."""
+    unmet = unmet_of(story.plan(), "b")
+    assert unmet is not None
+    return unmet.constraint, unmet.why
+
+
+def test_a_model_whose_nodes_do_not_come_is_told_that_the_limit_cannot_be_raised_and_why() -> None:
+    story = a_story(3)
+    denied = "NodePools are changed in git only"
+    write_all_but_the_limit(story, story.plan(), why=denied)
+    limit = "its limit is 0 GPUs, 0 are in use, and node grants need 8"
+    says = f"NodePool spot brings no node: {limit}; to raise it fails ({denied}); 3 replicas of it have no node"
+    constraint, why = why_short(story)
+    assert constraint == "nodes"
+    assert why.startswith(says)
+    write_all_but_the_limit(story, story.plan(), REFUSED, "webhook: it is tried again in 50 s")
+    assert why_short(story)[1].startswith(says)
+    story.write(story.plan())
+    story.kubernetes()
+    assert unmet_of(story.plan(), "b") is None  # its node is on its way
+
+
+def test_and_that_somebody_has_lowered_it_again() -> None:
+    story = a_story(3)
+    story.write(story.plan())
+    story.kubernetes()
+    assert unmet_of(story.plan(), "b") is None
+    story.pool("spot", node_pools=tuple(replace(one, gpu_limit=0) for one in story.view("spot").node_pools))
+    story.wait(10.0)
+    constraint, why = why_short(story)
+    assert constraint == "nodes"
+    assert "node grants need 8; it was raised, and somebody has lowered it again; 3 replicas of it" in why

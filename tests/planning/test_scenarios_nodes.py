@@ -90,6 +90,12 @@ class TestGrant:
             "8 granted, on a node that comes; beyond that a replica needs 1 GPU on one node of pool spot: none is free"
         )
 
+    def test_of_what_comes_with_a_node_only_that_is_told_as_coming_with_it(self) -> None:
+        # It has 6, 2 get the free GPUs of its node, 8 more come with a node; for 4 none may come.
+        unmet = unmet_of(a_story(20, held=6, limit=16).plan(), "b")
+        assert unmet is not None
+        assert unmet.why.startswith("8 granted, on a node that comes; beyond that a replica needs 1 GPU")
+
     def test_free_gpus_are_used_before_nodes_are_asked_for(self) -> None:
         # 10 wanted: 6 of the node's 8 GPUs are held, 2 free, 2 need a node.
         story = a_story(10, held=6)

@@ -56,3 +56,21 @@ class TestSurplusThatCosts:
         owner = story.of("b").autoscaler
         assert owner is not None
         assert (owner.minimum, owner.maximum) == (5, 10)
+
+    def test_who_votes_gives_none_that_serves_for_others_beside_those_that_load_on_another_pool(self) -> None:
+        # It needs 6 of the 11 that it asks for: 5 serve on a100, 6 load on spot. c needs 8 on a100 and has 3.
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=5)
+        policy = a_policy(b, a_model("c", 1, entitlement=3), pools=(a_pool(), an_elastic_pool(gpus=8)))
+        readings, work = {"b": {"concurrency": 22.0}, "c": {"concurrency": 30.0}}, {"b": 5.4, "c": 7.5}
+        snapshot = a_snapshot(policy, {"b": {"a100": 5, "spot": 6}, "c": 3}, readings, work, nodes={"spot": 1})
+        story = Story(policy, snapshot)
+        loading = tuple(replace(pod, phase="loading") for pod in story.of("b", "spot").pods)
+        story.target("b", "spot", pods=loading)
+        for _ in range(9):
+            story.write(story.plan())
+            story.wait(10.0)
+        assert story.replicas("b", "a100") == 5
+        story.settle()  # now as many serve as it needs
+        story.turns(3)
+        assert story.replicas("b", "a100") < 5
+        assert story.replicas("c") > 3

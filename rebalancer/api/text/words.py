@@ -1,10 +1,9 @@
 """Instants, spans, counts and columns in the words of every command."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime
 from difflib import get_close_matches
 
-from rebalancer.domain.instant import clock
+from rebalancer.domain.instant import clock, when
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.domain.words import counted
 
@@ -24,12 +23,6 @@ __all__ = [
 
 UNKNOWN = "?"
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-
-
-def when(at: float, now: float) -> str:
-    """An instant seen from `now`: 03:12:07, or 2027-01-29 07:57 on another day."""
-    there, here = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
-    return clock(at) if there.date() == here.date() else there.strftime("%Y-%m-%d %H:%M")
 
 
 def counts_from(notice: NoticeView, now: float) -> str:

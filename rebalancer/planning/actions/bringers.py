@@ -8,8 +8,8 @@ from rebalancer.domain.memory import GrantFailure
 from rebalancer.domain.node_groups import NodeGroupView
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import sentences
-from rebalancer.planning.actions.node_pools import whole_nodes
 from rebalancer.planning.facts.alike import kind_of, risky
+from rebalancer.planning.facts.limits import whole_nodes
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.shares.share import ModelShare
 

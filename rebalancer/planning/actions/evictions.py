@@ -6,7 +6,8 @@ asked beside it; until 120 - 30 - 20 = 70 s it serves; then its target's number 
 end this very pod, else it is evicted, tried again for as long as its disruption budget says no; from 100 s on it is
 deleted with the seconds that are left. Its preStop hook runs within its grace, so both have their time unless the
 notice was shorter. Of a person's drain and of a fault nothing is due: a replica is evicted once its replacement is
-Ready, and never deleted against a budget.
+Ready, or, where it is surplus that has none, once as many as are needed are Ready elsewhere; and never deleted against
+a budget.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -84,6 +85,7 @@ def _evictions(
 ) -> Iterator[DrainChange]:
     """The doomed replicas of one model that no number ends and whose time has come."""
     spare = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
+    enough = _enough_elsewhere(moves, model)
     for target in model.targets:
         going = moves.going.get(target.key, Going())
         gone = {pod.uid for pod in (*going.pods, *going.ended)}
@@ -94,10 +96,20 @@ def _evictions(
             if pod.uid in gone:
                 continue
             replaced = pod in target.beside and spare > 0
+            surplus = enough and pod not in target.beside and target.key not in moves.coming and not dated(notice)
             ends = dated(notice) and not outlasts(notice, pod, scene.now)
-            if scene.now >= ends_at(scene, target, notice) if ends else replaced:
+            if scene.now >= ends_at(scene, target, notice) if ends else replaced or surplus:
                 spare -= replaced
-                yield _of_pod(scene, target, pod, notice, replaced=replaced)
+                what = "as many as are needed are Ready elsewhere" if surplus else "nothing replaces it yet"
+                what = "its replacement is Ready" if replaced else what
+                yield _of_pod(scene, target, pod, notice, what, model.floor if surplus else 0)
+
+
+def _enough_elsewhere(moves: Moves, model: ModelShare) -> bool:
+    """Whether as many as the model needs are Ready on nodes that stay, so that a doomed one beside them is surplus."""
+    name = model.entry.id
+    ready = model.ready_staying - moves.tally.taken[name]
+    return ready >= max(model.floor, model.needed) and not moves.waiting.get(name)
 
 
 def _drained(
@@ -117,13 +129,12 @@ def ends_at(scene: Scene[ModelShare], target: TargetFacts, notice: NoticeView) -
     return notice.deadline - target.view.grace_seconds - lead
 
 
-def _of_pod(
-    scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView, *, replaced: bool
+def _of_pod(  # noqa: PLR0913  # who goes, why, and what must stay
+    scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView, what: str, floor: int
 ) -> DrainChange:
     left = notice.deadline - scene.now
     last = in_last_seconds(notice, scene.now)
     grace = target.view.grace_seconds
-    what = "its replacement is Ready" if replaced else "nothing replaces it yet"
     goes = f"goes in {left:.0f} s" if left > 0.0 else f"was to go {-left:.0f} s ago"
     when = f"{notice.node} {goes if dated(notice) else 'is to be emptied'}"
     return DrainChange(
@@ -137,4 +148,5 @@ def _of_pod(
         pod=pod.name,
         uid=pod.uid,
         grace_seconds=max(1, min(grace, int(left))) if last else None,
+        floor=floor,
     )

@@ -59,6 +59,7 @@ class Coming:
     replicas: how many replicas are granted.
     grant: id of the node grant by which some of them are granted, None where all of them have free GPUs.
     node_pool: name of the NodePool of that grant, None without one.
+    on_new_nodes: how many of `replicas` are granted by it.
     beside: doomed pods that some of them replace, each with the name of its pool.
     makes_room: models for which it gives replicas elsewhere by them, each with the name of the pool.
     """
@@ -67,6 +68,7 @@ class Coming:
     replicas: int = 0
     grant: str | None = None
     node_pool: str | None = None
+    on_new_nodes: int = 0
     beside: list[tuple[str, PodView]] = field(default_factory=list)
     makes_room: list[tuple[str, str]] = field(default_factory=list)
 
@@ -158,6 +160,7 @@ def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePla
             continue
         coming = moves.coming.setdefault(unit.target.key, Coming())
         coming.replicas += 1
+        coming.on_new_nodes += 1
         coming.grant, coming.node_pool = grant, node_pool
         moves.promised[unit.target.pool] += unit.target.gpus
     return moves

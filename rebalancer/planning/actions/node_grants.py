@@ -19,11 +19,12 @@ from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
 from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
-from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
+from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
+from rebalancer.planning.facts.limits import whole_nodes
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
@@ -36,6 +37,7 @@ class NodePlan:
 
     caps: caps on elastic pools, with all units of the allocation counted.
     quotas: replicas that the cluster lets in, with all units of the allocation counted.
+    given: keys of targets that gave GPUs which are still on their way to another model.
     changes: writes to NodePools, in the order in which they go out.
     nodes: nodes that this plan wants to come, by NodePool or node group.
     units: replicas granted onto nodes to come, each with its grant's id and the NodePool or node group.
@@ -47,6 +49,7 @@ class NodePlan:
 
     caps: Caps
     quotas: QuotaRoom
+    given: frozenset[tuple[str, str]] = frozenset()
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
@@ -71,7 +74,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
 
     `seating`: as allocation left it; it counts what comes and goes here for the other roles of couples.
     """
-    plan = NodePlan(Caps(scene), QuotaRoom(scene))
+    plan = NodePlan(Caps(scene), QuotaRoom(scene), _given(scene, allocation))
     for unit in allocation.units:
         plan.take(unit.target, 1)
     _withdraw(scene, plan, seating)
@@ -87,6 +90,13 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
     needed = {bringers.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
+
+
+def _given(scene: Scene[ModelShare], allocation: Allocation) -> frozenset[tuple[str, str]]:
+    """Keys of targets that gave GPUs in a shift whose recipient still waits in their pool, or is granted them now."""
+    waits = {unit.target.key for unit in allocation.units if not unit.victims}
+    shifts = [shift for shift in scene.memory.shifts if (shift.recipient, shift.pool) in waits]
+    return frozenset([(donor, shift.pool) for shift in shifts for donor in shift.donors])
 
 
 def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
@@ -164,17 +174,11 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
     plan: NodePlan,
     seating: Seating,
 ) -> None:
-    """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow.
-
-    An autoscaler there surely asks for `missing` more alone, what demand lacks: for what its minimum leaves open there
-    may be no pending pod, for which no node comes.
-    """
+    """Ask for nodes for `short` replicas, of which demand lacks `missing`, in the first target whose pool can grow."""
     wanted = short - _replaced_by_karpenter(scene, model)
     for target in targets:
         state = scene.pools.get(target.pool)
-        most = plan.caps.room(target) if target.stuck is None else min(plan.caps.room(target), target.replaceable)
-        most = most if target.owner is None else min(most, missing)
-        most = min(most, plan.quotas.room(target))
+        most = _most(model, target, missing, plan)
         if min(wanted, most) <= 0 or state is None or not _may_grow(state):
             continue
         person = model.ruling.excluded_pools.get(target.pool)
@@ -210,6 +214,23 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         plan.take(target, replicas)
         seating.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
+
+
+def _most(model: ModelShare, target: TargetFacts, missing: int, plan: NodePlan) -> int:
+    """Replicas of the target for which nodes may be asked now, of `missing` that demand lacks.
+
+    An autoscaler surely asks for what demand lacks alone: for what its minimum leaves open there may be no pending pod,
+    for which no node comes. The pods of who has just given GPUs there would take them before they are granted, and it
+    would give them again: what its floor lacks or is under notice does not wait for that, all else does.
+    """
+    most = min(plan.caps.room(target), plan.quotas.room(target))
+    if target.stuck is not None:
+        most = min(most, target.replaceable)
+    if target.owner is not None:
+        most = min(most, missing)
+    if target.key in plan.given:
+        most = min(most, max(model.floor, model.committed_replicas) - model.staying_replicas)
+    return most
 
 
 def _named(scene: Scene[ModelShare], target: TargetFacts, plan: NodePlan) -> str:

@@ -6,25 +6,16 @@ from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.quantities import devices
 from rebalancer.domain.words import gpus
+from rebalancer.planning.facts.limits import needed_limit
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.shares.share import ModelShare
-
-
-def whole_nodes(gpus: int, per_node: int) -> int:
-    """GPUs of the nodes of `per_node` that bring `gpus`."""
-    return -(-gpus // per_node) * per_node
 
 
 def raised_limit(
     scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, nodes: int, reason: str
 ) -> NodePoolChange | None:
     """The limit that lets `nodes` more come; None when it is there already, or there is none."""
-    per_node = state.pool.gpus_per_node
-    there = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
-    claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in there)
-    granted = sum(whole_nodes(one.gpus, per_node) for one in scene.memory.node_grants if one.node_pool == view.name)
-    wanted = sum(there.values()) + max(claimed, granted) + nodes * per_node
-    wanted = max(view.gpus_used, min(wanted, state.pool.gpu_limit))
+    wanted = needed_limit(scene.memory.node_grants, state, view, nodes)
     if view.gpu_limit is None or view.gpu_limit >= wanted:
         return None
     return _change(scene, state, view, "limit", wanted, reason)

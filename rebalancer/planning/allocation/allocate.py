@@ -18,6 +18,7 @@ from rebalancer.planning.allocation.idle import confined, fill, paid_for
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.shortage import why_short
 from rebalancer.planning.allocation.unit import Unit, Victim
+from rebalancer.planning.facts.limits import too_low
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.shares.share import ModelShare
@@ -69,10 +70,12 @@ def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
 
 def _homeless(seating: Seating) -> dict[str, tuple[int, str, str]]:
     """Replicas without a node that fit on none and were given no place, the constraint, and why; by model id."""
-    granted = {grant.model for grant in seating.scene.memory.node_grants if seating.scene.now < grant.until}
+    scene = seating.scene
+    grants = [grant for grant in scene.memory.node_grants if scene.now < grant.until]
+    granted = {grant.model for grant in grants if not too_low(scene, grant)}
     homeless = {}
     for name, unseated in sorted(seating.unseated.items()):
-        model, waiting = seating.scene.models[name], unseated - seating.reseated[name]
+        model, waiting = scene.models[name], unseated - seating.reseated[name]
         if waiting > 0 and name not in granted and not any(_nodes_come(seating, each.pool) for each in model.targets):
             homeless[name] = (waiting, *why_short(model, seating))
     return homeless

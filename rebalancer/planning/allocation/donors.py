@@ -119,7 +119,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
             continue
         for own in (each for each in donor.targets if each.pool == target.pool and each.stuck is None):
             here = min(spare, seating.givable(own))
-            if tier == WANTED and donor.share is not None and _serves_first(own, seating):
+            if tier == WANTED and _serves_first(own, seating):
                 here = min(here, seating.ready_of(donor) - reserve)  # what it has on another pool may load for minutes
             if here > 0:
                 purpose = _purpose(donor, recipient, tier, seating)

@@ -1,13 +1,14 @@
 """Why a replica found no place: the constraint that binds, in words with numbers."""
 
 from rebalancer.domain.arithmetic import uncounted
-from rebalancer.domain.words import counted, gpus
+from rebalancer.domain.instant import when
+from rebalancer.domain.words import counted, gpus, listed
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unmarked import UNMARKED
 from rebalancer.planning.facts.landing import bars, distance, needs_words
-from rebalancer.planning.facts.scene import PoolFacts, TargetFacts
+from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.stuck import sentence
 from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
@@ -47,6 +48,27 @@ def _barred_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> st
     return ""
 
 
+def _closed_words(state: PoolFacts, scene: Scene[ModelShare]) -> list[str]:
+    """The GPUs in the pool's budget that are free on nodes which take no new pods, and why they take none."""
+    notices = {notice.node: notice for notice in scene.snapshot.notices if not notice.doubted}
+    closed = []
+    for node in state.view.nodes:
+        holds = state.taken[node.name].gpus if node.name in state.taken else 0
+        free = node.gpus - node.unpreemptible_gpus - holds
+        if free <= 0 or node.name in state.rooms or node.name in scene.doomed:
+            continue
+        notice = notices.get(node.name)
+        if notice is not None:
+            until = f" until {when(notice.deadline, scene.now)}" if notice.deadline > scene.now else ""
+            why = f"under notice{until}"
+        elif not node.ready:
+            why = "not Ready"
+        else:
+            why = "like nodes that may go" if node.schedulable else "cordoned"
+        closed.append(f"{free} on {node.name}, which is {why}")
+    return [listed(closed)] if closed else []
+
+
 def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     if state.budget is None:
         return f"the budget of pool {target.pool} is unknown: {state.unknown}"
@@ -64,6 +86,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     return "; ".join(
         [
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
+            *_closed_words(state, seating.scene),
             budget,
             *([f"pods of rollouts ask for {gpus(surging)} beside their replicas"] if surging else ()),
             *resliced(target, seating),

@@ -18,6 +18,7 @@ from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.explanation.patience import patience_words
 from rebalancer.planning.explanation.unclaimed import unclaimed
+from rebalancer.planning.facts.limits import too_low
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
@@ -82,7 +83,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     memories = {name: model.remembered for name, model in scene.models.items()}
     wanted = allocated(scene, allocation)
     _, lent, _ = scene.memo.of("", by_model, loans)
-    with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
+    on_new_nodes = _on_new_nodes(moves)
     coupled, beside, holders = scene.memo.of("", couples, scene.policy), _beside(scene), _holders(scene)
     for name in sorted(scene.models):
         model = _without_homeless(scene.models[name], allocation)
@@ -92,10 +93,9 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             memories[name] = replace(memory, unmet_since=since)
         if since is None and not model.lacks:
             continue
-        brought = granted[name] if name in with_nodes else 0
-        constraint, why = _binding(
-            model, holders, allocation, moves, declined=wanted[name] < model.needed, brought=brought
-        )
+        brought, enough = on_new_nodes[name], granted[name] >= model.needed
+        declined = wanted[name] < model.needed
+        constraint, why = _binding(model, holders, allocation, moves, declined=declined, brought=brought, enough=enough)
         if short and not model.lacks:
             constraint, why = _beyond_need(model)
         couple = coupled.get(name)
@@ -107,7 +107,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             constraint, why = RATIO, unborne
         if constraint in {"budget", "fit"}:
             outsiders = (beside[pool] for pool in sorted({target.pool for target in model.targets} & beside.keys()))
-            none = none_come.get(name, "")
+            none = none_come.get(name, "") or _limited(name, scene)
             constraint, why = NODES if none else constraint, sentences(none, why, *outsiders)
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
@@ -120,6 +120,20 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
+
+
+def _on_new_nodes(moves: Moves) -> Counter[str]:
+    """Replicas granted onto nodes to come, by model."""
+    counts: Counter[str] = Counter()
+    for (name, _), coming in moves.coming.items():
+        counts[name] += coming.on_new_nodes
+    return counts
+
+
+def _limited(name: str, scene: Scene[ModelShare]) -> str:
+    """Why no node comes for node grants of the model: limits of NodePools that are too low; "" where none is."""
+    whys = [too_low(scene, grant) for grant in scene.memory.node_grants if grant.model == name]
+    return sentences(*dict.fromkeys(whys))
 
 
 def _without_homeless(model: ModelShare, allocation: Allocation) -> ModelShare:
@@ -213,11 +227,18 @@ def _held_beside(model: ModelShare, holders: Holders) -> list[str]:
 
 
 def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing each
-    model: ModelShare, holders: Holders, allocation: Allocation, moves: Moves, *, declined: bool, brought: int
+    model: ModelShare,
+    holders: Holders,
+    allocation: Allocation,
+    moves: Moves,
+    *,
+    declined: bool,
+    brought: int,
+    enough: bool,
 ) -> tuple[str, str]:
     """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
-    `brought`: replicas that it is granted, where a node comes for some of them.
+    `brought`: replicas that it is granted onto nodes to come. `enough`: whether it has all that it needs with these.
     """
     name, ruling = model.entry.id, model.ruling
     person = ruling.paused or ruling.frozen
@@ -232,7 +253,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
     full = moves.quotas.refusing(model.targets, more=declined)
     if full:
         return QUOTA, full
-    if name in allocation.short and brought < model.needed:
+    if name in allocation.short and not (brought and enough):
         _, constraint, why = allocation.short[name]
         why = sentences(why, patience_words(model))
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why

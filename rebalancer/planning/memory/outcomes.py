@@ -11,7 +11,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
-from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import FAILED, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
@@ -45,8 +45,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
             failures = _failed(failures, intent.node_pool or "", intent.reason, policy, outcome.at, over=over)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
-    due = {one.intent.subject: one.status != WRITTEN for one in outcomes if one.intent.kind == "limit"}
-    grants = [replace(each, limit_due=due.get(each.node_pool, each.limit_due)) for each in grants]
+    limits = {one.intent.subject: one for one in outcomes if one.intent.kind == "limit"}
+    grants = [_with_limit(each, limits.get(each.node_pool)) for each in grants]
     pools, window_seconds = {pool.name for pool in policy.pools}, _longest_window(policy)
     return Memory(
         models={
@@ -153,6 +153,14 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
     )
 
 
+def _with_limit(grant: NodeGrant, outcome: Outcome | None) -> NodeGrant:
+    """The grant after the raise of its NodePool's limit ended so; None: none was asked for."""
+    if outcome is None:
+        return grant
+    error = outcome.detail if outcome.status == FAILED else "" if outcome.status == WRITTEN else grant.limit_error
+    return replace(grant, limit_due=outcome.status != WRITTEN, limit_error=error)
+
+
 def handed_on(
     memory: Memory,
     grants: Iterable[tuple[NodeGrant, str, str]],
@@ -168,7 +176,7 @@ def handed_on(
     until = at + policy.nodes.node_timeout_seconds
     for grant, name, why in grants:
         failures = _failed(failures, grant.node_pool, why, policy, at, over=at >= grant.until)
-        on = replace(grant, node_pool=name, asked_at=at, until=until, limit_due=name in raised)
+        on = replace(grant, node_pool=name, asked_at=at, until=until, limit_due=name in raised, limit_error="")
         open_grants = tuple(on if each.id == grant.id else each for each in open_grants)
     return replace(memory, node_grants=open_grants, grant_failures=tuple(failures))
 

@@ -1,0 +1,47 @@
+"""What GPU limit a NodePool needs, and which node grants wait for one that is too low, so that no node comes."""
+
+from collections.abc import Iterable
+
+from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.pool_view import NodePoolView
+from rebalancer.domain.words import gpus
+from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
+from rebalancer.planning.memory.open_grants import SHOWS_SECONDS
+
+
+def whole_nodes(gpus: int, per_node: int) -> int:
+    """GPUs of the nodes of `per_node` that bring `gpus`."""
+    return -(-gpus // per_node) * per_node
+
+
+def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolView, nodes: int) -> int:
+    """The limit with which the NodePool may bring what is there, what open `grants` wait for, and `nodes` more."""
+    per_node = state.pool.gpus_per_node
+    there = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
+    claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in there)
+    granted = sum(whole_nodes(one.gpus, per_node) for one in grants if one.node_pool == view.name)
+    wanted = sum(there.values()) + max(claimed, granted) + nodes * per_node
+    return max(view.gpus_used, min(wanted, state.pool.gpu_limit))
+
+
+def too_low(scene: Scene[ModelFacts], grant: NodeGrant) -> str:
+    """Why no node comes for the grant while its NodePool's limit is less than it needs; "" where it is not.
+
+    A raise that was just written may not have been seen yet.
+    """
+    state = scene.pools[grant.pool]
+    view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
+    if view is None or view.gpu_limit is None:
+        return ""
+    needed = needed_limit(scene.memory.node_grants, state, view, 0)
+    if view.gpu_limit >= needed or (scene.now - grant.asked_at < SHOWS_SECONDS and not grant.limit_error):
+        return ""
+    limit = f"its limit is {gpus(view.gpu_limit)}, {view.gpus_used} are in use, and node grants need {needed}"
+    return f"NodePool {view.name} brings no node: {limit}; {_unraised(grant)}"
+
+
+def _unraised(grant: NodeGrant) -> str:
+    """What became of the raise of the limit for the grant, as a clause."""
+    if grant.limit_error:
+        return f"to raise it fails ({grant.limit_error})"
+    return "it is not raised yet" if grant.limit_due else "it was raised, and somebody has lowered it again"

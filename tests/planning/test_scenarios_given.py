@@ -1,0 +1,52 @@
+"""GPUs that a model has just given: its own pods that wait for a node do not take them before who is to have them."""
+
+from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from tests.planning import cluster
+from tests.planning.story import Story, moves
+
+
+def a_story() -> Story:
+    """Model a is busy with 16 GPUs on two nodes, and has given 3 of them to b, who owns them; they are not free yet.
+
+    Nodes of 8 GPUs may come.
+    """
+    a, b = a_model("a", entitlement=5), a_model("b", 0, entitlement=3)
+    policy = a_policy(a, b, pools=(a_pool(gpus=48, gpus_per_node=8, node_pools=("a100",)),))
+    busy = {"a": {"concurrency": 64.0}, "b": {"concurrency": 0.0}}
+    story = Story(policy, a_snapshot(policy, {"a": 16, "b": 0}, busy, nodes={"a100": 2}))
+    story.turn()
+    story.load("b", {"concurrency": 12.0})
+    plan = story.plan()
+    assert moves(plan) == {"a": (16, 13)}
+    story.write(plan)
+    story.kubernetes()
+    story.wait(10.0)
+    return story
+
+
+def test_a_donor_gets_no_node_grant_before_who_it_gave_to_is_granted_its_gpus() -> None:
+    story = a_story()
+    plan = story.plan()
+    assert moves(plan) == {}
+    story.write(plan)
+    story.snapshot = cluster.vanish(story.snapshot)
+    story.wait(10.0)
+    plan = story.plan()
+    assert moves(plan) == {"b": (0, 3)}
+    story.write(plan)
+    story.kubernetes()
+    story.wait(10.0)
+    assert moves(story.plan()) == {"a": (13, 16)}  # onto a node that comes
+    assert [pod.phase for pod in story.of("b").pods] == ["loading"] * 3
+
+
+def test_what_comes_under_notice_meanwhile_does_not_wait_for_that() -> None:
+    story = a_story()
+    story.notice("a100-2")
+    story.write(story.plan())  # part of what was given goes with its node, so more is given on the other one
+    story.kubernetes()
+    story.wait(10.0)
+    doomed = [pod for pod in story.of("a").pods if pod.node == "a100-2" and pod.phase == "ready"]
+    assert doomed
+    has = story.replicas("a")
+    assert moves(story.plan()) == {"a": (has, has + len(doomed))}  # those alone, not what else it would use
