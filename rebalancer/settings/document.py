@@ -22,7 +22,8 @@ MAX_CHARACTERS = 1 << 20  # 1 MiB, what a ConfigMap can hold; 1,000 models take 
 MAX_DEPTH = 20  # a policy needs 8
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,63}")
 NOT_TEXT = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")}
-STUMBLES = (ValueError, OverflowError, LookupError)  # the library's own, on "\\U80000000" and on odd %YAML lines
+# the library's own, on "\\U80000000" and on odd %YAML lines: of 1.3 it asserts that there is none
+STUMBLES = (ValueError, OverflowError, LookupError, AssertionError)
 TAB = "found character '\\t' that cannot start any token"
 
 

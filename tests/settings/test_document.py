@@ -31,6 +31,8 @@ LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
         ('a: "\\U80000000"\n', 0, "not YAML"),
         ('a: "\\U00200000"\n', 0, "not YAML"),
         ("%YAML 9.9\n---\na: 1\n", 1, "not YAML"),
+        ("%YAML 1.3\n---\na: 1\n", 0, "not YAML we read: version"),
+        ("%YAML 1.0\n---\na: 1\n", 0, "not YAML we read: version"),
         ("", 0, "the file is empty"),
         ("# nothing yet\n", 0, "the file is empty"),
         ("# " + "x" * MAX_CHARACTERS, 0, "characters"),
