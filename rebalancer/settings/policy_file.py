@@ -57,10 +57,10 @@ class PolicyFile:
     def go_on_from(self, policy: Policy, now: float) -> None:
         """Judge the file as what follows `policy`, which was in force before this process began.
 
-        For a start with a file that has problems; one that cannot be read at all may be somebody else's mount, and
-        puts nothing in force.
+        For a start with a file that has problems, or that drops more than a reload may; one that cannot be read at all
+        may be somebody else's mount, and puts nothing in force.
         """
-        if self._judged is not None:
+        if self._judged is not None and (self.current is None or self._empties(policy, self.current)):
             self._enforce(policy, now)
             self._take(self._judged, now)
 
@@ -95,7 +95,7 @@ class PolicyFile:
         policy, self.problems, refused = take_over(text, str(self.path), self.current)
         if policy is None:
             return
-        if self.current is not None and not self.allow_empty_policy and not refused:
+        if self.current is not None and not refused:
             self.problems = self._empties(self.current, policy)
             if self.problems:
                 return
@@ -111,7 +111,7 @@ class PolicyFile:
         """Guard `empty`: a reload that drops more than half of the models is taken for an accident."""
         ids = {model.id for model in old.models}
         gone = sorted(ids - {model.id for model in new.models})
-        if 2 * len(gone) <= len(ids):
+        if self.allow_empty_policy or 2 * len(gone) <= len(ids):
             return ()
         shown = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
         problem = Problem(

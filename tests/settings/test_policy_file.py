@@ -219,6 +219,18 @@ def test_a_person_may_allow_it(tmp_path: Path) -> None:
     assert (file.problems, file.current is not None and len(file.current.models)) == ((), 1)
 
 
+@pytest.mark.parametrize(("allowed", "models"), [(False, 10), (True, 1)])
+def test_a_start_drops_no_more_models_than_a_reload_may(tmp_path: Path, *, allowed: bool, models: int) -> None:
+    last, _ = check_text(fleet(range(10)), "policy.yaml")
+    assert last is not None
+    (tmp_path / "policy.yaml").write_text(fleet(range(1)))
+    file = PolicyFile(tmp_path / "policy.yaml", allow_empty_policy=allowed)
+    file.changed(NOW)
+    file.go_on_from(last, NOW)
+    assert file.current is not None
+    assert (len(file.current.models), file.problems == ()) == (models, allowed)
+
+
 def test_a_folder_in_its_place_is_a_problem(tmp_path: Path) -> None:
     file = PolicyFile(tmp_path)
     file.changed(NOW)
