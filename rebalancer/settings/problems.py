@@ -33,7 +33,6 @@ CHECKS: tuple[Check, ...] = (
     couples.bounds_of_ratios,
     quantities.ordered_replicas,
     quantities.entitled_somewhere,
-    quantities.entitlements_fit,
     quantities.whole_pods,
     quantities.memory_fits,
     quantities.watermarks,
@@ -45,11 +44,11 @@ CHECKS: tuple[Check, ...] = (
     schedules.unique_schedule_names,
     schedules.bounds_of_schedules,
     schedules.windows_that_happen,
-    schedules.scheduled_floors_fit,
     signs.signs_of_one_place,
     metric_maps.unique_map_names,
     metric_maps.histograms_for_percentiles,
 )
+SUMS: tuple[Check, ...] = (quantities.entitlements_fit, schedules.scheduled_floors_fit)
 
 
 def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
@@ -64,16 +63,21 @@ def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]
     return policy, ()
 
 
-def check_document(document: Document) -> tuple[Policy | None, tuple[Problem, ...]]:
-    """The policy in `document`, or None and all that is wrong with it."""
+def check_document(document: Document, *, sums_last: bool = False) -> tuple[Policy | None, tuple[Problem, ...]]:
+    """The policy in `document`, or None and all that is wrong with it.
+
+    `sums_last`: GPUs are summed only where nothing else is wrong, for what is to be left out needs none.
+    """
     policy, problems = check_shape(document)
-    problems += tuple(_disagreements(document))
+    problems += tuple(_disagreements(document, CHECKS))
+    if not (sums_last and problems):
+        problems += tuple(_disagreements(document, SUMS))
     return (None, problems) if problems else (policy, ())
 
 
-def _disagreements(document: Document) -> Iterator[Problem]:
+def _disagreements(document: Document, checks: tuple[Check, ...]) -> Iterator[Problem]:
     draft = DraftPart((), document.value)
-    for check in CHECKS:
+    for check in checks:
         for finding in check(draft):
             given = document.get(finding.path)
             yield Problem(
