@@ -7,7 +7,7 @@ from rebalancer.domain.codec import digest
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
-from rebalancer.settings.problems import check_text
+from rebalancer.settings.problems import CheckedText, checked_text
 
 NOWHERE = ""  # where a file is that cannot be read
 MAX_BYTES = 1 << 20  # 1 MiB, what a ConfigMap can hold
@@ -128,8 +128,13 @@ class PolicyFile:
 
 def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
     """The policy in a file's bytes, or None and what is wrong with them."""
+    return checked_bytes(content, name)[:2]
+
+
+def checked_bytes(content: bytes, name: str) -> CheckedText:
+    """What `check_bytes` says, with the document that says on which line each value stands."""
     text, problems = text_of(content, name)
-    return (None, problems) if text is None else check_text(text, name)
+    return CheckedText(None, problems) if text is None else checked_text(text, name)
 
 
 def text_of(content: bytes, name: str) -> tuple[str | None, tuple[Problem, ...]]:

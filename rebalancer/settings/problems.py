@@ -1,6 +1,7 @@
 """Everything that is wrong with a policy's text, in one go."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from rebalancer.settings.draft import DraftFinding, DraftPart
 from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.shape import check_shape
 
-__all__ = ["Problem", "check_document", "check_text"]
+__all__ = ["CheckedText", "Problem", "check_document", "check_text", "checked_text"]
 
 Check = Callable[[DraftPart], Iterator[DraftFinding]]
 
@@ -51,16 +52,29 @@ CHECKS: tuple[Check, ...] = (
 SUMS: tuple[Check, ...] = (quantities.entitlements_fit, schedules.scheduled_floors_fit)
 
 
+class CheckedText(NamedTuple):
+    """A policy's text, read once. `policy`: None when there are problems; `document`: None where it cannot be read."""
+
+    policy: Policy | None
+    problems: tuple[Problem, ...]
+    document: Document | None = None
+
+
 def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
     """The policy that `text` spells, or None and all its problems in order of their lines; `name` is the file's."""
+    return checked_text(text, name)[:2]
+
+
+def checked_text(text: str, name: str) -> CheckedText:
+    """What `check_text` says, with the document that says on which line each value stands."""
     document, problems = read_document(text)
     policy: Policy | None = None
     if document is not None:
         policy, more = check_document(document)
         problems += more
     if problems:
-        return None, tuple(sorted(replace(problem, file=name) for problem in problems))
-    return policy, ()
+        return CheckedText(None, tuple(sorted(replace(problem, file=name) for problem in problems)), document)
+    return CheckedText(policy, (), document)
 
 
 def check_document(document: Document, *, sums_last: bool = False) -> tuple[Policy | None, tuple[Problem, ...]]:

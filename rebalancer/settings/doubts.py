@@ -1,16 +1,13 @@
 """What is allowed in a policy and does less than its author may believe: no reason to refuse it."""
 
 from rebalancer.domain.target_kinds import UNSAID
-from rebalancer.settings.document import read_document
-from rebalancer.settings.policy_file import check_bytes
 from rebalancer.settings.problem import Problem, show
+from rebalancer.settings.problems import CheckedText
 
 
-def warnings_of(content: bytes, name: str) -> tuple[Problem, ...]:
+def warnings_of(checked: CheckedText, name: str) -> tuple[Problem, ...]:
     """The warnings about a good file `name` in order of its lines; none about one that has problems."""
-    policy, document = check_bytes(content, name)[0], None
-    if policy is not None:
-        document = read_document(content.decode())[0]
+    policy, document = checked.policy, checked.document
     if policy is None or document is None:
         return ()
 
