@@ -70,7 +70,7 @@ class Courses:
     before: under the recorded policy.
     after: under the other.
     uncounted: models of which nobody counts requests.
-    unpriced: pools of either policy that have GPUs and no price.
+    unpriced: pools of either policy that have GPUs and no price, as they are recorded.
     """
 
     seconds: int = 0
@@ -97,7 +97,7 @@ def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[st
     )
     _, runs = contest("journal", sides, tell, metrics_delay_seconds=METRICS_DELAY_SECONDS)
     into.seconds += day.seconds
-    into.unpriced.update(unpriced(day.policy.pools), unpriced(other.pools))
+    into.unpriced.update(unpriced(day.policy.pools), unpriced(fitted.policy.pools))
     for name in counted & fitted.names.keys():
         of, new = day.models[name], fitted.names[name]
         into.requests[new] = into.requests.get(new, 0.0) + float(of.requests[: day.seconds].sum())
