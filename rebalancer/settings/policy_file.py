@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from rebalancer.domain.codec import digest
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.words import counted
 from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import CheckedText, checked_text
@@ -108,22 +109,31 @@ class PolicyFile:
             self.current, self.digest, self.loaded_at = policy, value, now
 
     def _empties(self, old: Policy, new: Policy) -> tuple[Problem, ...]:
-        """Guard `empty`: a reload that drops more than half of the models is taken for an accident."""
-        ids = {model.id for model in old.models}
-        gone = sorted(ids - {model.id for model in new.models})
-        if self.allow_empty_policy or 2 * len(gone) <= len(ids):
+        """Guard `empty`: a reload that drops more than half of the models is taken for an accident.
+
+        A model whose workload another one has now was renamed: nothing of it is handed back.
+        """
+        ids, workloads = {model.id for model in new.models}, {ref for model in new.models for ref in _workloads(model)}
+        gone = [model.id for model in old.models if model.id not in ids and not workloads & _workloads(model)]
+        may = len(old.models) // 2
+        if self.allow_empty_policy or len(gone) <= may:
             return ()
-        shown = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
+        shown = ", ".join(sorted(gone)[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
         problem = Problem(
             line=0,
             path="models",
-            value=f"{len(new.models)} models",
-            what=f"this reload would remove {len(gone)} of {len(ids)} models ({shown})",
-            allowed=f"to remove {len(ids) // 2} at a time",
-            fix="remove them in steps, or start the service with REBALANCER_ALLOW_EMPTY_POLICY=true",
+            value=counted(len(new.models), "model"),
+            what=f"this reload would remove {len(gone)} of {counted(len(old.models), 'model')} ({shown})",
+            allowed=f"to remove {may} at a time" if may else "",
+            fix=("remove them in steps, or " if may else "")
+            + "start the service with REBALANCER_ALLOW_EMPTY_POLICY=true",
             file=str(self.path),
         )
         return (problem,)
+
+
+def _workloads(model: Model) -> set[tuple[str, str, str]]:
+    return {(model.namespace, target.kind, target.name) for target in model.targets}
 
 
 def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
