@@ -50,6 +50,8 @@ SINGLE_FIELDS = [
     ("kind: elastic", "kind: 3", "pools.spot.kind", "3", "none of", "primary or elastic", ""),
     ("{pool: spot}", "{pool: 1}", "pools.spot.nodeLabels.pool", "1", "not text", "text", 'put it in quotes: "1"'),
     ("{pool: spot}", "{}", "pools.spot.nodeLabels", "{}", "nodeLabels is empty", "at least one key", ""),
+    ("surge: {", "guards: {sudden: {drop: 1}}\nsurge: {", "guards.sudden.drop", "1", "out of range",
+     "above 0, below 1", ""),
     ("name: a100\n", "name: A100\n", "pools.A100.name", '"A100"', "not spelled as allowed", "lower-case letters", ""),
     ("latency: true", "latency: 1", "models.qwen-32b.signals.latency", "1", "not true or false", "true or false", ""),
     ("surge: {", "serge: {", "serge", "a mapping", "unknown key serge", "", "did you mean surge?"),
