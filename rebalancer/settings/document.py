@@ -30,10 +30,11 @@ TAB = "found character '\\t' that cannot start any token"
 
 @dataclass(frozen=True)
 class Document:
-    """`value`: dicts, tuples and scalars; `lines`: where each path starts, from 1."""
+    """`value`: dicts, tuples and scalars; `lines`: where each path starts, from 1; `spelled`: non-texts as given."""
 
     value: object
     lines: dict[Path, int]
+    spelled: dict[Path, str] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
         """Line of `path`, or of the nearest part around it that exists."""
@@ -85,7 +86,7 @@ def read_document(text: str) -> tuple[Document | None, tuple[Problem, ...]]:
     if root is None:
         return None, (_whole("the file is empty", "", "start from config/policy.yaml"),)
     reader = _Reader(yaml.constructor)
-    document = Document(reader.value(root, ()), reader.lines)
+    document = Document(reader.value(root, ()), reader.lines, reader.spelled)
     problems = [
         Problem(line=flaw.line, path=document.spell(flaw.path), value="", what=flaw.what, fix=flaw.fix, at=flaw.path)
         for flaw in reader.flaws
@@ -119,6 +120,7 @@ class _Flaw(NamedTuple):
 class _Reader:
     constructor: Any
     lines: dict[Path, int] = field(default_factory=dict)
+    spelled: dict[Path, str] = field(default_factory=dict)
     flaws: list[_Flaw] = field(default_factory=list)
 
     def value(self, node: Node, path: Path) -> object:
@@ -145,6 +147,7 @@ class _Reader:
     def _scalar(self, node: Node, path: Path) -> object:
         if node.tag not in NOT_TEXT:
             return node.value  # text, and what YAML might take for a date
+        self.spelled[path] = node.value
         try:
             return self.constructor.construct_object(node)
         except ValueError:  # Python refuses to parse integers of more than 4,300 digits

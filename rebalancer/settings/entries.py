@@ -13,9 +13,9 @@ Problems of what stays are not told: the file does not have them.
 A pool that was renamed has not left: last good forms call it as the file does (`renames`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ ROUNDS: Final = 6  # a left-out pool, its models, a team of theirs, then sums; c
 FORMS: Final = ("kept", "left-out", "stays")
 
 Form = Literal["kept", "left-out", "stays"]
+Of = TypeVar("Of")
 
 
 class RefusedEntry(Struct, frozen=True, order=True):
@@ -205,16 +206,20 @@ class _Parts:
         """The file as it would read with them; lines are those of the file."""
         value: dict[str, object] = {key: entry.value for key, entry in self._sections.items()}
         value |= {key: tuple(entry.value for entry in entries) for key, entries in self._lists.items()}
-        places = {
+        places: dict[Path, Path] = {
             entry.path: (key, place)
             for key, entries in self._lists.items()
             for place, entry in enumerate(entries)
             if entry.path is not None
         }
-        known, moved = self._file.lines.items(), {(key,) for key in NAMES}
-        lines = {path: line for path, line in known if path in moved or path[:1] not in moved}
-        lines |= {(*places[path[:2]], *path[2:]): line for path, line in known if path[:2] in places}
-        return Document(value, lines)
+        return Document(value, _moved(self._file.lines, places), _moved(self._file.spelled, places))
+
+
+def _moved(of: Mapping[Path, Of], places: Mapping[Path, Path]) -> dict[Path, Of]:
+    """What stands at paths of the file, by where its entries have moved (`places`), without entries that went."""
+    lists = {(key,) for key in NAMES}
+    moved = {path: one for path, one in of.items() if path in lists or path[:1] not in lists}
+    return moved | {(*places[path[:2]], *path[2:]): one for path, one in of.items() if path[:2] in places}
 
 
 def _name(key: str, value: object) -> str | None:

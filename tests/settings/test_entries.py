@@ -75,6 +75,11 @@ def test_its_problem_is_told_with_the_line_of_the_file() -> None:
     assert (problem.file, problem.line) == ("policy.yaml", line_of(text, "maxReplicas: -8"))
 
 
+def test_a_number_that_is_to_be_text_is_told_once_as_the_file_spells_it() -> None:
+    (problem,) = after(spoilt(("    nodePools: [spot-1]\n", "    deviceClass: 0123\n"))).problems
+    assert problem.fix == 'put it in quotes: "0123"'
+
+
 def test_a_new_entry_with_a_problem_is_left_out() -> None:
     taken = after(GOOD.replace("maxReplicas: 4", "maxReplicas: 5") + NEW_MODEL % ("spot", "none"))
     assert refused(taken) == [("models.new", "left-out")]

@@ -49,6 +49,8 @@ SINGLE_FIELDS = [
     ),
     ("kind: elastic", "kind: 3", "pools.spot.kind", "3", "none of", "primary or elastic", ""),
     ("{pool: spot}", "{pool: 1}", "pools.spot.nodeLabels.pool", "1", "not text", "text", 'put it in quotes: "1"'),
+    ("{pool: spot}", "{pool: 0123}", "pools.spot.nodeLabels.pool", "123", "not text", "text", 'quotes: "0123"'),
+    ("{pool: spot}", "{pool: True}", "pools.spot.nodeLabels.pool", "true", "not text", "text", 'quotes: "True"'),
     ("{pool: spot}", "{}", "pools.spot.nodeLabels", "{}", "nodeLabels is empty", "at least one key", ""),
     ("surge: {", "guards: {sudden: {drop: 1}}\nsurge: {", "guards.sudden.drop", "1", "out of range",
      "above 0, below 1", ""),
