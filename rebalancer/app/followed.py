@@ -1,4 +1,4 @@
-"""The policy in force while the service runs: the file's, or at a start what was in force before a file that is bad."""
+"""The policy in force while the service runs: the file's, or at a start what was in force before a file it refuses."""
 
 import asyncio
 from dataclasses import replace
@@ -30,7 +30,7 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, then `follow`. `broker` keeps the last good policy (None: nobody does).
+    """`first` at the start, `go_on` with Kafka, then `follow`. `broker` keeps the last good policy (None: nobody does).
 
     Each new one goes to `recorder`.
     """
@@ -54,31 +54,44 @@ class FollowedPolicy:
         return self._file.current
 
     async def first(self) -> Policy:
-        """The policy to start with. Raises NoPolicy."""
+        """The policy to start with. Raises NoPolicy.
+
+        A file that is bad now changes as little for a process that starts as for one that runs. Without Kafka, or where
+        it keeps no policy, all is as at the very first start: there is no good form to keep, a model that is left out
+        might be one that was ours, and so nothing starts.
+        """
         await asyncio.to_thread(self._file.changed, self._clock.now())
         if self._file.current is None:
+            try:
+                await self._go_on_from_the_last()
+            except PastUnreadable as error:
+                log.warning("the last policy is not known", error=str(error))
+        self._begin(self.in_force())
+        return self.in_force()
+
+    async def go_on(self) -> Policy:
+        """The policy to go on with: that of `first`, or the last one, where a running service would have kept that.
+
+        It waits for Kafka as the past does, so that what a reload may not drop no start drops. Raises PastUnreadable.
+        """
+        before = self.in_force()
+        if not self._file.problems:  # else `first` has gone on from the last
             await self._go_on_from_the_last()
-        policy = self.in_force()
-        self._change = replace(self._change, at=self._clock.now())
-        self._recorder.policy(policy, self._clock.now())
-        return policy
+        if self.in_force() is not before:
+            self._begin(self.in_force())
+        return self.in_force()
 
     async def _go_on_from_the_last(self) -> None:
-        """A file that is bad now changes as little for a process that starts as for one that runs.
-
-        Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
-        a model that is left out might be one that was ours, and so nothing starts.
-        """
-        if self._broker is None:
-            return
-        try:
-            last = await read_last_policy(self._broker)
-        except PastUnreadable as error:
-            log.warning("the last policy is not known", error=str(error))
-            return
+        """Let the file follow what Kafka keeps, if it keeps a policy. Raises PastUnreadable."""
+        last = None if self._broker is None else await read_last_policy(self._broker)
         if last is not None:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
-            log.warning("policy", problem=self._file.trouble)
+            if self._file.trouble is not None:
+                log.warning("policy", problem=self._file.trouble)
+
+    def _begin(self, policy: Policy) -> None:
+        self._change = replace(self._change, at=self._clock.now())
+        self._recorder.policy(policy, self._clock.now())
 
     async def follow(
         self,

@@ -127,7 +127,7 @@ class Service:
         """
         settings = self.settings
         self.recorder.code = await asyncio.to_thread(code_digest)
-        policy = await self._policy.first()
+        await self._policy.first()
         self.recorder.start()
         await self.servers.start()
         self._tasks.spawn("outbox", self.outbox.run())
@@ -138,19 +138,8 @@ class Service:
         if settings.override_keys_dir is not None:
             await look_for_keys(settings.override_keys_dir, signatures)
             self._tasks.spawn("keys", follow_keys(settings.override_keys_dir, signatures, self.clock))
-        past = await await_start(
-            lambda: read_start(
-                reading(self._broker),
-                policy,
-                self.clock.now(),
-                self._files.paths(),
-                settings.keyframe_seconds,
-                settings.installation,
-            ),
-            self.clock,
-            self.reporter.waits_for,
-        )
-        now = self.clock.now()
+        past = await await_start(self._read_start, self.clock, self.reporter.waits_for)
+        policy, now = self._policy.in_force(), self.clock.now()
         state = ClusterState(
             policy,
             now,
@@ -164,6 +153,17 @@ class Service:
         self._run(policy, past, state, kube, signatures)
         self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
+
+    async def _read_start(self) -> Start:
+        """The past that the policy to go on with needs. Raises PastUnreadable."""
+        return await read_start(
+            reading(self._broker),
+            await self._policy.go_on(),
+            self.clock.now(),
+            self._files.paths(),
+            self.settings.keyframe_seconds,
+            self.settings.installation,
+        )
 
     def _run(self, policy: Policy, past: Start, state: ClusterState, kube: KubeClient, signatures: Signatures) -> None:
         """Connect what decides and writes with what feeds it, and set all of it going."""

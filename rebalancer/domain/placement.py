@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 HOSTNAME = "kubernetes.io/hostname"
+INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 
 
 class Requirement(Struct, frozen=True):

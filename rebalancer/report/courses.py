@@ -17,7 +17,7 @@ from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.report.fitting import PolicyFit, fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
-from rebalancer.sim.contest.one_pool import joined_nodes, one_pool
+from rebalancer.sim.contest.one_pool import joined_nodes, one_pool, unpriced
 from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.recorded import paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
@@ -35,7 +35,7 @@ class PolicyCourse:
 
     late: late requests, by model.
     gpu_hours: GPUs held, those of starting and ending replicas included.
-    usd: for GPUs of primary pools, used or not, and for others while they are held; None without a price.
+    usd: for GPUs of primary pools, used or not, and for others while they are held; None where a pool has no price.
     ready_hours: GPU-hours of Ready replicas, by model.
     blocks: late requests and all requests per 10 minutes, shape (blocks, 2), a day each.
     """
@@ -70,6 +70,7 @@ class Courses:
     before: under the recorded policy.
     after: under the other.
     uncounted: models of which nobody counts requests.
+    unpriced: pools of either policy that have GPUs and no price, as they are recorded.
     """
 
     seconds: int = 0
@@ -78,6 +79,7 @@ class Courses:
     before: PolicyCourse = field(default_factory=PolicyCourse)
     after: PolicyCourse = field(default_factory=PolicyCourse)
     uncounted: set[str] = field(default_factory=set)
+    unpriced: set[str] = field(default_factory=set)
 
 
 def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[str, float], None]) -> None:
@@ -95,6 +97,7 @@ def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[st
     )
     _, runs = contest("journal", sides, tell, metrics_delay_seconds=METRICS_DELAY_SECONDS)
     into.seconds += day.seconds
+    into.unpriced.update(unpriced(day.policy.pools), unpriced(fitted.policy.pools))
     for name in counted & fitted.names.keys():
         of, new = day.models[name], fitted.names[name]
         into.requests[new] = into.requests.get(new, 0.0) + float(of.requests[: day.seconds].sum())

@@ -1,6 +1,7 @@
 """Fits what was recorded under one policy to another: names that changed, models and pools that only one of them has.
 
-A model is the same by its id, by one of its aliases, or by a workload that both policies name. Replicas of what the
+A model is the same by its id, by one of its aliases, or by a workload that both policies name; a pool by its name, or
+by its node labels where neither policy has the other's name. Replicas of what the
 other policy does not name stay where they are: their GPUs are somebody else's. Of what the journal does not know there
 is nothing to decide; each such case is a sentence.
 """
@@ -14,17 +15,18 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.people import Override
-from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
+from rebalancer.settings.renames import with_pools_called
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFit:
     """What a recorded policy and another one have in common.
 
-    policy: the other policy.
+    policy: the other policy, with pools called as they are recorded.
     names: ids of the other policy by the recorded ids, of models that both have.
     pools: names of pools that both have.
     notes: sentences about models and pools that only one of them has, or that have another name.
@@ -101,7 +103,8 @@ class PolicyFit:
 
 def fit(recorded: Policy, other: Policy) -> PolicyFit:
     """What `recorded` and `other` have in common."""
-    names: dict[str, str] = {}
+    called, names = _pools_under_another_name(recorded, other), dict[str, str]()
+    other = with_pools_called(other, called)
     ids = {model.id for model in other.models}
     for model in recorded.models:
         if model.id in ids:
@@ -111,7 +114,23 @@ def fit(recorded: Policy, other: Policy) -> PolicyFit:
         if model.id not in names and again is not None:
             names[model.id] = again
     pools = frozenset(pool.name for pool in recorded.pools) & {pool.name for pool in other.pools}
-    return PolicyFit(other, names, pools, tuple(_notes(recorded, other, names, pools)))
+    notes = [
+        f"pool {old} is called {new} in the new policy: taken as the same, for its nodeLabels"
+        for new, old in called.items()
+    ]
+    return PolicyFit(other, names, pools, (*notes, *_notes(recorded, other, names, pools)))
+
+
+def _pools_under_another_name(recorded: Policy, other: Policy) -> dict[str, str]:
+    """The recorded names of pools that only the other policy calls so, by its own."""
+
+    def nodes(pool: Pool) -> tuple[str, frozenset[tuple[str, str]]]:
+        return pool.resource, frozenset(pool.node_labels.items())
+
+    old, new = {pool.name for pool in recorded.pools}, {pool.name for pool in other.pools}
+    left = {nodes(pool): pool.name for pool in reversed(recorded.pools) if pool.name not in new}
+    came = {nodes(pool): pool.name for pool in reversed(other.pools) if pool.name not in old}
+    return {came[of]: left[of] for of in left if of in came}
 
 
 def _under_another_name(model: Model, other: Policy, taken: set[str]) -> str | None:

@@ -145,7 +145,7 @@ def _course_notes(courses: Courses) -> Iterator[str]:
     difference = _difference(courses).said
     yield f"{difference[0].upper()}{difference[1:]}."
     if courses.before.usd is None or courses.after.usd is None:
-        yield "Money is unknown: no pool has a pricePerGpuHour."
+        yield f"Money is unknown: there is no pricePerGpuHour for {listed(sorted(courses.unpriced))}."
 
 
 def _difference(courses: Courses) -> OutcomeDifference:

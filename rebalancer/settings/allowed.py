@@ -59,7 +59,7 @@ def in_range(part: Schema, value: float) -> bool:
     """Whether a finite number is within the bounds of `part`."""
     if value < part.get("minimum", value) or value <= part.get("exclusiveMinimum", -math.inf):
         return False
-    return not value > part.get("maximum", value)
+    return not (value > part.get("maximum", value) or value >= part.get("exclusiveMaximum", math.inf))
 
 
 def words(part: Schema) -> str:
@@ -85,12 +85,10 @@ def any_of(values: list[str]) -> str:
 
 
 def _range(part: Schema) -> str:
-    most = part.get("maximum")
-    if "exclusiveMinimum" in part:
-        return f"above {part['exclusiveMinimum']}" + ("" if most is None else f", at most {most}")
-    if "minimum" in part:
-        return f"at least {part['minimum']}" if most is None else f"{part['minimum']} to {most}"
-    return "a number"
+    if "minimum" in part and "maximum" in part:
+        return f"{part['minimum']} to {part['maximum']}"
+    bounds = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
+    return ", ".join(f"{word} {part[key]}" for key, word in bounds.items() if key in part) or "a number"
 
 
 def _text(part: Schema) -> str:

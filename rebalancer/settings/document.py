@@ -21,17 +21,20 @@ Path = tuple[str | int, ...]
 MAX_CHARACTERS = 1 << 20  # 1 MiB, what a ConfigMap can hold; 1,000 models take about 0.4 MiB
 MAX_DEPTH = 20  # a policy needs 8
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,63}")
-NOT_TEXT = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")}
-STUMBLES = (ValueError, OverflowError, LookupError)  # the library's own, on "\\U80000000" and on odd %YAML lines
+STANDARD_TAG = "tag:yaml.org,2002:"  # written as !!
+NOT_TEXT = {f"{STANDARD_TAG}{kind}" for kind in ("int", "float", "bool", "null")}
+# the library's own, on "\\U80000000" and on odd %YAML lines: of 1.3 it asserts that there is none
+STUMBLES = (ValueError, OverflowError, LookupError, AssertionError)
 TAB = "found character '\\t' that cannot start any token"
 
 
 @dataclass(frozen=True)
 class Document:
-    """`value`: dicts, tuples and scalars; `lines`: where each path starts, from 1."""
+    """`value`: dicts, tuples and scalars; `lines`: where each path starts, from 1; `spelled`: non-texts as given."""
 
     value: object
     lines: dict[Path, int]
+    spelled: dict[Path, str] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
         """Line of `path`, or of the nearest part around it that exists."""
@@ -79,11 +82,11 @@ def read_document(text: str) -> tuple[Document | None, tuple[Problem, ...]]:
     try:
         root = yaml.compose(text)
     except (YAMLError, *STUMBLES) as error:
-        return None, (_unreadable(error),)
+        return None, (_unreadable(error, text),)
     if root is None:
         return None, (_whole("the file is empty", "", "start from config/policy.yaml"),)
     reader = _Reader(yaml.constructor)
-    document = Document(reader.value(root, ()), reader.lines)
+    document = Document(reader.value(root, ()), reader.lines, reader.spelled)
     problems = [
         Problem(line=flaw.line, path=document.spell(flaw.path), value="", what=flaw.what, fix=flaw.fix, at=flaw.path)
         for flaw in reader.flaws
@@ -99,7 +102,8 @@ class _PlainComposer(Composer):
         if getattr(event, "anchor", None) is not None:
             raise ComposerError(None, None, "anchors and aliases are not allowed", event.start_mark)
         if getattr(event, "ctag", None) is not None:
-            raise ComposerError(None, None, f"the tag {event.ctag} is not allowed", event.start_mark)
+            tag = str(event.ctag).replace(STANDARD_TAG, "!!")
+            raise ComposerError(None, None, f"the tag {tag} is not allowed", event.start_mark)
         return super().compose_node(parent, index)
 
 
@@ -116,6 +120,7 @@ class _Flaw(NamedTuple):
 class _Reader:
     constructor: Any
     lines: dict[Path, int] = field(default_factory=dict)
+    spelled: dict[Path, str] = field(default_factory=dict)
     flaws: list[_Flaw] = field(default_factory=list)
 
     def value(self, node: Node, path: Path) -> object:
@@ -142,6 +147,7 @@ class _Reader:
     def _scalar(self, node: Node, path: Path) -> object:
         if node.tag not in NOT_TEXT:
             return node.value  # text, and what YAML might take for a date
+        self.spelled[path] = node.value
         try:
             return self.constructor.construct_object(node)
         except ValueError:  # Python refuses to parse integers of more than 4,300 digits
@@ -173,21 +179,27 @@ _SAID = {
         "close it with ] or }, or write the value",
     ),
     "expected <block end>": ("the indentation does not fit the lines above", "align it with its neighbours"),
+    "but found another document": (
+        "another document begins here",
+        "a policy is one document: leave the --- out, and what is after it",
+    ),
     "expected alphabetic or numeric character": ("a character that begins nothing here", "put the text in quotes"),
 }
 
 
-def _unreadable(error: Exception) -> Problem:
+def _unreadable(error: Exception, text: str) -> Problem:
     """A syntax error as a problem. Not every error of the library has a mark (control characters have none)."""
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
         return _whole(f"not YAML we read: {' '.join(str(error).split())}", "", "")
-    line = int(error.problem_mark.line) + 1
-    opens = str(error.problem).startswith(_OPEN)
-    what, fix = _UNCLOSED if opens else (str(error.problem).split(",", maxsplit=1)[0], "")
-    if error.problem == TAB:
-        what, fix = "a tab in the indentation", "indent with spaces"
-    elif what in _SAID:
-        what, fix = _SAID[what]
+    mark, problem = error.problem_mark, str(error.problem)
+    opens = problem.startswith(_OPEN)
+    what, fix = _UNCLOSED if opens else (problem, "")
+    if problem == TAB:
+        indents = not text.splitlines()[mark.line][: mark.column].strip()
+        what, fix = ("a tab in the indentation", "indent with spaces") if indents else ("a tab", "put a space there")
     elif opens and error.context_mark is not None:
         what += f" that opens on line {error.context_mark.line + 1}"
-    return Problem(line=line, path="", value="", what=f"not YAML we read: {what}", fix=fix)
+    elif not isinstance(error, ComposerError):
+        what = what.split(",", maxsplit=1)[0]
+    what, fix = _SAID.get(what, (what, fix))
+    return Problem(line=int(mark.line) + 1, path="", value="", what=f"not YAML we read: {what}", fix=fix)

@@ -7,14 +7,15 @@ entitlements that no longer fit a pool, nobody alone is at fault, and nothing of
 
 A file with problems takes nothing away: what it does not name may be what cannot be read in it. So no model leaves the
 policy, and nothing of it is handed back, by a slip of the pen. What stays so keeps its place, and what is new beside it
-and cannot be, as a model of another name for the same workload, is at fault.
+and cannot be, as a model of another name for the same workload, is at fault. Only a team may leave that no model is of.
+Problems of what stays are not told: the file does not have them.
 
 A pool that was renamed has not left: last good forms call it as the file does (`renames`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,10 +28,11 @@ from rebalancer.settings.renames import renamed
 
 NAMES: Final = {"pools": "name", "models": "id", "teams": "name"}  # lists of entries, and what an entry is known by
 WHOLE: Final = frozenset({"apiVersion", "kind"})  # wrong here: the file is not for us
-ROUNDS: Final = 5  # a left-out pool, its models, a team of theirs; checking 1,000 models takes seconds
+ROUNDS: Final = 6  # a left-out pool, its models, a team of theirs, then sums; checking 1,000 models takes seconds
 FORMS: Final = ("kept", "left-out", "stays")
 
 Form = Literal["kept", "left-out", "stays"]
+Of = TypeVar("Of")
 
 
 class RefusedEntry(Struct, frozen=True, order=True):
@@ -68,23 +70,29 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
     if good is None:
         return Taken(None, _sorted(problems, name))
     good = renamed(good, document, problems)
-    parts, all_problems = _Parts(document, good), set(problems)
+    parts, own, more = _Parts(document, good), problems, list[Problem]()
     if not parts.in_entries(problem.at for problem in problems):
         return Taken(None, _sorted(problems, name))
     parts.refuse(flaw.at for flaw in flaws)
-    parts.keep_what_is_not_named(good)
     for _ in range(ROUNDS):
-        policy, problems = check_document(parts.document())
+        parts.keep_what_is_not_named(good)
+        policy, problems = check_document(parts.document(), sums_last=True)
         if not problems:
-            return Taken(policy, _sorted(all_problems, name), tuple(sorted(parts.refused)))
-        all_problems.update(problems)
+            return Taken(policy, _told(own, more, name), tuple(sorted(parts.refused)))
+        more += (problem for problem in problems if parts.in_file(problem.at))
         if not parts.refuse(problem.at for problem in problems):
             break
-    return Taken(None, _sorted(all_problems, name))
+    return Taken(None, _told(own, more, name))
 
 
 def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
     return tuple(sorted(replace(problem, file=name) for problem in problems))
+
+
+def _told(own: Iterable[Problem], more: Iterable[Problem], name: str) -> tuple[Problem, ...]:
+    """The file's own problems, then `more`, which its entries have beside last good forms; each of them once."""
+    known = {replace(problem, at=()) for problem in own}
+    return *_sorted(own, name), *_sorted({replace(problem, at=()) for problem in more} - known, name)
 
 
 @dataclass(eq=False)
@@ -120,6 +128,7 @@ class _Parts:
             elif key not in self._sections and key not in WHOLE and getattr(good, field_name) != field.default:
                 self._sections[key] = _Entry(None, self._good[key])
                 self.refused.add(RefusedEntry(key, "stays"))
+        self._let_idle_teams_go()
 
     def _keep_entries(self, key: str) -> None:
         """Each good entry that the file does not name, after the one that it follows in the good policy."""
@@ -131,6 +140,20 @@ class _Parts:
                 entries.insert(place + 1, _Entry(name, value))
                 self.refused.add(RefusedEntry(f"{key}.{name}", "stays"))
             place = place + 1 if index is None else index
+
+    def _let_idle_teams_go(self) -> None:
+        """A team that stays without a model limits nobody; with a model that is put back it comes back."""
+        teams = {model.value.get("team") for model in self._lists["models"] if isinstance(model.value, dict)}
+        for team in [one for one in self._lists["teams"] if one.path is None and one.name not in teams]:
+            stays = RefusedEntry(f"teams.{team.name}", "stays")
+            if stays in self.refused:
+                self._lists["teams"].remove(team)
+                self.refused.remove(stays)
+
+    def in_file(self, path: Path) -> bool:
+        """Whether `path` is in an entry as the file has it."""
+        entry = self._at(path)
+        return entry is not None and entry.path is not None
 
     def in_entries(self, paths: Iterable[Path]) -> bool:
         """Whether all `paths` are in entries, none in the file as a whole."""
@@ -183,16 +206,20 @@ class _Parts:
         """The file as it would read with them; lines are those of the file."""
         value: dict[str, object] = {key: entry.value for key, entry in self._sections.items()}
         value |= {key: tuple(entry.value for entry in entries) for key, entries in self._lists.items()}
-        places = {
+        places: dict[Path, Path] = {
             entry.path: (key, place)
             for key, entries in self._lists.items()
             for place, entry in enumerate(entries)
             if entry.path is not None
         }
-        known, moved = self._file.lines.items(), {(key,) for key in NAMES}
-        lines = {path: line for path, line in known if path in moved or path[:1] not in moved}
-        lines |= {(*places[path[:2]], *path[2:]): line for path, line in known if path[:2] in places}
-        return Document(value, lines)
+        return Document(value, _moved(self._file.lines, places), _moved(self._file.spelled, places))
+
+
+def _moved(of: Mapping[Path, Of], places: Mapping[Path, Path]) -> dict[Path, Of]:
+    """What stands at paths of the file, by where its entries have moved (`places`), without entries that went."""
+    lists = {(key,) for key in NAMES}
+    moved = {path: one for path, one in of.items() if path in lists or path[:1] not in lists}
+    return moved | {(*places[path[:2]], *path[2:]): one for path, one in of.items() if path[:2] in places}
 
 
 def _name(key: str, value: object) -> str | None:

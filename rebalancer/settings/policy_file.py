@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 
 from rebalancer.domain.codec import digest
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.words import counted
 from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
-from rebalancer.settings.problems import check_text
+from rebalancer.settings.problems import CheckedText, checked_text
 
 NOWHERE = ""  # where a file is that cannot be read
 MAX_BYTES = 1 << 20  # 1 MiB, what a ConfigMap can hold
@@ -57,10 +58,10 @@ class PolicyFile:
     def go_on_from(self, policy: Policy, now: float) -> None:
         """Judge the file as what follows `policy`, which was in force before this process began.
 
-        For a start with a file that has problems; one that cannot be read at all may be somebody else's mount, and
-        puts nothing in force.
+        For a start with a file that has problems, or that drops more than a reload may; one that cannot be read at all
+        may be somebody else's mount, and puts nothing in force.
         """
-        if self._judged is not None:
+        if self._judged is not None and (self.current is None or self._empties(policy, self.current)):
             self._enforce(policy, now)
             self._take(self._judged, now)
 
@@ -95,7 +96,7 @@ class PolicyFile:
         policy, self.problems, refused = take_over(text, str(self.path), self.current)
         if policy is None:
             return
-        if self.current is not None and not self.allow_empty_policy and not refused:
+        if self.current is not None and not refused:
             self.problems = self._empties(self.current, policy)
             if self.problems:
                 return
@@ -108,28 +109,42 @@ class PolicyFile:
             self.current, self.digest, self.loaded_at = policy, value, now
 
     def _empties(self, old: Policy, new: Policy) -> tuple[Problem, ...]:
-        """Guard `empty`: a reload that drops more than half of the models is taken for an accident."""
-        ids = {model.id for model in old.models}
-        gone = sorted(ids - {model.id for model in new.models})
-        if 2 * len(gone) <= len(ids):
+        """Guard `empty`: a reload that drops more than half of the models is taken for an accident.
+
+        A model whose workload another one has now was renamed: nothing of it is handed back.
+        """
+        ids, workloads = {model.id for model in new.models}, {ref for model in new.models for ref in _workloads(model)}
+        gone = [model.id for model in old.models if model.id not in ids and not workloads & _workloads(model)]
+        may = len(old.models) // 2
+        if self.allow_empty_policy or len(gone) <= may:
             return ()
-        shown = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
+        shown = ", ".join(sorted(gone)[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
         problem = Problem(
             line=0,
             path="models",
-            value=f"{len(new.models)} models",
-            what=f"this reload would remove {len(gone)} of {len(ids)} models ({shown})",
-            allowed=f"to remove {len(ids) // 2} at a time",
-            fix="remove them in steps, or start the service with REBALANCER_ALLOW_EMPTY_POLICY=true",
+            value=counted(len(new.models), "model"),
+            what=f"this reload would remove {len(gone)} of {counted(len(old.models), 'model')} ({shown})",
+            allowed=f"to remove {may} at a time" if may else "",
+            fix=("remove them in steps, or " if may else "")
+            + "start the service with REBALANCER_ALLOW_EMPTY_POLICY=true",
             file=str(self.path),
         )
         return (problem,)
 
 
+def _workloads(model: Model) -> set[tuple[str, str, str]]:
+    return {(model.namespace, target.kind, target.name) for target in model.targets}
+
+
 def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
     """The policy in a file's bytes, or None and what is wrong with them."""
+    return checked_bytes(content, name)[:2]
+
+
+def checked_bytes(content: bytes, name: str) -> CheckedText:
+    """What `check_bytes` says, with the document that says on which line each value stands."""
     text, problems = text_of(content, name)
-    return (None, problems) if text is None else check_text(text, name)
+    return CheckedText(None, problems) if text is None else checked_text(text, name)
 
 
 def text_of(content: bytes, name: str) -> tuple[str | None, tuple[Problem, ...]]:

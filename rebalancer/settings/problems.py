@@ -1,6 +1,7 @@
 """Everything that is wrong with a policy's text, in one go."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from rebalancer.settings.draft import DraftFinding, DraftPart
 from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.shape import check_shape
 
-__all__ = ["Problem", "check_document", "check_text"]
+__all__ = ["CheckedText", "Problem", "check_document", "check_text", "checked_text"]
 
 Check = Callable[[DraftPart], Iterator[DraftFinding]]
 
@@ -33,7 +34,6 @@ CHECKS: tuple[Check, ...] = (
     couples.bounds_of_ratios,
     quantities.ordered_replicas,
     quantities.entitled_somewhere,
-    quantities.entitlements_fit,
     quantities.whole_pods,
     quantities.memory_fits,
     quantities.watermarks,
@@ -45,35 +45,53 @@ CHECKS: tuple[Check, ...] = (
     schedules.unique_schedule_names,
     schedules.bounds_of_schedules,
     schedules.windows_that_happen,
-    schedules.scheduled_floors_fit,
     signs.signs_of_one_place,
     metric_maps.unique_map_names,
     metric_maps.histograms_for_percentiles,
 )
+SUMS: tuple[Check, ...] = (quantities.entitlements_fit, schedules.scheduled_floors_fit)
+
+
+class CheckedText(NamedTuple):
+    """A policy's text, read once. `policy`: None when there are problems; `document`: None where it cannot be read."""
+
+    policy: Policy | None
+    problems: tuple[Problem, ...]
+    document: Document | None = None
 
 
 def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
     """The policy that `text` spells, or None and all its problems in order of their lines; `name` is the file's."""
+    return checked_text(text, name)[:2]
+
+
+def checked_text(text: str, name: str) -> CheckedText:
+    """What `check_text` says, with the document that says on which line each value stands."""
     document, problems = read_document(text)
     policy: Policy | None = None
     if document is not None:
         policy, more = check_document(document)
         problems += more
     if problems:
-        return None, tuple(sorted(replace(problem, file=name) for problem in problems))
-    return policy, ()
+        return CheckedText(None, tuple(sorted(replace(problem, file=name) for problem in problems)), document)
+    return CheckedText(policy, (), document)
 
 
-def check_document(document: Document) -> tuple[Policy | None, tuple[Problem, ...]]:
-    """The policy in `document`, or None and all that is wrong with it."""
+def check_document(document: Document, *, sums_last: bool = False) -> tuple[Policy | None, tuple[Problem, ...]]:
+    """The policy in `document`, or None and all that is wrong with it.
+
+    `sums_last`: GPUs are summed only where nothing else is wrong, for what is to be left out needs none.
+    """
     policy, problems = check_shape(document)
-    problems += tuple(_disagreements(document))
+    problems += tuple(_disagreements(document, CHECKS))
+    if not (sums_last and problems):
+        problems += tuple(_disagreements(document, SUMS))
     return (None, problems) if problems else (policy, ())
 
 
-def _disagreements(document: Document) -> Iterator[Problem]:
+def _disagreements(document: Document, checks: tuple[Check, ...]) -> Iterator[Problem]:
     draft = DraftPart((), document.value)
-    for check in CHECKS:
+    for check in checks:
         for finding in check(draft):
             given = document.get(finding.path)
             yield Problem(

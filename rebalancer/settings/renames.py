@@ -1,6 +1,6 @@
 """A pool that a policy file calls otherwise than the policy in force: the same pool, known by its node labels."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.settings.document import Document
@@ -10,7 +10,11 @@ from rebalancer.settings.problem import Problem
 
 def renamed(good: Policy, document: Document, problems: Iterable[Problem]) -> Policy:
     """`good` with its pools called as the file calls them; `problems`: of the file, for a name may be one itself."""
-    names = dict(_names(good, DraftPart((), document.value), {problem.at for problem in problems}))
+    return with_pools_called(good, dict(_names(good, DraftPart((), document.value), {one.at for one in problems})))
+
+
+def with_pools_called(policy: Policy, names: Mapping[str, str]) -> Policy:
+    """`policy` with each pool in `names` under the name that it has there, in its targets too."""
 
     def pool(old: Pool) -> Pool:
         return old.model_copy(update={"name": names.get(old.name, old.name)})
@@ -19,7 +23,9 @@ def renamed(good: Policy, document: Document, problems: Iterable[Problem]) -> Po
         targets = (each.model_copy(update={"pool": names.get(each.pool, each.pool)}) for each in old.targets)
         return old.model_copy(update={"targets": tuple(targets)})
 
-    return good.model_copy(update={"pools": tuple(map(pool, good.pools)), "models": tuple(map(model, good.models))})
+    return policy.model_copy(
+        update={"pools": tuple(map(pool, policy.pools)), "models": tuple(map(model, policy.models))}
+    )
 
 
 def _names(good: Policy, given: DraftPart, faulty: set[tuple[str | int, ...]]) -> Iterator[tuple[str, str]]:

@@ -60,7 +60,7 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
             f"{key} {_said(error)}",
             show(error["input"]),
             words(part_at(path)),
-            _spelling(path, error),
+            _spelling(document, path, error),
         )
     return Problem(
         line=document.line(path), path=document.spell(path), value=value, what=what, allowed=allowed, fix=fix, at=path
@@ -94,10 +94,10 @@ def _unknown(path: Path) -> str:
     return f"known here: {', '.join(keys_at(path[:-1]))}" if keys_at(path[:-1]) else "remove it"
 
 
-def _spelling(path: Path, error: Any) -> str:  # noqa: ANN401  same
+def _spelling(document: Document, path: Path, error: Any) -> str:  # noqa: ANN401  same
     given = error["input"]
     if error["type"] == "string_type" and isinstance(given, bool | int | float):
-        return f'put it in quotes: "{show(given)}"'
+        return f'put it in quotes: "{document.spelled.get(path, show(given))}"'
     if error["type"] == "time_zone":
         close = get_close_matches(given, zone_names(), n=1)
         return f"did you mean {close[0]}?" if close else "name it as in Europe/Berlin or UTC"

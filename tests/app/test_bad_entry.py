@@ -1,4 +1,4 @@
-"""One bad entry of the policy file, at a reload and at a start, through the whole service."""
+"""A policy file that is refused in part or whole, at a reload and at a start, through the whole service."""
 
 import asyncio
 from pathlib import Path
@@ -60,3 +60,27 @@ async def test_a_bad_entry_at_the_very_first_start_starts_nothing_and_gives_noth
         async with started(write_mode="act") as service:
             await service.start()
     assert bounds(sandbox, "image") == (2, 2)
+
+
+def only_image() -> str:
+    """The demo's policy without two of its three models."""
+    text = POLICY_FILE.read_text()
+    return text[: text.index("  - id: chat")] + text[text.index("  - id: image") :]
+
+
+async def test_a_reload_that_drops_more_than_half_of_the_models_is_refused_by_the_next_start_too(
+    started: Started, sandbox: Sandbox, policy_path: Path
+) -> None:
+    sandbox.kubernetes.store.put(pinned("code"))
+    async with started(write_mode="act") as service:
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
+        await asyncio.to_thread(policy_path.write_text, only_image())
+        await until(lambda: service.reporter.status().policy_problems, "the file is refused")
+    for _ in range(2):  # the checkpoint of the first start keeps what is in force, not what the file says
+        async with started(write_mode="act") as reborn:
+            await until(lambda: reborn.plan is not None and not reborn.reporter.unready(), "ready again")
+            assert set(in_force(reborn)) == {"chat", "code", "image"}
+            (problem,) = reborn.reporter.status().policy_problems
+            assert "this reload would remove 2 of 3 models (chat, code)" in problem
+            assert [one for one in reborn.reporter.status().pinned if one.state == DEPARTED] == []
+    assert is_ours(sandbox, "code")

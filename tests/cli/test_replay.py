@@ -129,7 +129,7 @@ def test_what_is_no_journal_is_a_sentence(
         ({"id": "z"}, "Model a is called z in the new policy"),
         ({"id": "z", "targets": [{"pool": "gpus", "name": "z"}]}, "Model z is not in the journal"),
         ({"gone": True}, "Model a is not in the new policy"),
-        ({"pool": "h100"}, "Pool h100 is not in the journal"),
+        ({"pool": "h100"}, "Pool gpus is called h100 in the new policy"),
     ],
 )
 def test_a_policy_that_does_not_fit_the_journal_is_a_sentence_in_the_review(

@@ -11,7 +11,7 @@ from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
 from rebalancer.planning import plan
 from rebalancer.planning.memory.outcomes import stranger
-from tests.builders import NOW, a_load, a_model, a_policy, a_pool, a_snapshot
+from tests.builders import NOW, a_load, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story
 from tests.planning.worlds import fewer, overrides, policies, stories
 
@@ -146,6 +146,26 @@ def test_grants_and_loans_in_a_pool_that_left_the_policy_are_forgotten() -> None
     found = plan(seen_under(replace(snapshot, outcomes=()), other), other, memory)
     assert found.memory.node_grants == ()
     assert found.memory.loans == ()
+
+
+def test_a_pool_that_is_renamed_keeps_the_node_that_is_on_its_way() -> None:
+    """Its raised replicas are not taken back, nor the NodePool's limit, to ask for the same node a plan later."""
+
+    def called(name: str) -> Policy:
+        pool = an_elastic_pool(name, node_pools=("karpenter",), gpus_per_node=8)
+        return a_policy(a_model("chat", 0, entitlement=0, max_replicas=8, pools=(name,)), pools=(pool,))
+
+    policy = called("spot")
+    story = Story(policy, a_snapshot(policy, {"chat": 0}, {"chat": {"concurrency": 12.0}}, {"chat": 3.0}))
+    story.turns(3)
+    (grant,) = story.memory.node_grants
+    story.policy, view = called("burst"), story.snapshot
+    models = (replace(each, targets=(replace(each.targets[0], pool="burst"),)) for each in view.models)
+    pools = (replace(each, name="burst") for each in view.pools)
+    story.snapshot = replace(view, models=tuple(models), pools=tuple(pools))
+    found = story.turn()
+    assert (found.changes, found.node_pools) == ((), ())
+    assert story.memory.node_grants == (replace(grant, pool="burst"),)
 
 
 def _moved(model: Model) -> tuple[object, ...]:

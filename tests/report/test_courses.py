@@ -68,3 +68,11 @@ def test_another_figure_of_what_a_replica_carries_changes_no_engine() -> None:
     day = a_day(recorded, work=3.5, ready=2, nodes=(4,))
     doubled = a_policy(a_model("a", signals={"concurrency": {"per_replica": 8.0}}), pools=recorded.pools)
     assert side_of(Ours("scale"), doubled, day, day.models, "proposed").slots == {"a": 5}
+
+
+def test_a_proposed_pool_without_a_price_is_not_free() -> None:
+    policy = a_ruling(most=4, gpus=4)
+    bare = policy.model_copy(update={"pools": (a_pool(gpu_limit=4),)})
+    courses = played(a_day(policy, work=3.5, ready=2, nodes=(4,)), bare)
+    assert courses.before.usd is not None
+    assert (courses.after.usd, courses.unpriced) == (None, {"a100"})

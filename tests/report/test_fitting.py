@@ -72,6 +72,19 @@ def test_a_model_is_the_same_by_its_workload() -> None:
     assert fitted.names == {"a": "z", "b": "b"}
 
 
+def test_a_pool_is_the_same_by_its_node_labels_and_what_is_remembered_there_goes_along() -> None:
+    models = (a_named(name, targets=(TargetSpec(pool="big", name=name),)) for name in "ab")
+    fitted = fit(RECORDED, a_policy(*models, pools=(a_pool("big", node_labels=RECORDED.pools[0].node_labels),)))
+    assert fitted.notes == ("pool a100 is called big in the new policy: taken as the same, for its nodeLabels",)
+    assert (fitted.policy, fitted.snapshot(a_look()), fitted.memory(MEMORY)) == (RECORDED, a_look(), MEMORY)
+
+
+def test_a_pool_whose_name_another_one_has_now_is_not_taken_for_the_same_by_its_labels() -> None:
+    labels = RECORDED.pools[0].node_labels
+    pools = (a_pool(node_labels={"pool": "new"}), a_pool("big", node_labels=labels))
+    assert fit(RECORDED, a_policy(a_named("a"), a_named("b"), pools=pools)).pools == {POOL}
+
+
 def test_replicas_of_a_model_that_is_not_named_any_more_still_hold_their_gpus() -> None:
     seen = fit(RECORDED, OTHERS["a model less"]).snapshot(a_look())
     held = sum(node.foreign_gpus for node in seen.pools[0].nodes)

@@ -18,10 +18,13 @@ LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
     [
         (LAUGHS, 1, "anchors and aliases are not allowed"),
         ("a: 1\nb: *a\n", 2, "anchors and aliases are not allowed"),
-        ("a: 1\nb: !!binary aGk=\n", 2, "tag"),
+        ("a: 1\nb: !!binary aGk=\n", 2, "the tag !!binary is not allowed"),
         ("a: 1\nb: !python/object:os.system x\n", 2, "tag"),
         ("a: 1\n\tb: 2\n", 2, "a tab in the indentation"),
-        ("a: 1\n---\nb: 2\n", 2, "another document"),
+        ("a:\t16\n", 1, "not YAML we read: a tab"),
+        ("a: 1\rb:\t2\r", 2, "not YAML we read: a tab"),
+        ("a: 1\n---\nb: 2\n", 2, "another document begins here"),
+        ("a: 1\n---\n", 2, "another document begins here"),
         ("a: [1, 2\n", 2, "a bracket is not closed that opens on line 1"),
         ("a: [\nb:\n- c: 1\n", 3, "a bracket is not closed here"),
         ("a: 1\n  b: 2\n", 2, "a colon where no key can be"),
@@ -31,6 +34,8 @@ LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
         ('a: "\\U80000000"\n', 0, "not YAML"),
         ('a: "\\U00200000"\n', 0, "not YAML"),
         ("%YAML 9.9\n---\na: 1\n", 1, "not YAML"),
+        ("%YAML 1.3\n---\na: 1\n", 0, "not YAML we read: version"),
+        ("%YAML 1.0\n---\na: 1\n", 0, "not YAML we read: version"),
         ("", 0, "the file is empty"),
         ("# nothing yet\n", 0, "the file is empty"),
         ("# " + "x" * MAX_CHARACTERS, 0, "characters"),
@@ -41,6 +46,19 @@ def test_what_is_not_plain_yaml_is_refused_where_it_stands(text: str, line: int,
     assert policy is None
     assert what in problem.what
     assert problem.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("a: 1\n---\n", "a policy is one document: leave the --- out, and what is after it"),
+        ("a:\t16\n", "put a space there"),
+        ("a: 1\n\tb: 2\n", "indent with spaces"),
+    ],
+)
+def test_what_can_be_mended_in_a_word_says_how(text: str, fix: str) -> None:
+    (problem,) = check_text(text, "policy.yaml")[1]
+    assert problem.fix == fix
 
 
 def test_a_key_given_twice_is_reported_and_the_first_one_counts() -> None:

@@ -75,6 +75,11 @@ def test_its_problem_is_told_with_the_line_of_the_file() -> None:
     assert (problem.file, problem.line) == ("policy.yaml", line_of(text, "maxReplicas: -8"))
 
 
+def test_a_number_that_is_to_be_text_is_told_once_as_the_file_spells_it() -> None:
+    (problem,) = after(spoilt(("    nodePools: [spot-1]\n", "    deviceClass: 0123\n"))).problems
+    assert problem.fix == 'put it in quotes: "0123"'
+
+
 def test_a_new_entry_with_a_problem_is_left_out() -> None:
     taken = after(GOOD.replace("maxReplicas: 4", "maxReplicas: 5") + NEW_MODEL % ("spot", "none"))
     assert refused(taken) == [("models.new", "left-out")]
@@ -165,6 +170,67 @@ def test_a_model_is_renamed_when_the_file_has_no_problem_any_more() -> None:
     assert refused(taken) == [("deferral", "kept"), ("models.sdxl", "stays"), ("models.sdxl-2", "left-out")]
     assert taken.policy == good()
     assert set(most(after(spoilt(("id: sdxl", "id: sdxl-2"))))) == {"qwen-32b", "sdxl-2"}
+
+
+SLIP = ("turnSeconds: 900", "turnSeconds: none")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (("teams:\n  - {name: chat, elasticGpus: 4}\n", ""), ("    team: chat\n", "")),
+        (("name: chat, elastic", "name: talk, elastic"), ("team: chat", "team: talk")),
+    ],
+)
+def test_a_team_leaves_with_its_last_model_or_is_renamed_though_something_else_is_wrong(
+    change: tuple[tuple[str, str], ...],
+) -> None:
+    taken = after(spoilt(*change, SLIP))
+    assert refused(taken) == [("deferral", "kept")]
+    assert taken.policy == take_over(spoilt(*change), "policy.yaml", None).policy
+
+
+def test_a_team_that_the_file_drops_stays_while_a_model_of_it_keeps_its_last_good_form() -> None:
+    taken = after(
+        spoilt(
+            ("teams:\n  - {name: chat, elasticGpus: 4}\n", ""),
+            ("    team: chat\n", ""),
+            ("maxReplicas: 8", "maxReplicas: -8"),
+        )
+    )
+    assert refused(taken) == [("models.qwen-32b", "kept"), ("teams.chat", "stays")]
+    assert taken.policy == good()
+
+
+def test_of_a_file_of_which_nothing_can_be_taken_only_its_own_problems_are_told() -> None:
+    """Pool a100 takes in the nodes of spot, which is gone: right by itself, but spot stays while a section is wrong."""
+    zones = (("{pool: a100}", "{gpu: a100, zone: a}"), ("{pool: spot}", "{gpu: a100, zone: b}"))
+    before = take_over(spoilt(*zones), "policy.yaml", None).policy
+    merged = (
+        ("{pool: a100}", "{gpu: a100}"),
+        ("  - name: spot\n    kind: elastic\n    nodeLabels: {pool: spot}\n    gpuLimit: 8\n", ""),
+        ("nodePools: [a100-1]\n    nodePools: [spot-1]", "nodePools: [a100-1, spot-1]"),
+        ("      - {pool: spot, name: qwen-spot}\n", ""),
+        ("{pool: spot, name: sdxl}", "{pool: a100, name: sdxl}"),
+    )
+    assert take_over(spoilt(*merged), "policy.yaml", before).problems == ()
+    taken = take_over(spoilt(*merged, SLIP), "policy.yaml", before)
+    assert taken.policy is None
+    assert [problem.path for problem in taken.problems] == ["deferral.turnSeconds"]
+
+
+def test_a_renamed_model_s_gpus_are_not_counted_twice_and_each_problem_is_told_once_the_file_s_own_first() -> None:
+    more = (("gpuLimit: 16", "gpuLimit: 12"), ("id: qwen-32b", "id: qwen-3"))
+    taken = after(spoilt(*more, ("entitlement: 4\n", "entitlement: 5\n"), ("{high: 10}", "{high: ten}")))
+    assert refused(taken) == [("models.qwen-3", "left-out"), ("models.qwen-32b", "stays"), ("models.sdxl", "kept")]
+    assert taken.policy is not None
+    assert taken.policy.pools[0].gpu_limit == 12
+    assert [problem.what for problem in taken.problems] == [
+        "high is not a number",
+        "model name qwen is used twice",
+        "workload serving/Deployment/qwen is used twice",
+        "workload serving/Deployment/qwen-spot is used twice",
+    ]
 
 
 @pytest.mark.parametrize(

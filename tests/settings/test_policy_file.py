@@ -210,6 +210,28 @@ def test_a_reload_that_removes_more_than_half_of_the_models_is_refused(
     assert advice == ([] if stays == kept else [True])
 
 
+def test_models_under_other_ids_for_the_same_workloads_are_renamed_and_not_removed(tmp_path: Path) -> None:
+    mount(tmp_path, fleet(range(2)), "..1")
+    file = PolicyFile(tmp_path / "policy.yaml")
+    file.changed(NOW)
+    mount(tmp_path, fleet(range(2)).replace("id: m", "id: new-m"), "..2")
+    file.changed(NOW + 2)
+    assert file.current is not None
+    assert [model.id for model in file.current.models] == ["new-m0", "new-m1"]
+    assert file.problems == ()
+
+
+def test_the_only_model_cannot_be_removed_in_steps_and_nobody_is_told_to(tmp_path: Path) -> None:
+    mount(tmp_path, fleet(range(1)), "..1")
+    file = PolicyFile(tmp_path / "policy.yaml")
+    file.changed(NOW)
+    mount(tmp_path, fleet(range(1, 2)), "..2")
+    file.changed(NOW + 2)
+    (problem,) = file.problems
+    assert (problem.what, problem.allowed) == ("this reload would remove 1 of 1 model (m0)", "")
+    assert problem.fix == "start the service with REBALANCER_ALLOW_EMPTY_POLICY=true"
+
+
 def test_a_person_may_allow_it(tmp_path: Path) -> None:
     mount(tmp_path, fleet(range(10)), "..1")
     file = PolicyFile(tmp_path / "policy.yaml", allow_empty_policy=True)
@@ -217,6 +239,18 @@ def test_a_person_may_allow_it(tmp_path: Path) -> None:
     mount(tmp_path, fleet(range(1)), "..2")
     assert file.changed(NOW + 2)
     assert (file.problems, file.current is not None and len(file.current.models)) == ((), 1)
+
+
+@pytest.mark.parametrize(("allowed", "models"), [(False, 10), (True, 1)])
+def test_a_start_drops_no_more_models_than_a_reload_may(tmp_path: Path, *, allowed: bool, models: int) -> None:
+    last, _ = check_text(fleet(range(10)), "policy.yaml")
+    assert last is not None
+    (tmp_path / "policy.yaml").write_text(fleet(range(1)))
+    file = PolicyFile(tmp_path / "policy.yaml", allow_empty_policy=allowed)
+    file.changed(NOW)
+    file.go_on_from(last, NOW)
+    assert file.current is not None
+    assert (len(file.current.models), file.problems == ()) == (models, allowed)
 
 
 def test_a_folder_in_its_place_is_a_problem(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rebalancer.cli.terminal.output import Output, OutputOption, show
 if TYPE_CHECKING:
     from rebalancer.domain.target_kinds import TargetKind
     from rebalancer.settings.problem import Problem
+    from rebalancer.settings.problems import CheckedText
 
 STDIN = "-"
 
@@ -39,20 +40,17 @@ def check(
     import msgspec
 
     from rebalancer.cli.render import render_problems
-    from rebalancer.settings.read_only import warnings_of
+    from rebalancer.settings.doubts import warnings_of
 
-    contents = {name: _content(name) for name in files}
-    problems_of = {name: _problems(name, content) for name, content in contents.items()}
+    checked = {name: _checked(name) for name in files}
+    problems_of = {name: each.problems for name, each in checked.items()}
     if cluster:
         where = Where(None, kubeconfig, context)
-        good = [
-            (name, content)
-            for name, content in contents.items()
-            if isinstance(content, bytes) and not problems_of[name]
-        ]
-        problems_of |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
-    warnings = {name: warnings_of(each, name) if isinstance(each, bytes) else () for name, each in contents.items()}
-    rows = [(name, problems, () if problems else warnings[name]) for name, problems in problems_of.items()]
+        good = [(name, each) for name, each in checked.items() if not each.problems]
+        problems_of |= {name: asyncio.run(_unserved(name, each, where)) for name, each in good}
+    rows = [
+        (name, problems, () if problems else warnings_of(checked[name], name)) for name, problems in problems_of.items()
+    ]
     body = msgspec.json.encode(
         [{"file": name, "ok": not wrong, "problems": wrong, "warnings": doubts} for name, wrong, doubts in rows]
     )
@@ -68,32 +66,26 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def _content(name: str) -> bytes | OSError:
+def _checked(name: str) -> "CheckedText":
+    """The file `name` as the service would see it; each is read and checked once, in seconds for 1,000 models."""
+    from rebalancer.settings.policy_file import checked_bytes, unreadable
+    from rebalancer.settings.problems import CheckedText
+
     try:
-        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        content = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
-        return error
+        return CheckedText(None, (unreadable(error.strerror or str(error), name),))
+    return checked_bytes(content, "standard input" if name == STDIN else name)
 
 
-def _problems(name: str, content: bytes | OSError) -> "tuple[Problem, ...]":
-    """What is wrong with the file `name` as the service would see it."""
-    from rebalancer.settings.policy_file import check_bytes, unreadable
-
-    if isinstance(content, OSError):
-        return (unreadable(content.strerror or str(content), name),)
-    return check_bytes(content, "standard input" if name == STDIN else name)[1]
-
-
-async def _unserved(name: str, content: bytes, where: Where) -> "tuple[Problem, ...]":
+async def _unserved(name: str, checked: "CheckedText", where: Where) -> "tuple[Problem, ...]":
     """Targets of a good file whose kind the API server does not have, or cannot scale."""
     from rebalancer.cli.remote.cluster import open_cluster
     from rebalancer.ingest.kinds import NoScale, served
     from rebalancer.kube.errors import NotFound
-    from rebalancer.settings.document import read_document
-    from rebalancer.settings.policy_file import check_bytes
     from rebalancer.settings.problem import Problem
 
-    policy, document = check_bytes(content, name)[0], read_document(content.decode())[0]
+    policy, document = checked.policy, checked.document
     if policy is None or document is None:
         return ()
     targets = [

@@ -3,17 +3,16 @@
 from collections.abc import Collection, Iterable
 
 from rebalancer.domain.arithmetic import node_receives
+from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import NoticeView
-
-TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 
 Kind = tuple[str, str]
 
 
 def kind_of(node: NodeView) -> Kind | None:
     """Instance type and zone of a node; None where its labels name neither."""
-    kind = node.labels.get(TYPE, ""), node.labels.get(ZONE, "")
+    kind = node.labels.get(INSTANCE_TYPE, ""), node.labels.get(ZONE, "")
     return kind if any(kind) else None
 
 

@@ -6,7 +6,7 @@ since they open without it. An outcome that says nothing to the policy in force 
 and memory of models and pools that left the policy is forgotten.
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -56,7 +56,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         },
         loans=tuple([loan for loan in memory.loans if loan.borrower in gpus and loan.pool in pools]),
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
-        node_grants=tuple([grant for grant in grants if grant.model in gpus and grant.pool in pools]),
+        node_grants=tuple([grant for grant in _renamed(grants, policy) if grant.model in gpus and grant.pool in pools]),
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outages=memory.outages,
@@ -64,6 +64,14 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         unknown_before=_within(memory.unknown_before, window_seconds, now),
         resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )
+
+
+def _renamed(grants: Iterable[NodeGrant], policy: Policy) -> Iterator[NodeGrant]:
+    """Each grant, by its pool's new name where that was renamed: the pool whose nodes its NodePool brings now."""
+    pools = {pool.name for pool in policy.pools}
+    brought = {name: pool.name for pool in policy.pools for name in pool.brings_nodes}
+    for grant in grants:
+        yield grant if grant.pool in pools else replace(grant, pool=brought.get(grant.node_pool, grant.pool))
 
 
 def stranger(intent: Intent, models: Container[str]) -> str | None:

@@ -8,10 +8,17 @@ from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.target_spec import TargetSpec
 
 
+def unpriced(pools: Sequence[Pool]) -> tuple[str, ...]:
+    """Names of the pools that have GPUs and no price: what is unknown is not free."""
+    return tuple(pool.name for pool in pools if pool.gpu_limit and not pool.price_per_gpu_hour)
+
+
 def price_of(pools: Sequence[Pool]) -> float:
-    """USD for one of their GPUs for an hour: the mean over all of them."""
+    """USD for one of their GPUs for an hour: the mean over all of them; 0, no price, where one of them has none."""
     gpus = sum(pool.gpu_limit for pool in pools)
-    return sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in pools) / gpus if gpus else 0.0
+    if not gpus or unpriced(pools):
+        return 0.0
+    return sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in pools) / gpus
 
 
 def one_pool(policy: Policy) -> Policy:
@@ -63,6 +70,9 @@ def signal_notes(policy: Policy) -> Iterator[str]:
 
 def one_pool_notes(policy: Policy) -> Iterator[str]:
     """What `one_pool` plays otherwise than it was written, in sentences."""
+    bare = unpriced(policy.pools)
+    if bare and any(pool.price_per_gpu_hour for pool in policy.pools):
+        yield f"money is unknown, since there is no pricePerGpuHour for {', '.join(bare)}"
     if len(policy.pools) > 1:
         names = " and ".join(pool.name for pool in policy.pools)
         yield f"the pools {names} are played as one whose GPUs are always there"

@@ -13,7 +13,7 @@ import numpy as np
 from pyarrow import ArrowException, csv
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.sim.contest.one_pool import joined_nodes, price_of
+from rebalancer.sim.contest.one_pool import joined_nodes, price_of, unpriced
 from rebalancer.sim.contest.outcome import Paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.demand import F64, DemandStreams, Stream
@@ -132,10 +132,10 @@ def with_gpus(policy: Policy, gpus: Mapping[str | None, int]) -> Policy:
 
 
 def paid(policy: Policy) -> Paid | None:
-    """What its GPUs cost, by pools as they are before `one_pool`; None without prices."""
+    """What its GPUs cost, by pools as they are before `one_pool`; None where one of them has no price."""
     owned = [pool for pool in policy.pools if pool.kind == "primary"]
     rented = [pool for pool in policy.pools if pool.kind != "primary"]
-    if not any(pool.price_per_gpu_hour for pool in policy.pools):
+    if unpriced(policy.pools):
         return None
     return Paid(sum(pool.gpu_limit for pool in owned), price_of(owned), price_of(rented))
 

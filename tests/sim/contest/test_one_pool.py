@@ -6,8 +6,8 @@ import pytest
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.report.lateness import by_its_autoscaler, served
 from rebalancer.sim.contest.named import ruling
-from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, signal_notes
-from rebalancer.sim.contest.recorded import ContestTerms, Unfit, scenario_of
+from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, price_of, signal_notes
+from rebalancer.sim.contest.recorded import ContestTerms, Unfit, paid, scenario_of
 from rebalancer.sim.demand import DemandStreams, Stream
 from rebalancer.sim.scenario import Scenario, ScenarioModel
 from tests.builders import a_model, a_policy, a_pool, a_target_spec
@@ -115,3 +115,12 @@ def test_a_signal_of_a_cache_that_is_not_simulated_holds_nothing_up() -> None:
     assert list(signal_notes(both)) == ["signals.kvCache of b does not count: no cache is simulated"]
     assert "b has no signal but kvCache, and no cache is simulated" in next(signal_notes(only))
     assert not list(signal_notes(plain))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "note"), [(8, ["money is unknown, since there is no pricePerGpuHour for a100"]), (0, [])]
+)
+def test_a_pool_with_gpus_and_without_a_price_leaves_money_unknown_and_is_named(gpus: int, note: list[str]) -> None:
+    policy = a_policy(pools=(a_pool(gpu_limit=gpus), a_pool("spot", price_per_gpu_hour=2.0)))
+    assert (paid(policy) is None, price_of(policy.pools) == 0.0) == (bool(gpus), bool(gpus))
+    assert [each for each in one_pool_notes(policy) if each.startswith("money")] == note
