@@ -84,12 +84,12 @@ class Understanding:
 
 def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understanding | None:
     """How the service reads the topic with this full name; None: it does not."""
-    entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
-    if entry is not None:
-        return Understanding(entry)
     if topic == f"{prefix}{OWN.topic}":
         return Understanding()
-    return Understanding(notices=True) if topic == f"{prefix}{NOTICES}" else None
+    if topic == f"{prefix}{NOTICES}":
+        return Understanding(notices=True)
+    entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
+    return None if entry is None else Understanding(entry)
 
 
 def _mapped(where: str, read: Readings | Rejection, interval_seconds: float, now: float) -> Understood:

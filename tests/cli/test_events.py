@@ -131,6 +131,16 @@ async def test_our_own_topics_need_no_policy(broker: EmbeddedBroker, capsys: Cap
     assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
 
 
+async def test_our_own_topics_are_read_as_ours_although_the_policy_gives_them_to_a_producer(
+    broker: EmbeddedBroker, tmp_path: Path, capsys: Captured
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text((ROOT / "config/policy.yaml").read_text().replace("telegraf-metrics", "t-notices"))
+    await write(broker, "t-notices", notice(), structured=True)
+    await check("t-notices", "--policy", str(policy))
+    assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
+
+
 async def test_only_the_newest_records_of_a_topic_are_asked_for(broker: EmbeddedBroker, capsys: Captured) -> None:
     await write(broker, "t-metrics", *(event(id=str(number)) for number in range(5)), structured=True)
     assert await check("t-metrics", "--limit", "2", "-o", "json") == 0

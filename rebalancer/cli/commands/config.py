@@ -39,7 +39,9 @@ def check(
     import msgspec
 
     from rebalancer.cli.render import render_problems
+    from rebalancer.kafka.topic_plan import wanted
     from rebalancer.settings.read_only import warnings_of
+    from rebalancer.settings.service import ServiceSettings
 
     contents = {name: _content(name) for name in files}
     problems_of = {name: _problems(name, content) for name, content in contents.items()}
@@ -51,7 +53,10 @@ def check(
             if isinstance(content, bytes) and not problems_of[name]
         ]
         problems_of |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
-    warnings = {name: warnings_of(each, name) if isinstance(each, bytes) else () for name, each in contents.items()}
+    own = wanted(str(ServiceSettings.model_fields["topic_prefix"].default))
+    warnings = {
+        name: warnings_of(each, name, own) if isinstance(each, bytes) else () for name, each in contents.items()
+    }
     rows = [(name, problems, () if problems else warnings[name]) for name, problems in problems_of.items()]
     body = msgspec.json.encode(
         [{"file": name, "ok": not wrong, "problems": wrong, "warnings": doubts} for name, wrong, doubts in rows]
