@@ -13,6 +13,7 @@ from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
 from tests.house.repository import ROOT
 from tests.ingest.producers.records import RUNNING
+from tests.ingest.test_unreadable import send
 from tests.ingest.wire import STRUCTURED, event, notice
 
 Captured = pytest.CaptureFixture[str]
@@ -146,6 +147,22 @@ async def test_only_the_newest_records_of_a_topic_are_asked_for(broker: Embedded
     assert await check("t-metrics", "--limit", "2", "-o", "json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [one["where"] for one in told["records"]] == ["t-metrics/0@3", "t-metrics/0@4"]
+
+
+async def test_records_that_the_client_cannot_decode_are_counted_as_dropped_and_the_others_are_told(
+    broker: EmbeddedBroker, capsys: Captured
+) -> None:
+    """The name of a header of theirs is no UTF-8."""
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        await send(producer, "t-metrics", (event(id="1"), True), (event(id="2"), False))
+        await send(producer, "t-metrics", (event(id="3"), True))
+    assert await check("t-metrics", "-o", "json") == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert [one["where"] for one in told["records"]] == ["t-metrics/0@0", "t-metrics/0@2", "t-metrics"]
+    assert (told["summary"]["understood"], told["summary"]["dropped"]) == (2, 1)
+    assert "1 record that Kafka's client cannot decode" in told["records"][-1]["dropped"][0]
+    assert "Traceback" not in err
 
 
 async def test_a_topic_that_nobody_explains_is_exit_code_2(broker: EmbeddedBroker, capsys: Captured) -> None:
