@@ -75,6 +75,9 @@ class ServiceSettings(BaseSettings):
         default="",
         description="Where OAUTHBEARER's tokens come from (client credentials), without a token file.",
     )
+    kafka_token_scope: str = Field(
+        default="", max_length=1024, description="Scope to ask these tokens for, where their issuer demands one."
+    )
     kafka_aws_region: str = Field(default="", max_length=63, description="Region of the cluster, for AWS_MSK_IAM.")
     kafka_cert_file: Path | None = Field(
         default=None, description="PEM file with our certificate, where brokers want one (mTLS); changed, it is read."
