@@ -331,11 +331,14 @@ class ServiceSettings(BaseSettings):
             ) from None
 
 
-def read_settings() -> ServiceSettings:
-    """Settings from the environment. Raises BadSettings with everything that is wrong, misspelled names included."""
+def read_settings(kafka_bootstrap: str | None = None) -> ServiceSettings:
+    """Settings from the environment, with these brokers where some are given.
+
+    Raises BadSettings with everything that is wrong, misspelled names included.
+    """
     wrong = [_misspelled(name) for name in sorted(os.environ) if name.startswith(PREFIX)]
     try:
-        settings = ServiceSettings()
+        settings = ServiceSettings() if kafka_bootstrap is None else ServiceSettings(kafka_bootstrap=kafka_bootstrap)
     except ValidationError as error:
         wrong += [_said(problem) for problem in error.errors(include_url=False)]
     else:

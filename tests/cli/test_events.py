@@ -185,6 +185,19 @@ async def test_where_no_kafka_is_named_what_is_no_file_is_told_to_be_none(
     assert "nowhere.json is no file here, and no topic can be read: REBALANCER_KAFKA_BOOTSTRAP is not set" in said
 
 
+@pytest.mark.parametrize("given", [(), ("--kafka-bootstrap", "127.0.0.1:1")])
+async def test_a_setting_that_is_not_good_is_named_as_the_service_names_it(
+    given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "TLS")
+    assert await check("t-metrics", *given) == 2
+    said = capsys.readouterr().err
+    assert "REBALANCER_KAFKA_SECURITY_PROTOCOL=TLS: allowed" in said
+    assert "validation error" not in said
+    assert "pydantic" not in said
+
+
 async def test_a_broker_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
     assert await check("t-metrics", "--kafka-bootstrap", "127.0.0.1:1") == 4
