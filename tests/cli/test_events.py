@@ -109,6 +109,32 @@ async def test_kcat_s_json_has_headers_and_places(tmp_path: Path, capsys: Captur
     assert "m/2@7:\n  + 5f0c6a3e-7a5f-4b0e-9d61-7f6b0f5b8a10: running 12" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("form", "good"),
+    [((), event()), (("--as", "telegraf"), RUNNING["telegraf"]), (("--as", "notices"), notice())],
+    ids=["ours", "telegraf", "notices"],
+)
+async def test_a_tombstone_is_told_and_is_no_fault(
+    form: tuple[str, ...], good: bytes, tmp_path: Path, capsys: Captured
+) -> None:
+    """The service counts it and goes on; `kcat -J` prints its value as null."""
+    line = {"topic": "m", "partition": 2, "offset": 7, "ts": 1_800_000_000_000, "key": "k", "payload": None}
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(json.dumps(line).encode() + b"\n" + good + b"\n")
+    assert await check(str(file), *form) == 0
+    said = capsys.readouterr().out
+    assert "m/2@7: a tombstone, which has no value and counts for nothing\n" in said
+    assert "2 records: 1 understood" in said
+
+
+async def test_a_tombstone_in_a_topic_is_told_too(broker: EmbeddedBroker, capsys: Captured) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        await producer.send_and_wait("t-metrics", None, key=b"k")
+    await write(broker, "t-metrics", event())
+    assert await check("t-metrics") == 0
+    assert "t-metrics/0@0: a tombstone" in capsys.readouterr().out
+
+
 async def test_a_topic_of_the_policy_is_read_by_its_rows(broker: EmbeddedBroker, capsys: Captured) -> None:
     own = {
         "name": "my_engine_active_requests",

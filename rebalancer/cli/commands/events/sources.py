@@ -119,7 +119,7 @@ def _record(line: bytes, where: str, now: float) -> SentRecord:
     try:
         record = _kcat(line)
         payload = bytes(record.payload)
-        value = _text(payload).encode() if payload[:1] == b'"' else payload
+        value = None if payload == b"null" else _text(payload).encode() if payload[:1] == b'"' else payload
     except (ValueError, RecursionError):
         return SentRecord(where, line, (), now)
     flat = record.headers or []
@@ -142,6 +142,5 @@ async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> Source
     records = [
         SentRecord(f"{one.topic}/{one.partition}@{one.offset}", one.value, one.headers, one.timestamp / 1000)
         for one in last.records
-        if one.value is not None
     ]
     return SourceRecords(records, in_file=False, unreadable=last.unreadable)
