@@ -50,6 +50,7 @@ SILENT_SECONDS = 15.0  # a broker that is there answers for each partition ten t
 PEEK_SECONDS = 0.5  # with fresh readings of 1,000 models a look costs 80 ms of the event loop; many may ask
 DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
 FRUITLESS_SECONDS = 900.0  # cycles that fail for so long may do so for what is in memory: a restart has it anew
+OWN_TOPIC = "passed over: the topic is one of our own and is read as such; take it out of the policy's producers"
 LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some seconds of it
 
 
@@ -192,7 +193,7 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules that nobody may read, a topic that is read late, a clock that is off.
+        """A second source without readings, rules that nobody may read, a topic read late or passed over, a clock off.
 
         We are ready, but somebody should know.
         """
@@ -200,6 +201,8 @@ class StatusReporter:
         beside = {*self._state.advisory, CLOCK} if self._state else {CLOCK}
         advisory = {source: why for source, why in troubles.items() if source in beside}
         advisory |= self._behind()
+        passed_over = self._intake.passed_over if self._intake is not None else ()
+        advisory |= {f"producer {topic}": OWN_TOPIC for topic in passed_over}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
         rows = [Unready(source, self._advised[source], why) for source, why in advisory.items()]
         if self.prometheus is not None and self.prometheus.trouble is not None:

@@ -41,17 +41,19 @@ def _login(settings: ServiceSettings) -> dict[str, Any]:
     if mechanism == MSK:
         return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": MskToken(settings.kafka_aws_region)}
     if mechanism == OAUTH:
-        provider = (
-            FileToken(settings.kafka_token_file)
-            if settings.kafka_token_file is not None
-            else ClientToken(settings.kafka_token_url, settings.kafka_username, lambda: _password(settings))
-        )
-        return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": provider}
+        return {"sasl_mechanism": OAUTH, "sasl_oauth_token_provider": _token_provider(settings)}
     return {
         "sasl_mechanism": mechanism,
         "sasl_plain_username": settings.kafka_username,
         "sasl_plain_password": _password(settings),
     }
+
+
+def _token_provider(settings: ServiceSettings) -> FileToken | ClientToken:
+    if settings.kafka_token_file is not None:
+        return FileToken(settings.kafka_token_file)
+    url, scope = settings.kafka_token_url, settings.kafka_token_scope
+    return ClientToken(url, settings.kafka_username, lambda: _password(settings), scope)
 
 
 def _password(settings: ServiceSettings) -> str:

@@ -42,6 +42,11 @@ class Envelope(Struct, frozen=True, gc=False):
     datacontenttype: str | None = None
 
 
+class _Marked(Struct, frozen=True):
+    specversion: msgspec.Raw = NO_DATA
+
+
+_marked = msgspec.json.Decoder(_Marked).decode
 _structured = msgspec.json.Decoder(Envelope).decode
 _instant = msgspec.json.Decoder(Instant).decode
 
@@ -49,7 +54,7 @@ _instant = msgspec.json.Decoder(Instant).decode
 def unwrap(value: bytes, headers: Headers, most_bytes: int = MAX_VALUE_BYTES) -> Envelope | None:
     """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError.
 
-    Without headers that say so, a value that has a `specversion` is a whole event.
+    Without headers that say so, an object that has a `specversion` is a whole event.
     """
     if len(value) > most_bytes:
         detail = f"{len(value)} bytes, at most {most_bytes} are read: send smaller events"
@@ -62,7 +67,14 @@ def unwrap(value: bytes, headers: Headers, most_bytes: int = MAX_VALUE_BYTES) ->
         return structured(value)
     if "ce_type" in named or "ce_specversion" in named:
         return _unwrap_binary(value, named, content_type)
-    return structured(value) if b'"specversion"' in value and value.lstrip()[:1] == b"{" else None
+    if b'"specversion"' not in value or value.lstrip()[:1] != b"{":
+        return None
+    try:
+        return structured(value)
+    except RejectedError:
+        if _is_around_another(value):
+            return None
+        raise
 
 
 def event_time(envelope: Envelope, kafka_timestamp: float, now: float) -> float:
@@ -92,6 +104,14 @@ def structured(value: bytes | msgspec.Raw) -> Envelope:
     if envelope.datacontenttype is not None:
         _refuse_other_data(envelope.datacontenttype.encode())
     return envelope
+
+
+def _is_around_another(value: bytes) -> bool:
+    """Whether it is an object whose `specversion` stands deeper, as in the envelope of Kafka Connect."""
+    try:
+        return _marked(value).specversion is NO_DATA
+    except (ValueError, RecursionError):
+        return False
 
 
 def _unwrap_binary(value: bytes, named: Mapping[str, bytes | None], content_type: bytes | None) -> Envelope:

@@ -16,7 +16,7 @@ from rebalancer.ingest.completeness import Completeness
 from rebalancer.ingest.override_queue import OverrideQueue, OverrideWriter
 from rebalancer.ingest.reader import DECODERS, Reader, Sink
 from rebalancer.ingest.signed import Signatures
-from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.kafka.consumer import SHARE, Consumer
 from rebalancer.kafka.dead_letters import DeadLetters, Keeper
 from rebalancer.obs.clock import Clock
@@ -35,6 +35,8 @@ class KafkaIntake:
     `read_up_to`: next offset per (topic, partition) from a checkpoint. `signed`: who may override by a record, and
     who makes the object (None: every such record is rejected). `aggregated`: others read the topic `metrics`
     for us, and their `readings` are read in its place, so that no sample counts twice.
+
+    `passed_over`: our own topics that the policy names as producers'; what is in them is read as ours all the same.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it connects
@@ -49,6 +51,8 @@ class KafkaIntake:
         *,
         aggregated: bool = False,
     ) -> None:
+        self.passed_over: tuple[str, ...] = ()
+        self._ours = frozenset(map(broker.topic, TOPICS))
         self._dead_letters = DeadLetters(keeper, clock, rng)
         bulk, unread = ("readings", "metrics") if aggregated else ("metrics", "readings")
         decoders = {name: decode for name, decode in DECODERS.items() if name != unread}
@@ -73,8 +77,10 @@ class KafkaIntake:
 
     def follow(self, policy: Policy) -> None:
         """Read what the policy's producers write, each topic by its rows, from the next look at the topics on."""
-        self._reader.follow(policy.producers)
-        self.consumer.follow({producer.topic: OTHERS_SINCE_SECONDS for producer in policy.producers})
+        self.passed_over = tuple(one.topic for one in policy.producers if one.topic in self._ours)
+        producers = [one for one in policy.producers if one.topic not in self._ours]
+        self._reader.follow(producers)
+        self.consumer.follow({producer.topic: OTHERS_SINCE_SECONDS for producer in producers})
 
     async def run(self) -> NoReturn:
         """Consume for ever, whatever happens. Raises nothing but cancellation."""

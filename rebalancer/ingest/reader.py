@@ -61,6 +61,7 @@ class Reader:
     ) -> None:
         self.frontiers: dict[TopicPartition, Frontier] = {}
         self.counts: Counter[str] = Counter()
+        self._ours = frozenset(decoders)
         self._decoders = dict(decoders)
         self._sink = sink
         self._dead_letters = dead_letters
@@ -71,9 +72,14 @@ class Reader:
         self._streams: dict[str, ProducerStream] = {}
 
     def follow(self, producers: Sequence[MetricProducer]) -> None:
-        """Read the topics of these producers, and of no others; one that stays as it is keeps what it gathered."""
+        """Read the topics of these producers, and of no others; one that stays as it is keeps what it gathered.
+
+        What is read as our own stays so, whoever names it as a producer's.
+        """
         streams = {}
         for producer in producers:
+            if producer.topic in self._ours:
+                continue
             if producer.decoder == "rebalancer":
                 self._decoders[producer.topic] = decode_metric
                 continue

@@ -11,6 +11,11 @@ from rebalancer.domain.events import Position, Rejection
 
 MAX_VALUE_BYTES = 64 * 1024  # checked before anything is parsed
 MAX_DETAIL_CHARACTERS = 300
+FRAME_BYTES = 5  # a zero byte and a schema's number, before what a Schema Registry's serializers write
+FRAMED = (
+    "begins with the zero byte and the schema's number that a Schema Registry's serializers (JSON Schema, Avro, "
+    "Protobuf) write: send plain JSON, by a serializer of strings or bytes"
+)
 
 
 class Reason(StrEnum):
@@ -71,8 +76,15 @@ def explain(error: Exception, value: bytes | msgspec.Raw, shape_reason: Reason, 
     raise RejectedError(shape_reason, f"{error} - at `{root}`") from error
 
 
+def is_framed(value: bytes) -> bool:
+    """Whether a Schema Registry's serializer wrote it: no JSON begins with a zero byte."""
+    return value[:1] == b"\0" and len(value) >= FRAME_BYTES
+
+
 def _explain_text(error: Exception, value: bytes, root: str) -> NoReturn:
-    """`value` is not JSON; say whether it is no text either, or JSON but for a NaN."""
+    """`value` is not JSON; say whether it is framed, is no text either, or JSON but for a NaN."""
+    if is_framed(value):
+        raise RejectedError(Reason.NOT_JSON, FRAMED) from error
     try:
         text = value.decode()
     except UnicodeDecodeError as encoding:

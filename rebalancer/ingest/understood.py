@@ -22,13 +22,13 @@ class SentRecord(Struct, frozen=True):
     """A record as it stands in Kafka or in a file.
 
     where: its topic, partition and offset, or file and line.
-    value: its bytes.
+    value: its bytes; None of a tombstone.
     headers: as Kafka has them.
     at: Kafka's timestamp, UTC epoch seconds.
     """
 
     where: str
-    value: bytes
+    value: bytes | None
     headers: Headers
     at: float
 
@@ -56,6 +56,7 @@ class Understood(Struct, frozen=True):
     notices: sentences about nodes that go.
     dropped: `reason: detail` of each part that does not count.
     unmapped: series that no row of the policy names.
+    tombstone: whether it has no value at all: nobody's fault, and no reading.
     """
 
     where: str
@@ -63,6 +64,7 @@ class Understood(Struct, frozen=True):
     notices: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     unmapped: int = 0
+    tombstone: bool = False
 
 
 class Understanding:
@@ -75,6 +77,8 @@ class Understanding:
 
     def of(self, record: SentRecord, now: float) -> Understood:
         """What one record says at `now` (UTC epoch seconds)."""
+        if record.value is None:
+            return Understood(record.where, tombstone=True)
         here = Position(record.where, 0, 0)
         if self._mapping is not None:
             read = self._mapping.read(record.value, here, record.at, now)
@@ -84,12 +88,12 @@ class Understanding:
 
 def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understanding | None:
     """How the service reads the topic with this full name; None: it does not."""
-    entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
-    if entry is not None:
-        return Understanding(entry)
     if topic == f"{prefix}{OWN.topic}":
         return Understanding()
-    return Understanding(notices=True) if topic == f"{prefix}{NOTICES}" else None
+    if topic == f"{prefix}{NOTICES}":
+        return Understanding(notices=True)
+    entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
+    return None if entry is None else Understanding(entry)
 
 
 def _mapped(where: str, read: Readings | Rejection, interval_seconds: float, now: float) -> Understood:

@@ -33,23 +33,26 @@ class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has
 
 
 class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
-    """A token for a client's id and secret (OAuth 2.0 client credentials). `secret` is asked at each connection."""
+    """A token for a client's id and secret (OAuth 2.0 client credentials). `secret` is asked at each connection.
 
-    def __init__(self, url: str, client: str, secret: Callable[[], str]) -> None:
+    `scope`: what the token is to be good for, "" where its issuer needs no word on that.
+    """
+
+    def __init__(self, url: str, client: str, secret: Callable[[], str], scope: str = "") -> None:
         self._url = url
         self._shown_url = url.partition("?")[0]  # to people: some providers want secrets in the rest
         self._client = client
         self._secret = secret
+        self._form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
 
     async def token(self) -> str:
         """Raises NoToken."""
         timeout = aiohttp.ClientTimeout(REQUEST_SECONDS)
         login = b64encode(f"{self._client}:{await asyncio.to_thread(self._secret)}".encode()).decode()
-        form = {"grant_type": "client_credentials"}
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.post(self._url, data=form, headers={"Authorization": f"Basic {login}"}) as answer,
+                session.post(self._url, data=self._form, headers={"Authorization": f"Basic {login}"}) as answer,
             ):
                 body = await answer.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

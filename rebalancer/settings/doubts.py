@@ -1,6 +1,6 @@
 """What is allowed in a policy and does less than its author may believe: no reason to refuse it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
@@ -12,12 +12,21 @@ from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.problems import CheckedText
 
 
-def warnings_of(checked: CheckedText, name: str) -> tuple[Problem, ...]:
-    """The warnings about a good file `name` in order of its lines; none about one that has problems."""
+def warnings_of(checked: CheckedText, name: str, own_topics: Collection[str]) -> tuple[Problem, ...]:
+    """The warnings about a good file `name` in order of its lines; none about one that has problems.
+
+    `own_topics`: full names of the topics that are the service's own.
+    """
     policy, document = checked.policy, checked.document
     if policy is None or document is None:
         return ()
-    doubts = (*_only_read(policy), *_floors_above_caps(policy), *_caps_on_nothing(policy), *_nodes_too_large(policy))
+    doubts = (
+        *_only_read(policy),
+        *_passed_over(policy, own_topics),
+        *_floors_above_caps(policy),
+        *_caps_on_nothing(policy),
+        *_nodes_too_large(policy),
+    )
     return tuple(
         sorted(
             Problem(document.line(at), document.spell(at), show(value), what, fix=fix, file=name, at=at)
@@ -49,6 +58,15 @@ def _only_read(policy: Policy) -> Iterator[_Doubt]:
         for at, target in enumerate(model.targets):
             if not target.of.victims:
                 yield _Doubt(("models", place, "targets", at, "kind"), target.of.kind, what, fix)
+
+
+def _passed_over(policy: Policy, own_topics: Collection[str]) -> Iterator[_Doubt]:
+    """Producers of topics that are the service's own."""
+    what = "it is one of our own topics and is read as such, whatever decoder it is given"
+    fix = "take the entry out, or let the producer write a topic of its own"
+    for place, producer in enumerate(policy.producers):
+        if producer.topic in own_topics:
+            yield _Doubt(("producers", place, "topic"), producer.topic, what, fix)
 
 
 def _floors_above_caps(policy: Policy) -> Iterator[_Doubt]:

@@ -75,6 +75,9 @@ class ServiceSettings(BaseSettings):
         default="",
         description="Where OAUTHBEARER's tokens come from (client credentials), without a token file.",
     )
+    kafka_token_scope: str = Field(
+        default="", max_length=1024, description="Scope to ask these tokens for, where their issuer demands one."
+    )
     kafka_aws_region: str = Field(default="", max_length=63, description="Region of the cluster, for AWS_MSK_IAM.")
     kafka_cert_file: Path | None = Field(
         default=None, description="PEM file with our certificate, where brokers want one (mTLS); changed, it is read."
@@ -328,11 +331,14 @@ class ServiceSettings(BaseSettings):
             ) from None
 
 
-def read_settings() -> ServiceSettings:
-    """Settings from the environment. Raises BadSettings with everything that is wrong, misspelled names included."""
+def read_settings(kafka_bootstrap: str | None = None) -> ServiceSettings:
+    """Settings from the environment, with these brokers where some are given.
+
+    Raises BadSettings with everything that is wrong, misspelled names included.
+    """
     wrong = [_misspelled(name) for name in sorted(os.environ) if name.startswith(PREFIX)]
     try:
-        settings = ServiceSettings()
+        settings = ServiceSettings() if kafka_bootstrap is None else ServiceSettings(kafka_bootstrap=kafka_bootstrap)
     except ValidationError as error:
         wrong += [_said(problem) for problem in error.errors(include_url=False)]
     else:

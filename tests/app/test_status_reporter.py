@@ -47,6 +47,7 @@ class Heard:
         self.sources: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
         self.behind: dict[str, float] = {}
+        self.passed_over: tuple[str, ...] = ()
         self.consumer = self
 
     def stuck_seconds(self) -> float:
@@ -169,3 +170,11 @@ def test_a_topic_that_is_read_late_is_named_and_the_replica_stays_ready(seen: Se
     behind = [(one.what, one.detail) for one in seen.reporter.status().unready if one.what.startswith("kafka-in")]
     assert behind == [("kafka-in metrics", "behind: read to where it ended 54 s ago")]
     assert not any(one.what.startswith("kafka-in") for one in seen.reporter.unready())
+
+
+def test_a_producer_of_the_policy_whose_topic_is_our_own_is_named_and_the_replica_stays_ready(seen: Seen) -> None:
+    seen.heard.passed_over = ("rebalancer.notices",)
+    rows = [(one.what, one.detail) for one in seen.reporter.status().unready if one.what.startswith("producer")]
+    assert [what for what, _ in rows] == ["producer rebalancer.notices"]
+    assert "take it out of the policy's producers" in rows[0][1]
+    assert not any(one.what.startswith("producer") for one in seen.reporter.unready())

@@ -106,6 +106,12 @@ def test_with_msk_s_iam_both_accounts_carry_the_role_and_keda_asks_as_we_do() ->
     assert asked == {"sasl": "oauthbearer", "saslTokenProvider": "aws_msk_iam", "awsRegion": "eu-west-1"}
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize("scope", ["", "https://example.servicebus.windows.net/.default"])
+def test_the_service_and_its_tier_ask_for_the_token_with_the_scope_that_is_set(kind: str, scope: str) -> None:
+    assert settings(render(BY_URL | {"kafka.tokenScope": scope}), kind).kafka_token_scope == scope
+
+
 def test_an_address_of_tokens_with_a_password_in_it_is_refused() -> None:
     with pytest.raises(Refused, match="kafka/tokenUrl"):
         render(OAUTH | {"kafka.tokenUrl": "https://me:secret@login.example.com/token"})

@@ -76,6 +76,25 @@ def test_what_makes_no_sense_is_refused_where_it_stands(given: Json, where: str)
     assert ".".join(str(part) for part in error.path) == where
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka": {"bootstrap": "[fd00::5]:9098"}},
+        {"kafka": {"bootstrap": "[fd00::5]:9098,kafka-1:9098,10.0.0.7:9098"}},
+        {"kafka": {"tokenUrl": "https://[fd00::6]/token"}},
+        {"prometheus": {"url": "http://[fd00::7]:9090"}},
+    ],
+)
+def test_an_ipv6_address_is_a_host_as_any_other(given: Json) -> None:
+    assert [error.message for error in Draft7Validator(SCHEMA).iter_errors(given)] == []
+
+
+@pytest.mark.parametrize("brokers", ["fd00::5:9098", "[fd00::5]", "[fd00::5]9098", "[fd00::5:9098", "[kafka]:1"])
+def test_an_ipv6_address_of_a_broker_stands_in_brackets_before_its_port(brokers: str) -> None:
+    (error,) = Draft7Validator(SCHEMA).iter_errors({"kafka": {"bootstrap": brokers}})
+    assert list(error.path) == ["kafka", "bootstrap"]
+
+
 def test_the_readme_has_a_row_for_every_value() -> None:
     rows = [line for line in (CHART / "README.md").read_text().splitlines() if line.startswith("| `")]
     missing = [name for name in VALUES if not any(f"`{name}" in row.split("|")[1] for row in rows)]

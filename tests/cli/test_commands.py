@@ -188,6 +188,19 @@ def test_config_check_warns_of_a_target_that_is_only_read_and_says_ok(tmp_path: 
     assert capsys.readouterr().out == f"{file}: ok\n"
 
 
+@pytest.mark.parametrize("decoder", ["telegraf", "rebalancer"])
+def test_config_check_warns_of_a_producer_whose_topic_is_our_own(
+    decoder: str, tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"{GOOD}\nproducers:\n  - {{topic: rebalancer.notices, decoder: {decoder}}}\n")
+    assert run(["config", "check", str(file)]) == 0
+    head, where, what = capsys.readouterr().out.splitlines()
+    assert head == f"{file}: ok, with 1 warning"
+    assert '"rebalancer.notices"' in where
+    assert "it is one of our own topics and is read as such" in what
+
+
 def test_config_check_reports_all_problems_of_all_files_and_exits_with_1(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "good.yaml").write_text(GOOD)
     (tmp_path / "bad.yaml").write_text(spoilt(("gpuLimit: 16", "gpuLimit: -1"), ("kind: elastic", "kind: elastik")))

@@ -13,6 +13,7 @@ from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
 from tests.house.repository import ROOT
 from tests.ingest.producers.records import RUNNING
+from tests.ingest.test_unreadable import send
 from tests.ingest.wire import STRUCTURED, event, notice
 
 Captured = pytest.CaptureFixture[str]
@@ -108,6 +109,32 @@ async def test_kcat_s_json_has_headers_and_places(tmp_path: Path, capsys: Captur
     assert "m/2@7:\n  + 5f0c6a3e-7a5f-4b0e-9d61-7f6b0f5b8a10: running 12" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("form", "good"),
+    [((), event()), (("--as", "telegraf"), RUNNING["telegraf"]), (("--as", "notices"), notice())],
+    ids=["ours", "telegraf", "notices"],
+)
+async def test_a_tombstone_is_told_and_is_no_fault(
+    form: tuple[str, ...], good: bytes, tmp_path: Path, capsys: Captured
+) -> None:
+    """The service counts it and goes on; `kcat -J` prints its value as null."""
+    line = {"topic": "m", "partition": 2, "offset": 7, "ts": 1_800_000_000_000, "key": "k", "payload": None}
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(json.dumps(line).encode() + b"\n" + good + b"\n")
+    assert await check(str(file), *form) == 0
+    said = capsys.readouterr().out
+    assert "m/2@7: a tombstone, which has no value and counts for nothing\n" in said
+    assert "2 records: 1 understood" in said
+
+
+async def test_a_tombstone_in_a_topic_is_told_too(broker: EmbeddedBroker, capsys: Captured) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        await producer.send_and_wait("t-metrics", None, key=b"k")
+    await write(broker, "t-metrics", event())
+    assert await check("t-metrics") == 0
+    assert "t-metrics/0@0: a tombstone" in capsys.readouterr().out
+
+
 async def test_a_topic_of_the_policy_is_read_by_its_rows(broker: EmbeddedBroker, capsys: Captured) -> None:
     own = {
         "name": "my_engine_active_requests",
@@ -131,11 +158,37 @@ async def test_our_own_topics_need_no_policy(broker: EmbeddedBroker, capsys: Cap
     assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
 
 
+async def test_our_own_topics_are_read_as_ours_although_the_policy_gives_them_to_a_producer(
+    broker: EmbeddedBroker, tmp_path: Path, capsys: Captured
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text((ROOT / "config/policy.yaml").read_text().replace("telegraf-metrics", "t-notices"))
+    await write(broker, "t-notices", notice(), structured=True)
+    await check("t-notices", "--policy", str(policy))
+    assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
+
+
 async def test_only_the_newest_records_of_a_topic_are_asked_for(broker: EmbeddedBroker, capsys: Captured) -> None:
     await write(broker, "t-metrics", *(event(id=str(number)) for number in range(5)), structured=True)
     assert await check("t-metrics", "--limit", "2", "-o", "json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [one["where"] for one in told["records"]] == ["t-metrics/0@3", "t-metrics/0@4"]
+
+
+async def test_records_that_the_client_cannot_decode_are_counted_as_dropped_and_the_others_are_told(
+    broker: EmbeddedBroker, capsys: Captured
+) -> None:
+    """The name of a header of theirs is no UTF-8."""
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        await send(producer, "t-metrics", (event(id="1"), True), (event(id="2"), False))
+        await send(producer, "t-metrics", (event(id="3"), True))
+    assert await check("t-metrics", "-o", "json") == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert [one["where"] for one in told["records"]] == ["t-metrics/0@0", "t-metrics/0@2", "t-metrics"]
+    assert (told["summary"]["understood"], told["summary"]["dropped"]) == (2, 1)
+    assert "1 record that Kafka's client cannot decode" in told["records"][-1]["dropped"][0]
+    assert "Traceback" not in err
 
 
 async def test_a_topic_that_nobody_explains_is_exit_code_2(broker: EmbeddedBroker, capsys: Captured) -> None:
@@ -156,6 +209,19 @@ async def test_where_no_kafka_is_named_what_is_no_file_is_told_to_be_none(
     assert await check("nowhere.json") == 2
     said = capsys.readouterr().err
     assert "nowhere.json is no file here, and no topic can be read: REBALANCER_KAFKA_BOOTSTRAP is not set" in said
+
+
+@pytest.mark.parametrize("given", [(), ("--kafka-bootstrap", "127.0.0.1:1")])
+async def test_a_setting_that_is_not_good_is_named_as_the_service_names_it(
+    given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "TLS")
+    assert await check("t-metrics", *given) == 2
+    said = capsys.readouterr().err
+    assert "REBALANCER_KAFKA_SECURITY_PROTOCOL=TLS: allowed" in said
+    assert "validation error" not in said
+    assert "pydantic" not in said
 
 
 async def test_a_broker_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -44,6 +44,7 @@ async def test_strimzi_s_yaml_says_the_same(capsys: Captured, monkeypatch: pytes
     assert await rebalancer("topics", "--print", "strimzi", *POLICY) == 0
     *topics, user = yaml.safe_load_all(capsys.readouterr().out)
     assert [topic["spec"]["topicName"] for topic in topics] == [f"My_{name}" for name in TOPICS]
+    assert {each["apiVersion"] for each in (*topics, user)} == {"kafka.strimzi.io/v1"}  # Strimzi 1.0 has no other
     assert topics[0]["metadata"]["name"] == "my-metrics"
     assert topics[0]["spec"]["config"] == {"cleanup.policy": "delete", "retention.ms": "86400000"}
     acls = user["spec"]["authorization"]["acls"]

@@ -1,5 +1,6 @@
 """The records on the page of producers are read as it says, by the entries of the policy that it shows."""
 
+import json
 import re
 from typing import NamedTuple
 
@@ -83,3 +84,14 @@ def test_the_page_has_a_record_for_each_producer() -> None:
     assert {one.section for one in shown()} == names | {"Redpanda Connect", "Knative"}
     decoders = {one.entry.decoder for one in shown() if one.entry is not None}
     assert decoders == DECODERS.keys() - {"otlp-proto"}
+
+
+def test_fluent_bit_s_tail_puts_the_line_where_its_kubernetes_filter_looks_for_json_to_merge() -> None:
+    """`Merge_Log` looks at `log`; the parser `cri` writes `message`, and the multiline parser of that name `log`."""
+    (tail,) = re.findall(r"^\[INPUT\]\n(.*?)^$", PAGE, re.MULTILINE | re.DOTALL)
+    settings = dict(line.split() for line in tail.splitlines())
+    assert settings.get("multiline.parser") == "cri"
+    assert "Parser" not in settings
+    (record,) = (json.loads(one.record) for one in shown() if one.section == "Fluent Bit")
+    line = json.loads(record["log"])
+    assert line == {key: record[key] for key in line}

@@ -8,7 +8,7 @@ from rebalancer.domain.events import Gauges, MetricSample, Rejection
 from rebalancer.ingest.decode import Mended, Several
 from rebalancer.ingest.envelope import Headers
 from tests.ingest.test_decode import WHOLE, decode
-from tests.ingest.wire import SAMPLE, binary_headers, event
+from tests.ingest.wire import SAMPLE, STRUCTURED, binary_headers, event
 
 
 @pytest.mark.parametrize("headers", [(), [("content-type", b"application/json")], [("trace", None)]])
@@ -49,3 +49,25 @@ def test_each_event_of_a_list_is_judged_by_itself() -> None:
     whole, bad, mended, foreign = decoded.parts
     assert (whole, isinstance(mended, Mended)) == (WHOLE, True)
     assert [one.reason for one in (bad, foreign) if isinstance(one, Rejection)] == ["invalid-data", "not-cloudevent"]
+
+
+@pytest.mark.parametrize("headers", [(), STRUCTURED, binary_headers()], ids=["none", "structured", "binary"])
+@pytest.mark.parametrize("rest", [event(), b"\x00\x0a\x04chat\xff"], ids=["json", "protobuf"])
+def test_what_a_schema_registry_s_serializer_framed_is_refused_with_its_name(headers: Headers, rest: bytes) -> None:
+    decoded = decode(b"\x00\x00\x00\x00\x07" + rest, headers)
+    assert isinstance(decoded, Rejection)
+    assert "Schema Registry" in decoded.detail
+    assert "send plain JSON" in decoded.detail
+
+
+def test_a_cloud_event_in_kafka_connect_s_envelope_is_refused_as_what_it_is() -> None:
+    decoded = decode(json.dumps({"schema": {"type": "struct"}, "payload": json.loads(event())}).encode(), ())
+    assert isinstance(decoded, Rejection)
+    assert decoded.reason == "not-cloudevent"
+    assert "another envelope of Kafka Connect: send what is in it" in decoded.detail
+
+
+def test_an_event_without_its_attributes_is_refused_by_the_one_that_lacks() -> None:
+    decoded = decode(b'{"specversion": "1.0", "type": "t", "source": "s", "data": {}}', ())
+    assert isinstance(decoded, Rejection)
+    assert (decoded.reason, "`id`" in decoded.detail) == ("bad-envelope", True)

@@ -9,11 +9,13 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer as BlockingProducer
 
 from rebalancer.domain.events import Event
+from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.consumer import SHARE
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
+from tests.builders import a_policy
 from tests.ingest.rig import Intake, Refusing
 from tests.ingest.wire import NOTICE_TYPE, STRUCTURED
 from tests.kafka.waiting import SkippingClock, records, until
@@ -334,3 +336,16 @@ async def test_it_ends_when_told_although_the_broker_went_away(
         await until(lambda: len(intake.samples) == 3)
         embedded.cut()
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("decoder", ["telegraf", "rebalancer"])
+async def test_what_belongs_into_our_own_topics_is_read_although_the_policy_gives_them_to_a_producer(
+    decoder: DecoderName, feed: Feed, intake: Intake
+) -> None:
+    producers = tuple(MetricProducer(topic=topic, decoder=decoder) for topic in (METRICS, NOTICES, "telegraf-metrics"))
+    intake.intake.follow(a_policy(producers=producers))
+    await feed.metric("m-1")
+    await feed.notice("n-1")
+    await until(lambda: len(intake.events) == 2)
+    assert ([one.id for one in intake.samples], [one.id for one in intake.notices]) == (["m-1"], ["n-1"])
+    assert intake.intake.passed_over == (METRICS, NOTICES)

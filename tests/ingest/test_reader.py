@@ -2,8 +2,10 @@
 
 import random
 
+import pytest
+
 from rebalancer.domain.events import CapacityNotice, Event, Position
-from rebalancer.domain.producers import MetricProducer
+from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.reader import Decoded, Decoder, Reader
@@ -58,6 +60,14 @@ def test_records_of_a_topic_that_left_the_policy_are_passed_over_and_cost_no_not
     reading.reader.read({NOTICES: [told], left: [record(left, 0, b"{}")]}, NOW)
     assert reading.instances == ["i-1"]
     assert reading.reader.frontiers[left].next_offset == 1
+
+
+@pytest.mark.parametrize("decoder", ["telegraf", "rebalancer"])
+def test_a_producer_takes_over_no_topic_that_is_read_as_our_own(decoder: DecoderName) -> None:
+    reading = Reading()
+    reading.reader.follow([MetricProducer(topic=NOTICES.topic, decoder=decoder)])
+    reading.read(notice(node=None, instanceId="i-1"))
+    assert reading.instances == ["i-1"]
 
 
 def test_a_defect_in_a_decoder_costs_the_record_that_shows_it_and_no_neighbour() -> None:

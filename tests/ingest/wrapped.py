@@ -58,6 +58,9 @@ WRAPPINGS: dict[str, Wrap] = {
     "Pipes with a template": lambda event: _write([json.loads(event)]),
     "Kafka Connect": lambda event: _write({"MessageId": "sqs-1", "Body": event.decode()}),
     "Kafka Connect with a schema": lambda event: _write({"schema": {"type": "string"}, "payload": event.decode()}),
+    "Kafka Connect with a schema of the event": lambda event: _write(
+        {"schema": {"type": "struct"}, "payload": json.loads(event)}
+    ),
     "a string": lambda event: _write(event.decode()),
     "a string twice": lambda event: _write(_write(event.decode()).decode()),
     "a CloudEvent": lambda event: _write(_cloud_event(event)),

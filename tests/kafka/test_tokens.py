@@ -20,7 +20,7 @@ async def server() -> AsyncIterator[str]:
         login = b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode()
         if (login, form["grant_type"]) != ("me:secret", "client_credentials"):
             return web.json_response({"error": "invalid_client"}, status=401)
-        return web.json_response({"access_token": "t-1", "expires_in": 60})
+        return web.json_response({"access_token": f"t-1 {form.getall('scope', [])}", "expires_in": 60})
 
     app = web.Application()
     app.router.add_post("/token", token)
@@ -42,7 +42,12 @@ async def test_a_client_s_secret_buys_a_token(server: str) -> None:
     provider = ClientToken(server, "me", lambda: next(secrets))
     with pytest.raises(NoToken, match="status 401"):
         await provider.token()
-    assert await provider.token() == "t-1"
+    assert await provider.token() == "t-1 []"
+
+
+async def test_a_token_is_asked_for_with_the_scope_that_is_set_as_entra_id_demands(server: str) -> None:
+    scope = "https://example.servicebus.windows.net/.default"
+    assert await ClientToken(server, "me", lambda: "secret", scope).token() == f"t-1 ['{scope}']"
 
 
 async def test_a_server_that_is_away_is_an_absent_broker_to_us() -> None:

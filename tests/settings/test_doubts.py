@@ -9,7 +9,7 @@ from tests.settings.a_policy_text import line_of, spoilt
 
 
 def warnings(text: str) -> tuple[Problem, ...]:
-    return warnings_of(checked_bytes(text.encode(), "policy.yaml"), "policy.yaml")
+    return warnings_of(checked_bytes(text.encode(), "policy.yaml"), "policy.yaml", own_topics=())
 
 
 def test_a_file_that_was_checked_needs_no_second_reading_for_its_warnings() -> None:

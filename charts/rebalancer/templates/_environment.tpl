@@ -24,6 +24,7 @@
 {{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
 {{- $_ := set $set "KAFKA_USERNAME" .username -}}
 {{- $_ := set $set "KAFKA_TOKEN_URL" .tokenUrl -}}
+{{- $_ := set $set "KAFKA_TOKEN_SCOPE" .tokenScope -}}
 {{- $_ := set $set "KAFKA_AWS_REGION" .awsRegion -}}
 {{- if or .tokenAudience .tokenSecret.name -}}
 {{- $_ := set $set "KAFKA_TOKEN_FILE" "/etc/rebalancer-kafka/token/token" -}}

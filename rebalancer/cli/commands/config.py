@@ -40,7 +40,9 @@ def check(
     import msgspec
 
     from rebalancer.cli.render import render_problems
+    from rebalancer.kafka.topic_plan import wanted
     from rebalancer.settings.doubts import warnings_of
+    from rebalancer.settings.service import ServiceSettings
 
     checked = {name: _checked(name) for name in files}
     problems_of = {name: each.problems for name, each in checked.items()}
@@ -48,8 +50,10 @@ def check(
         where = Where(None, kubeconfig, context)
         good = [(name, each) for name, each in checked.items() if not each.problems]
         problems_of |= {name: asyncio.run(_unserved(name, each, where)) for name, each in good}
+    own = wanted(str(ServiceSettings.model_fields["topic_prefix"].default))
     rows = [
-        (name, problems, () if problems else warnings_of(checked[name], name)) for name, problems in problems_of.items()
+        (name, problems, () if problems else warnings_of(checked[name], name, own))
+        for name, problems in problems_of.items()
     ]
     body = msgspec.json.encode(
         [{"file": name, "ok": not wrong, "problems": wrong, "warnings": doubts} for name, wrong, doubts in rows]

@@ -16,12 +16,10 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 def kafka_settings(bootstrap: str | None) -> ServiceSettings:
     """The REBALANCER_ settings, with these brokers where some are given. Raises Failed saying which is missing."""
     try:
-        settings = read_settings() if bootstrap is None else ServiceSettings(kafka_bootstrap=bootstrap)
+        settings = read_settings(bootstrap)
         settings.kafka_password()  # away at the start it is a wrong path; later on it is waited for
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
-    except ValueError as wrong:
-        raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
     return settings
 
 

@@ -28,6 +28,9 @@ def summary(records: Sequence[Understood]) -> dict[str, int]:
 
 
 def _lines(one: Understood) -> Iterator[str]:
+    if one.tombstone:
+        yield f"{one.where}: a tombstone, which has no value and counts for nothing"
+        return
     yield f"{one.where}:" + ("" if one.readings or one.notices or one.dropped else " nothing that is asked for")
     for subject, readings in groupby(one.readings, key=lambda reading: reading.of):
         yield f"  + {subject}: " + ", ".join(f"{each.gauge} {each.value:g}" for each in readings)

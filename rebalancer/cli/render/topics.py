@@ -11,6 +11,7 @@ from rebalancer.kafka.broker import Topic
 from rebalancer.kafka.topic_plan import TopicDifference, TopicRight, acl_commands, create_command
 
 CERTIFICATE = "CN="  # Kafka names who shows a certificate by all of its subject; Strimzi's have this part alone
+API_VERSION = "kafka.strimzi.io/v1"  # since Strimzi 0.49, and from 1.0 on the only one
 CLUSTER_LABEL = {"strimzi.io/cluster": "my-cluster"}
 
 
@@ -92,7 +93,7 @@ def render_strimzi(topics: Mapping[str, Topic], granted: Sequence[TopicRight], u
 
 def _topic(name: str, topic: Topic, replication: int) -> dict[str, Any]:
     return {
-        "apiVersion": "kafka.strimzi.io/v1beta2",
+        "apiVersion": API_VERSION,
         "kind": "KafkaTopic",
         "metadata": {"name": name.lower().replace("_", "-"), "labels": CLUSTER_LABEL.copy()},
         "spec": {
@@ -112,7 +113,7 @@ def _user(user: str, granted: Sequence[TopicRight]) -> dict[str, Any]:
         for name in names
     ]
     return {
-        "apiVersion": "kafka.strimzi.io/v1beta2",
+        "apiVersion": API_VERSION,
         "kind": "KafkaUser",
         "metadata": {"name": user.removeprefix(CERTIFICATE), "labels": CLUSTER_LABEL.copy()},
         "spec": {

@@ -12,6 +12,7 @@ from rebalancer.ingest.producers.prometheus_kafka import decode_prometheus
 from rebalancer.ingest.producers.series import Decoder
 from rebalancer.ingest.producers.telegraf import decode_telegraf
 from rebalancer.ingest.producers.vector import decode_vector
+from rebalancer.ingest.rejected import FRAMED, is_framed
 
 DECODERS: dict[DecoderName, Decoder] = {
     "telegraf": decode_telegraf,
@@ -53,6 +54,8 @@ def way_out(value: bytes, type_: str = "") -> str:
 
     `type_` is the type of the CloudEvent that it is, "" where it is none.
     """
+    if is_framed(value):
+        return f"it {FRAMED}"
     known = ("Telegraf's CloudEvent", "telegraf") if type_.startswith(TELEGRAF_TYPES) else format_of(value)
     if known is None:
         return ""

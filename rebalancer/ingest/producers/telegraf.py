@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.producers.bodies import Body, each_of
 from rebalancer.ingest.producers.series import MetricSeries, epoch_of, number_of
 from rebalancer.ingest.rejected import RejectedError
@@ -19,7 +20,7 @@ class _Metric(Struct, frozen=True):
     name: str
     fields: dict[str, Any]
     tags: dict[str, str] = {}
-    timestamp: float | None = None
+    timestamp: float | str | None = None  # a text where json_timestamp_format is set
 
 
 _metric = msgspec.json.Decoder(_Metric).decode
@@ -32,7 +33,8 @@ def decode_telegraf(value: bytes) -> Iterator[MetricSeries | RejectedError]:
 
 def _in_body(body: Body) -> Iterator[MetricSeries]:
     metric = _metric(body.text)
-    at = None if metric.timestamp is None else epoch_of(metric.timestamp)
+    time = metric.timestamp
+    at = None if time is None else epoch(time) if isinstance(time, str) else epoch_of(time)
     for field, value in metric.fields.items():
         if type(value) in {int, float}:
             yield MetricSeries(_name(metric.name, field), metric.tags, number_of(value), at)

@@ -67,6 +67,23 @@ def test_telegraf_s_timestamps_may_have_any_of_its_units(factor: int) -> None:
     assert one.at == AT
 
 
+@pytest.mark.parametrize("text", [AT_TEXT, AT_TEXT.replace("Z", ".000000000Z"), AT_TEXT.replace("Z", "+00:00")])
+def test_telegraf_s_timestamps_may_be_rfc_3339_as_json_timestamp_format_writes_them(text: str) -> None:
+    value = json.loads(RUNNING["telegraf"]) | {"timestamp": text}
+    (sample,) = samples(producer(), [json.dumps(value).encode()])
+    assert sample.at == AT
+
+
+def test_a_timestamp_of_telegraf_s_in_another_layout_costs_its_metric_and_is_told() -> None:
+    good = json.loads(RUNNING["telegraf"])
+    value = json.dumps({"metrics": [good, good | {"timestamp": "15 Jan 27 07:59 UTC"}]}).encode()
+    said = readings(producer(), value)
+    assert len(said.readings) == 1
+    assert [(one.reason, "RFC3339" in one.detail, "metrics[1]" in one.detail) for one in said.dropped] == [
+        ("invalid-data", True, True)
+    ]
+
+
 def test_a_bad_metric_of_a_batch_is_dropped_alone() -> None:
     good = json.loads(RUNNING["telegraf"])
     found = readings(producer(), json.dumps({"metrics": [{"name": 7}, good, {"fields": {}}]}).encode())

@@ -68,14 +68,20 @@ def check(
     """
     import msgspec
 
+    from rebalancer.api.text.words import counted
     from rebalancer.cli.commands.events.sources import instant, records_of, understanding
     from rebalancer.cli.render.events import render_events, summary
+    from rebalancer.ingest.understood import Understood
     from rebalancer.loop.clock import RealClock
 
     now = RealClock().now() if at is None else instant(at)
     records = records_of(source, limit, kafka_bootstrap, now)
     reading = understanding(read_as, topic or source, policy, in_file=topic is None and records.in_file)
     understood = [reading.of(record, now) for record in records.records]
+    if records.unreadable:
+        what = f"unreadable: {counted(records.unreadable, 'record')} that Kafka's client cannot decode, as where a"
+        what += " header's name is no UTF-8. The service gives them up, too"
+        understood.append(Understood(source, dropped=(what,)))
     body = msgspec.json.encode({"records": understood, "summary": summary(understood)})
     show(output, body, lambda: render_events(understood))
     good = any(one.readings or one.notices for one in understood) and not any(one.dropped for one in understood)

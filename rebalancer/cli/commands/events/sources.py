@@ -19,16 +19,18 @@ from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, understanding_of
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.last_records import last_records
+from rebalancer.obs import log
 from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
 
 STDIN = "-"
 
 
 class SourceRecords(NamedTuple):
-    """Records, and whether they stood in a file."""
+    """Records, whether they stood in a file, and how many beside them Kafka's client cannot decode."""
 
     records: list[SentRecord]
     in_file: bool
+    unreadable: int = 0
 
 
 def instant(text: str) -> float:
@@ -53,7 +55,11 @@ def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> So
         settings = kafka_settings(bootstrap)
     except Failed as wrong:
         raise Failed(f"{source} is no file here, and no topic can be read: {wrong}", USAGE) from wrong
-    return SourceRecords(asyncio.run(_in_topic(source, limit, settings)), in_file=False)
+    lines = log.configure(settings.log_level, settings.log_format)  # on stderr, beside the answer
+    try:
+        return asyncio.run(_in_topic(source, limit, settings))
+    finally:
+        lines.flush()
 
 
 def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_file: bool) -> Understanding:
@@ -113,7 +119,7 @@ def _record(line: bytes, where: str, now: float) -> SentRecord:
     try:
         record = _kcat(line)
         payload = bytes(record.payload)
-        value = _text(payload).encode() if payload[:1] == b'"' else payload
+        value = None if payload == b"null" else _text(payload).encode() if payload[:1] == b'"' else payload
     except (ValueError, RecursionError):
         return SentRecord(where, line, (), now)
     flat = record.headers or []
@@ -124,17 +130,17 @@ def _record(line: bytes, where: str, now: float) -> SentRecord:
     return SentRecord(place, value, headers, now if record.ts is None else record.ts / 1000)
 
 
-async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[SentRecord]:
+async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> SourceRecords:
     try:
-        records = await last_records(broker_of(settings), topic, limit)
+        last = await last_records(broker_of(settings), topic, limit)
     except BadSettings as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     except BROKER_ERRORS as error:
         raise Failed(f"{topic} cannot be read. {trouble_of(settings, error)}", UNREACHABLE) from error
-    if records is None:
+    if last is None:
         raise Failed(f"{topic} is no file here and no topic of {settings.kafka_bootstrap}", USAGE)
-    return [
+    records = [
         SentRecord(f"{one.topic}/{one.partition}@{one.offset}", one.value, one.headers, one.timestamp / 1000)
-        for one in records
-        if one.value is not None
+        for one in last.records
     ]
+    return SourceRecords(records, in_file=False, unreadable=last.unreadable)
