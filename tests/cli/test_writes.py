@@ -1,6 +1,7 @@
 """The red button from the command line."""
 
 import json
+import os
 
 import pytest
 from msgspec.structs import replace
@@ -39,6 +40,12 @@ async def test_a_service_that_does_not_obey_is_said_to_be_so(night: Night, capsy
     night.writes = replace(night.writes, stopped=False)
     assert await rebalancer(*STOP) == 0
     assert "has not confirmed within 3 s" in capsys.readouterr().err
+
+
+async def test_a_reason_typed_at_a_terminal_without_utf8_stops_writes(kubernetes: EmbeddedKubernetes) -> None:
+    assert await rebalancer("writes", "stop", "--reason", os.fsdecode(b"L\xfcfter defekt")) == 0
+    (stop,) = stops(kubernetes)
+    assert stop["spec"]["reason"] == "L\N{REPLACEMENT CHARACTER}fter defekt"
 
 
 async def test_a_lost_reply_presses_once(kubernetes: EmbeddedKubernetes) -> None:
