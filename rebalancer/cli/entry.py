@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -74,6 +75,8 @@ app.command("version")(version.command)
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack characters of what people wrote: \u2192 instead
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = ["version"] if arguments == ["--version"] else [_utf8(each) for each in arguments]
     nothing = blank(arguments)
     if nothing:

@@ -1,5 +1,6 @@
 """The red button from the command line."""
 
+import asyncio
 import json
 import os
 
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from rebalancer.sandbox.api.resources import WRITESTOPS, Obj
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from tests.cli.night import Night
-from tests.cli.running import rebalancer
+from tests.cli.running import process, rebalancer
 
 pytestmark = pytest.mark.usefixtures("people")
 
@@ -70,6 +71,15 @@ async def test_status_says_who_stopped_the_writes_and_why(capsys: Captured) -> N
     told = json.loads(capsys.readouterr().out)
     assert told["stopped"] is True
     assert [each["name"] for each in told["stops"]] == [name]
+
+
+async def test_a_reason_that_the_readers_locale_lacks_is_shown_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await rebalancer("writes", "stop", "--reason", "GPUs \N{RIGHTWARDS ARROW} spare pool") == 0
+    monkeypatch.setenv("PYTHONIOENCODING", "iso-8859-1")
+    with process("writes", "status") as reader:
+        out, err = await asyncio.to_thread(reader.communicate)
+    assert err == ""
+    assert out.endswith(": GPUs \\u2192 spare pool\n")
 
 
 async def test_resume_shows_the_first_plan_and_wants_a_word(
