@@ -91,6 +91,9 @@ class Api:
                 with suppress(NoAnswer, KubeError):
                     await self.turn(replica)
         if response.status in GOOD:
+            if answer.lstrip().startswith(b"<"):  # a proxy's login, the console
+                fix = "--server names the service itself, as http://HOST:PORT"
+                raise Failed(f"{self.address}{path} answers with a page, not with the API; {fix}")
             return answer
         raise self._refused(response, path, answer)
 
