@@ -263,6 +263,32 @@ async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKube
     assert f"no override {name}" in capsys.readouterr().err
 
 
+async def test_delete_in_a_namespace_where_it_is_not_says_where_it_is(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    name = capsys.readouterr().out.strip()
+    assert await rebalancer("override", "delete", name, "-n", "elsewhere") == 1
+    assert capsys.readouterr().err == f"error: override {name} is in serving, not in elsewhere; it was not taken back\n"
+    assert len(made(kubernetes)) == 1
+    assert await rebalancer("override", "delete", name, "-n", "serving") == 0
+    assert made(kubernetes) == []
+
+
+async def test_delete_takes_several_and_one_that_is_not_there_holds_up_none(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    for _ in range(2):
+        assert await rebalancer(*CAP, "--yes", "-q") == 0
+    first, second = capsys.readouterr().out.split()
+    assert await rebalancer("override", "delete", f"override/{first}", "none", second, "--yes", "-q") == 1
+    assert capsys.readouterr() == (
+        f"{first}\n{second}\n",
+        "error: no override none; rebalancer override list shows them\n",
+    )
+    assert made(kubernetes) == []
+
+
 async def test_delete_shows_first_what_comes_without_it(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
     assert await rebalancer(*CAP, "--yes", "-q") == 0
     name = capsys.readouterr().out.strip()
