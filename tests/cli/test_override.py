@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.requests import OverrideRequest, Subject
+from rebalancer.domain.plan import OverrideState
 from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
-from tests.cli.scene import RESUME_PREVIEW
+from tests.cli.scene import PLAN, RESUME_PREVIEW
 
 pytestmark = pytest.mark.usefixtures("people")
 
@@ -232,6 +233,17 @@ async def test_a_list_comes_from_kubernetes_while_the_service_is_away(capsys: Ca
     out, err = capsys.readouterr()
     assert name in out
     assert "as Kubernetes has it" in err
+
+
+async def test_a_list_says_of_each_override_what_the_plan_does_with_it(night: Night, capsys: Captured) -> None:
+    (cap,) = night.overrides.overrides
+    assert cap.phase == ""
+    state = OverrideState(cap.namespace, cap.name, cap.uid, "Superseded", "pin-sdxl is newer")
+    night.now = replace(night.now, plan=replace(PLAN, overrides=(state,)))
+    assert await rebalancer("override", "list", "-o", "wide") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if cap.name in line]
+    assert "Superseded" in line
+    assert line.endswith("pin-sdxl is newer")
 
 
 async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(

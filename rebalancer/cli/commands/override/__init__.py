@@ -112,19 +112,21 @@ def list_(
 
     from rebalancer.api.http.json_codec import to_wire
     from rebalancer.api.ports.operator import Overrides
+    from rebalancer.api.ports.status import Status
     from rebalancer.cli.commands.override.prepared import stored
     from rebalancer.cli.failure import NoAnswer
     from rebalancer.cli.remote.answers import decoded, read
-    from rebalancer.cli.render.overrides import clock_words, render_overrides
+    from rebalancer.cli.render.overrides import as_planned, clock_words, render_overrides
     from rebalancer.loop.clock import RealClock
 
     where = Where(server, kubeconfig, context, service_namespace)
     try:
-        (body,) = read(where, "/v1/overrides")
+        body, status = read(where, "/v1/overrides", "/v1/status")
+        listed = decoded(body, Overrides)
+        listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
     except NoAnswer as failed:
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
-        body = to_wire(asyncio.run(stored(where)))
-    listed = decoded(body, Overrides)
+        listed = asyncio.run(stored(where))
     known = (
         (*listed.overrides, *listed.gone) if all_ else [each for each in listed.overrides if each.phase != "Expired"]
     )
