@@ -16,7 +16,7 @@ from rebalancer.domain.memory import Replaced
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change
 from rebalancer.domain.policy import Model
-from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
+from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP, resolve
 
 WHEN = ("now", "then")
 TAKES = frozenset({"cap", "pin"})  # kinds that may take replicas from their model for somebody
@@ -234,12 +234,12 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
 
 
 def _guarded(known: Known, override: Override, seen: Foresight) -> str:
-    """What a raised floor guards where it moves nothing now; "" where it guards nothing, or is no floor.
+    """What a raised floor guards where it moves nothing now; "" where it guards nothing, is outranked, or is no floor.
 
     Without it others may borrow down to the floor that stands: the policy's, a schedule's or another override's.
     """
     model, value = _model(known, override), override.value or 0
-    if override.kind != "floor" or model is None:
+    if override.kind != "floor" or model is None or _outranked(known, override):
         return ""
     has = sum(count for (name, _), count in seen.course.held[0].items() if name == model.id)
     steps = next((each.steps for each in seen.without.now.models if each.model == model.id), ())
@@ -253,6 +253,13 @@ def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     keeps += f", and floor {value} is not reached" if value > has else ""
     borrow = f"in the next surge of others up to {counted(stays, 'replica')} that they could have borrowed"
     return f"{keeps}; nothing moves now; {borrow} {'stays' if stays == 1 else 'stay'}"
+
+
+def _outranked(known: Known, new: Override) -> bool:
+    """Whether another override about its model makes it change nothing."""
+    snapshot = replace(known.snapshot, overrides=(*known.snapshot.overrides, new))
+    rulings, _ = resolve(snapshot, known.policy)
+    return new.subject in rulings and rulings[new.subject].over(new.kind) is not None
 
 
 def _lines(

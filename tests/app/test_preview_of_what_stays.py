@@ -1,4 +1,6 @@
-"""What a drain's preview says of replicas that serve on though their node is drained. Pure."""
+"""What previews say of replicas that stay: on a node that is drained, and above a floor that nobody gets. Pure."""
+
+import pytest
 
 from tests.app.test_preview import a_scene, preview
 from tests.builders import an_override
@@ -26,3 +28,12 @@ def test_who_is_short_of_a_replacement_that_is_not_to_be_had_is_told_without_any
     assert "keep qwen-32b: 2 replicas serve on; nothing replaces them within two plans" in lines
     assert "lack qwen-32b is short of 1 replica, of none without it" in lines
     assert not [line for line in lines if line.startswith("cost")]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("pause", None), ("freeze", None), ("pin", 3), ("cap", 1)])
+def test_a_floor_that_another_override_outranks_keeps_nothing_and_says_that_it_waits(
+    kind: str, value: int | None
+) -> None:
+    standing = an_override(kind, "qwen-32b", value, name="standing")
+    first, *_ = preview(a_scene(standing), "floor", "qwen-32b", 2).lines[1:]
+    assert first.startswith(f"now  nothing changes: it waits, since {kind} by override standing outranks it")
