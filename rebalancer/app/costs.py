@@ -1,6 +1,6 @@
 """What a decision costs and brings: the models that have fewer or more replicas by it, and how late they are. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rebalancer.api.text.words import some
 from rebalancer.app.foresight import Course, Foresight, Known
@@ -11,13 +11,15 @@ from rebalancer.domain.words import counted, figure, replicas, work_of
 UNKNOWN = "what that costs is unknown, since its load is"
 
 
-def costs_of(known: Known, seen: Foresight) -> Iterator[str]:
+def costs_of(known: Known, seen: Foresight, staying: Mapping[str, int]) -> Iterator[str]:
     """`code loses 3 replicas: 4.2 replicas of work on 3, about 140 more of 900 requests late in 110 s ...`.
 
     One sentence per model that ends with fewer replicas than it has, or than it would have without the decision.
+    `staying`: by model what serves on though its node is drained, and so is not lost.
     """
     before = _counts(seen.without, 0)  # what serves today, on nodes that would be drained too
-    for model, left, otherwise in _differing(known, seen):
+    for model, counted_on, otherwise in _differing(known, seen):
+        left = counted_on + staying.get(model.id, 0)
         most = max(otherwise, left)
         if left < most:
             does = "loses" if left < before.get(model.id, 0) else "does not get"
@@ -38,18 +40,20 @@ def gains_of(known: Known, seen: Foresight) -> Iterator[str]:
             yield f"{model.id} {does} {replicas(has - otherwise)}: {effect or UNKNOWN.replace('costs', 'spares')}"
 
 
-def lacks_of(known: Known, seen: Foresight) -> Iterator[str]:
+def lacks_of(known: Known, seen: Foresight, staying: Mapping[str, int]) -> Iterator[str]:
     """`chat is short of 3 replicas, of 1 without it: ...`: who is short in the end, and how late that is.
 
-    Of a model that loses or does not get replicas `costs_of` says how late.
+    Of a model that loses or does not get replicas `costs_of` says how late. What is `staying` serves until it is
+    replaced: short of replacements nobody is late.
     """
     otherwise = {row.model: row.replicas for row in seen.without.lacks}
-    priced = {model.id for model, has, without in _differing(known, seen) if has < without}
+    differing = _differing(known, seen)
+    priced = {model.id for model, has, without in differing if has + staying.get(model.id, 0) < without}
     for row in seen.course.lacks:
         if row.model not in priced:
             before = otherwise.get(row.model, 0)
             beside = "as without it" if before == row.replicas else f"of {before or 'none'} without it"
-            late = f": {row.lateness}" if row.lateness else ""
+            late = f": {row.lateness}" if row.lateness and not staying.get(row.model) else ""
             yield f"{row.model} is short of {replicas(row.replicas)}, {beside}{late}"
 
 

@@ -47,6 +47,11 @@ class Drained(NamedTuple):
         return sum(pod.uid in gone for pod in self.pods)
 
     @property
+    def staying(self) -> int:
+        """How many of them serve on, since the next two plans neither replace nor end them."""
+        return len(self.pods) - self.replaced - self.ended
+
+    @property
     def _replaced(self) -> set[str]:
         return {uid for change in self.replacing for uid in Replaced.pods(change.replaces)}
 
@@ -56,22 +61,20 @@ def interruptions(known: Known, override: Override, seen: Foresight) -> Iterator
 
     Nothing for an override that drains nothing.
     """
-    if override.kind != "drain":
-        return
     spot = {pool.name for pool in known.policy.pools if pool.capacity_type == "spot"}
-    nodes = {
-        node.name: node
-        for view in known.snapshot.pools
-        for node in view.nodes
-        if override.subject == (view.name if override.subject_kind == "pool" else node.name)
-    }
+    nodes = _nodes(known, override)
     of_spot = {node.name for view in known.snapshot.pools if view.name in spot for node in view.nodes}
-    served = [each for model in known.snapshot.models if (each := _drained_of(model, nodes, seen)).pods]
+    served = _served(known, nodes, seen)
     for each in served:
         yield from _by_drain(each)
     for each in served:
         if of_spot.issuperset(each.nodes):
             yield f"spot if the cloud takes {listed(each.nodes)} instead: {_taken(known, each, nodes)}"
+
+
+def staying(known: Known, override: Override, seen: Foresight) -> dict[str, int]:
+    """By model how many Ready replicas on nodes that the override drains serve on: it takes none of them."""
+    return {each.model.id: each.staying for each in _served(known, _nodes(known, override), seen)}
 
 
 def start_seconds(known: Known, model: ModelView, change: Change) -> float | None:
@@ -87,6 +90,21 @@ def start_seconds(known: Known, model: ModelView, change: Change) -> float | Non
     return next(each.load_seconds for each in known.policy.models if each.id == model.id)
 
 
+def _nodes(known: Known, override: Override) -> dict[str, NodeView]:
+    """The nodes that the override drains, by name."""
+    return {
+        node.name: node
+        for view in known.snapshot.pools
+        for node in view.nodes
+        if override.kind == "drain"
+        and override.subject == (view.name if override.subject_kind == "pool" else node.name)
+    }
+
+
+def _served(known: Known, nodes: dict[str, NodeView], seen: Foresight) -> list[Drained]:
+    return [each for model in known.snapshot.models if (each := _drained_of(model, nodes, seen)).pods]
+
+
 def _drained_of(model: ModelView, nodes: dict[str, NodeView], seen: Foresight) -> Drained:
     pods = tuple(pod for target in model.targets for pod in target.pods if pod.phase == "ready" and pod.on(nodes))
     on = tuple(sorted({node for pod in pods for node in pod.nodes if node in nodes}))
@@ -97,7 +115,6 @@ def _drained_of(model: ModelView, nodes: dict[str, NodeView], seen: Foresight) -
 def _by_drain(each: Drained) -> Iterator[str]:
     """What the drain does to them: nothing goes before its replacement serves, unless nothing replaces it."""
     name, on = each.model.id, listed(each.nodes)
-    stay = len(each.pods) - each.replaced - each.ended
     if each.replaced:
         them = "it is" if each.replaced == 1 else "them is"
         serves = f"{name}: {_serve(each.replaced)} on {on} until what replaces {them} Ready"
@@ -105,8 +122,9 @@ def _by_drain(each: Drained) -> Iterator[str]:
     if each.ended:
         them = "it" if each.ended == 1 else "them"
         yield f"ends {name}: {replicas(each.ended)} on {on} at once; {WITHIN_TWO.format(them)}"
-    if stay:
-        yield f"keep {name}: {_serve(stay)} on; {WITHIN_TWO.format('it' if stay == 1 else 'them')}"
+    if each.staying:
+        them = "it" if each.staying == 1 else "them"
+        yield f"keep {name}: {_serve(each.staying)} on; {WITHIN_TWO.format(them)}"
 
 
 def _serve(count: int) -> str:

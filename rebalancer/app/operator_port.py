@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from rebalancer.api.ports.operator import Accepted, Declined, Overrides, RequestOrigin, Writes
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
@@ -27,6 +28,7 @@ STOP_ATTEMPTS = 3
 STOP_AGAIN_SECONDS = 0.2
 PREVIEW_WAIT_SECONDS = 4.0  # at 1,000 models a preview takes 0.8 s of a thread: two at once would starve the wheel
 RESUME = "resume"
+IN_SHADOW = "shadow: nothing is written"
 
 T = TypeVar("T")
 
@@ -79,12 +81,12 @@ class ServiceOperatorPort:
         """What it would do now."""
         draft = self._draft(request, requester)
         known, seen = await self._look(lambda known: foresee(known, draft.override()))
-        return preview_of(known, draft.override(), seen)
+        return self._in_mode(preview_of(known, draft.override(), seen))
 
     async def end_preview(self, namespace: str, name: str, actor: str) -> Preview:
         """What would come if it were taken back now."""
         known, seen = await self._look(lambda known: foresee_end(known, _standing(known, namespace, name)))
-        return preview_of_end(known, _standing(known, namespace, name), seen, actor)
+        return self._in_mode(preview_of_end(known, _standing(known, namespace, name), seen, actor))
 
     async def create(self, request: OverrideRequest, requester: RequestOrigin) -> Accepted:
         """Make the object; a repeat of the request finds it."""
@@ -146,7 +148,7 @@ class ServiceOperatorPort:
 
     async def _check_preview(self, draft: OverrideDraft, agreed: str) -> None:
         known, seen = await self._look(lambda known: foresee(known, draft.override()))
-        preview = preview_of(known, draft.override(), seen)
+        preview = self._in_mode(preview_of(known, draft.override(), seen))
         if preview.preview != agreed:
             raise Declined(409, "the plan has changed since the preview", "look at the new one", preview=preview)
 
@@ -233,9 +235,15 @@ class ServiceOperatorPort:
     async def resume_preview(self, actor: str) -> Preview:
         """The first plan that would be written."""
         known, seen = await self._look(foresee_resume)
-        return preview_of_resume(known, seen, actor)
+        return self._in_mode(preview_of_resume(known, seen, actor))
 
     # --- what all of them need
+
+    def _in_mode(self, preview: Preview) -> Preview:
+        """The preview, said first that nothing of it is written where that is so."""
+        if self._settings.write_mode == "act":
+            return preview
+        return replace(preview, lines=(IN_SHADOW, *preview.lines))
 
     async def _look(self, think: Callable[[Known], Foresight]) -> tuple[Known, Foresight]:
         """Think in a thread, one at a time. Raises Declined 503 while nothing can be said."""

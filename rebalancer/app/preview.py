@@ -11,12 +11,12 @@ from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some, span, when
 from rebalancer.app.costs import costs_of, gains_of, lacks_of, unmet_words
 from rebalancer.app.foresight import Foresight, Known, Move
-from rebalancer.app.interruption import interruptions, start_seconds
+from rebalancer.app.interruption import interruptions, start_seconds, staying
 from rebalancer.domain.memory import Replaced
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change
 from rebalancer.domain.policy import Model
-from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
+from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP, resolve
 
 WHEN = ("now", "then")
 TAKES = frozenset({"cap", "pin"})  # kinds that may take replicas from their model for somebody
@@ -28,7 +28,8 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     """The preview of `override`."""
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
     refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override, seen))
-    costs = tuple(costs_of(known, seen)) if refused is None else ()
+    stays = staying(known, override, seen)
+    costs = tuple(costs_of(known, seen, stays)) if refused is None else ()
     gains = tuple(gains_of(known, seen)) if refused is None else ()
     if costs and not gains and override.kind in TAKES:
         gains = (NOBODY_GAINS,)
@@ -49,7 +50,7 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         lines=(
             *_lines(effects, conflicts, refused, seen, guarded=_guarded(known, override, seen)),
             *(interruptions(known, override, seen) if refused is None else ()),
-            *(_prices(known, seen, costs, gains) if refused is None else ()),
+            *(_prices(lacks_of(known, seen, stays), costs, gains) if refused is None else ()),
         ),
         costs=costs,
         gains=gains,
@@ -70,7 +71,7 @@ def preview_of_end(known: Known, override: Override, seen: Foresight, actor: str
 
 def _taken_back(known: Known, seen: Foresight, actor: str) -> Preview:
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
-    costs, gains = tuple(costs_of(known, seen)), tuple(gains_of(known, seen))
+    costs, gains = tuple(costs_of(known, seen, {})), tuple(gains_of(known, seen))
     return Preview(
         preview=_digest(None, effects, (), None, seen),
         name="",
@@ -80,7 +81,7 @@ def _taken_back(known: Known, seen: Foresight, actor: str) -> Preview:
         effects=effects,
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
-        lines=(*_lines(effects, (), None, seen), *_prices(known, seen, costs, gains)),
+        lines=(*_lines(effects, (), None, seen), *_prices(lacks_of(known, seen, {}), costs, gains)),
         costs=costs,
         gains=gains,
         at=known.snapshot.at,
@@ -233,12 +234,12 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
 
 
 def _guarded(known: Known, override: Override, seen: Foresight) -> str:
-    """What a raised floor guards where it moves nothing now; "" where it guards nothing, or is no floor.
+    """What a raised floor guards where it moves nothing now; "" where it guards nothing, is outranked, or is no floor.
 
     Without it others may borrow down to the floor that stands: the policy's, a schedule's or another override's.
     """
     model, value = _model(known, override), override.value or 0
-    if override.kind != "floor" or model is None:
+    if override.kind != "floor" or model is None or _outranked(known, override):
         return ""
     has = sum(count for (name, _), count in seen.course.held[0].items() if name == model.id)
     steps = next((each.steps for each in seen.without.now.models if each.model == model.id), ())
@@ -252,6 +253,13 @@ def _guarded(known: Known, override: Override, seen: Foresight) -> str:
     keeps += f", and floor {value} is not reached" if value > has else ""
     borrow = f"in the next surge of others up to {counted(stays, 'replica')} that they could have borrowed"
     return f"{keeps}; nothing moves now; {borrow} {'stays' if stays == 1 else 'stay'}"
+
+
+def _outranked(known: Known, new: Override) -> bool:
+    """Whether another override about its model makes it change nothing."""
+    snapshot = replace(known.snapshot, overrides=(*known.snapshot.overrides, new))
+    rulings, _ = resolve(snapshot, known.policy)
+    return new.subject in rulings and rulings[new.subject].over(new.kind) is not None
 
 
 def _lines(
@@ -285,8 +293,8 @@ def _answer(message: str) -> str:
     return "; ".join(part for part in message.split("; ") if not part.startswith("in force since"))
 
 
-def _prices(known: Known, seen: Foresight, costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:
-    yield from (f"lack {lack}" for lack in lacks_of(known, seen))
+def _prices(lacks: Iterator[str], costs: tuple[str, ...], gains: tuple[str, ...]) -> Iterator[str]:
+    yield from (f"lack {lack}" for lack in lacks)
     yield from (f"cost {cost}" for cost in costs)
     yield from (f"gain {gain}" for gain in gains)
 

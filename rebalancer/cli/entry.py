@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -74,8 +75,9 @@ app.command("version")(version.command)
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
-    if arguments == ["--version"]:
-        arguments = ["version"]
+    if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack characters of what people wrote: \u2192 instead
+        sys.stdout.reconfigure(errors="backslashreplace")
+    arguments = ["version"] if arguments == ["--version"] else [_utf8(each) for each in arguments]
     nothing = blank(arguments)
     if nothing:
         return _error(nothing, USAGE)
@@ -91,6 +93,11 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _utf8(argument: str) -> str:
+    """The argument as servers take it: what a terminal of ISO-8859-1 typed beyond ASCII becomes U+FFFD."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it

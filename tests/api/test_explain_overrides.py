@@ -1,5 +1,6 @@
 """`explain` of a model whose floor a person raised, and of what soon passes by itself."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.text.explain import render_explain
@@ -20,6 +21,18 @@ def test_one_that_is_outranked_does_not() -> None:
     story.turn()
     assert "; floor 2" in (said := render_explain(story.plan(), story.snapshot, "b"))
     assert "at least 3" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "counts"),
+    [("pause", None, False), ("freeze", None, False), ("pin", 4, False), ("cap", 2, False), ("cap", 3, True)],
+)
+def test_a_floor_that_another_override_outranks_is_not_told_as_if_it_counted(
+    kind: str, value: int | None, *, counts: bool
+) -> None:
+    story = a_story(an_override("floor", "b", 3, phase="InForce"), an_override(kind, "b", value, phase="InForce"))
+    story.turn()
+    assert ("at least 3" in render_explain(story.plan(), story.snapshot, "b")) is counts
 
 
 def test_an_override_of_the_floor_says_that_it_keeps_and_not_that_it_takes() -> None:

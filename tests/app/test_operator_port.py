@@ -121,6 +121,16 @@ async def test_a_preview_writes_nothing_and_its_hash_is_what_apply_agrees_to(cal
     assert made["override"]["name"] == seen["name"]
 
 
+async def test_a_preview_says_first_that_in_shadow_nothing_is_written(started: Started) -> None:
+    async with started(write_mode="shadow", own_namespace=NAMESPACE) as service, aiohttp.ClientSession() as session:
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
+        call = Caller(service, session)
+        previews = await call("POST", "/v1/overrides/preview", PIN), await call("GET", "/v1/writes/preview")
+    for status, seen in previews:
+        assert (status, seen["said"][0]) == (200, "shadow: nothing is written")
+        assert len(seen["said"]) > 1
+
+
 async def test_a_repeat_after_it_took_effect_is_no_stale_preview(call: Caller) -> None:
     _, seen = await call("POST", "/v1/overrides/preview", PIN, key="k")
     ask = {**PIN, "preview": seen["preview"]}
@@ -160,7 +170,8 @@ async def test_a_stop_pressed_twice_is_there_once_and_resume_wants_its_word(
     _, said = await call("GET", "/v1/writes")
     assert [(each["actor"], each["reason"]) for each in said["stops"]] == [("local", "bad rollout")]
     await until(lambda: service.reporter.snapshot().write_stop is not None, "the stop is seen")
-    assert (await call("GET", "/v1/writes/preview"))[1]["confirm"] == "resume"
+    _, seen = await call("GET", "/v1/writes/preview")
+    assert (seen["confirm"], "shadow" in seen["said"][0]) == ("resume", False)
     assert (await call("POST", "/v1/writes/resume", {"confirm": "yes"}))[0] == 422
     status, said = await call("POST", "/v1/writes/resume", {"confirm": "resume"})
     assert (status, said["stopped"]) == (200, False)

@@ -14,6 +14,7 @@ from rebalancer.api.ports.operator import Overrides, Writes
 from rebalancer.api.ports.requests import OverrideRequest, Preview
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.explain import render_explain
+from rebalancer.domain.snapshot import Snapshot
 from tests.cli.scene import PREVIEW, RESUME_PREVIEW, SNAPSHOT, STATUS
 
 
@@ -22,6 +23,7 @@ class Night:
 
     def __init__(self) -> None:
         self.now: Status = STATUS
+        self.snapshot: Snapshot = SNAPSHOT
         self.preview: Preview = PREVIEW
         self.resume_preview: Preview = RESUME_PREVIEW
         self.overrides = Overrides("rb-0", "rb-0", STATUS.overrides)
@@ -86,7 +88,7 @@ class Night:
 
 SAYS: dict[str, Callable[[Night], object]] = {
     "/v1/status": lambda night: night.now,
-    "/v1/snapshot": lambda night: SNAPSHOT,
+    "/v1/snapshot": lambda night: night.snapshot,
     "/v1/overrides": lambda night: night.overrides,
     "/v1/writes": lambda night: night.writes,
     "/v1/writes/preview": lambda night: night.resume_preview,

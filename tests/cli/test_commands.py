@@ -108,7 +108,7 @@ async def answers(body: bytes, status: int = 200) -> AsyncIterator[str]:
     [
         (b"<html>bad gateway</html>", 502, "/v1/plan answered 502 Bad Gateway"),
         (b"{}", 307, "/v1/plan answered 307 Temporary Redirect"),
-        (b"<html>login</html>", 200, "answered what this version cannot read"),
+        (b"\n<!doctype html><html>login</html>", 200, "/v1/plan answers with a page, not with the API; --server names"),
         (b"\xff", 200, "answered what this version cannot read"),
         (b'{"cycle": 1}', 200, "missing required field `at`"),
     ],

@@ -113,6 +113,19 @@ async def test_without_a_server_the_command_goes_through_the_kubeconfig(
     assert night.paths == ["/v1/status", "/v1/plan"]
 
 
+async def test_a_typed_context_wins_over_an_exported_address_and_not_over_a_typed_one(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    gate.behind.store.put(pod("rb-0"))
+    elsewhere, context = "http://127.0.0.1:1", ("--context", "sandbox")
+    monkeypatch.setenv("REBALANCER_SERVER", elsewhere)
+    assert await rebalancer("status") == 4
+    assert await rebalancer("status", *context) == 0, capsys.readouterr().err
+    assert set(gate.forwarded) == {"rb-0:8080"}
+    for both in ((*context, "--server", elsewhere), ("--server", elsewhere, *context)):
+        assert await rebalancer("status", *both) == 4
+
+
 async def test_a_read_follows_to_another_replica_when_the_one_it_asked_has_ended(
     gate: Gate, night: Night, capsys: Captured
 ) -> None:

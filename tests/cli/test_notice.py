@@ -9,9 +9,14 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from rebalancer.cli.commands.notice import NoticeKind
 from rebalancer.domain.events import CapacityNotice, Position
 from rebalancer.domain.notice_kinds import KINDS
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.sandbox.broker import EmbeddedBroker
+from tests.builders import a_node
+from tests.cli.night import Night
 from tests.cli.running import rebalancer
+from tests.cli.scene import NOW
 
 Captured = pytest.CaptureFixture[str]
 
@@ -118,3 +123,24 @@ async def test_it_is_a_node_or_an_instance(
 ) -> None:
     assert await rebalancer("notice", "add", *names, "--yes") == 2
     assert "give either a NODE or --instance" in capsys.readouterr().err
+
+
+async def test_a_node_is_named_as_kubectl_prints_it_too_and_as_nothing_else(capsys: Captured) -> None:
+    assert await rebalancer("notice", "add", "node/spot-2", "--dry-run") == 0
+    assert json.loads(capsys.readouterr().out)["data"]["node"] == "spot-2"
+    for wrong in ("pool/spot", "node/spot/2", "node/"):
+        assert await rebalancer("notice", "add", wrong, "--dry-run") == 2
+        assert f"{wrong} is no node: say NAME or node/NAME" in capsys.readouterr().err
+
+
+async def test_a_node_that_the_service_does_not_see_is_warned_of_and_told_all_the_same(
+    broker: EmbeddedBroker, server: str, night: Night, capsys: Captured
+) -> None:
+    night.snapshot = Snapshot(cycle=1, at=NOW, pools=(PoolView("spot", nodes=(a_node("spot-2"),)),))
+    assert await rebalancer("notice", "add", "spot-2", "--yes", "--server", server) == 0
+    assert capsys.readouterr().err == ""
+    assert await rebalancer("notice", "add", "spto-2", "--yes", "--server", server) == 0
+    warning = "warning: no such node is seen in the policy's pools: spto-2; did you mean spot-2?\n"
+    assert capsys.readouterr().err == warning
+    assert await rebalancer("notice", "add", "spto-2", "--yes", "--server", "http://127.0.0.1:1") == 0
+    assert capsys.readouterr().err == ""

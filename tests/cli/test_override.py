@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.requests import OverrideRequest, Subject
+from rebalancer.domain.plan import OverrideState
 from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
-from tests.cli.scene import RESUME_PREVIEW
+from tests.cli.scene import PLAN, RESUME_PREVIEW
 
 pytestmark = pytest.mark.usefixtures("people")
 
@@ -234,6 +235,17 @@ async def test_a_list_comes_from_kubernetes_while_the_service_is_away(capsys: Ca
     assert "as Kubernetes has it" in err
 
 
+async def test_a_list_says_of_each_override_what_the_plan_does_with_it(night: Night, capsys: Captured) -> None:
+    (cap,) = night.overrides.overrides
+    assert cap.phase == ""
+    state = OverrideState(cap.namespace, cap.name, cap.uid, "Superseded", "pin-sdxl is newer")
+    night.now = replace(night.now, plan=replace(PLAN, overrides=(state,)))
+    assert await rebalancer("override", "list", "-o", "wide") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if cap.name in line]
+    assert "Superseded" in line
+    assert line.endswith("pin-sdxl is newer")
+
+
 async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(
     kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
@@ -261,6 +273,32 @@ async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKube
     assert made(kubernetes) == []
     assert await rebalancer("override", "delete", name) == 1
     assert f"no override {name}" in capsys.readouterr().err
+
+
+async def test_delete_in_a_namespace_where_it_is_not_says_where_it_is(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    name = capsys.readouterr().out.strip()
+    assert await rebalancer("override", "delete", name, "-n", "elsewhere") == 1
+    assert capsys.readouterr().err == f"error: override {name} is in serving, not in elsewhere; it was not taken back\n"
+    assert len(made(kubernetes)) == 1
+    assert await rebalancer("override", "delete", name, "-n", "serving") == 0
+    assert made(kubernetes) == []
+
+
+async def test_delete_takes_several_and_one_that_is_not_there_holds_up_none(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    for _ in range(2):
+        assert await rebalancer(*CAP, "--yes", "-q") == 0
+    first, second = capsys.readouterr().out.split()
+    assert await rebalancer("override", "delete", f"override/{first}", "none", second, "--yes", "-q") == 1
+    assert capsys.readouterr() == (
+        f"{first}\n{second}\n",
+        "error: no override none; rebalancer override list shows them\n",
+    )
+    assert made(kubernetes) == []
 
 
 async def test_delete_shows_first_what_comes_without_it(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:

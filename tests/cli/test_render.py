@@ -100,6 +100,12 @@ def test_an_override_that_is_over_is_not_counted() -> None:
     assert "OVERRIDES" not in render_status(replace(STATUS, overrides=over))
 
 
+def test_an_override_that_was_refused_before_and_is_nobodys_in_this_plan_is_not_counted_as_in_force() -> None:
+    wrong = replace(an_override("pin", "nope", 4), expires_at=STATUS.at + 60.0, phase="Refused")
+    text = render_status(replace(STATUS, overrides=(*STATUS.overrides, wrong)))
+    assert text.endswith("OVERRIDES 1, 1 refused")
+
+
 def test_who_is_short_is_not_offered_a_cap_of_its_own() -> None:
     own = replace(PLAN.refusals[0], subject="llama-70b")
     assert "or now" not in render_explain(replace(PLAN, refusals=(own,)), SNAPSHOT, "llama-70b")

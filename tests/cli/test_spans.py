@@ -25,6 +25,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("03:06:20", at("03:06:20")),
         ("03:06", at("03:06:00")),
         ("23:59", MIDNIGHT - 60),  # still to come today: the last one was yesterday's
+        ("03:06:20 UTC", at("03:06:20")),  # as the first line of status has it
+        ("2027-01-16 03:06:20 UTC", at("03:06:20")),  # and that of explain --at
         ("2027-01-16T03:06:20Z", at("03:06:20")),
         ("2027-01-16T04:06:20+01:00", at("03:06:20")),
         ("2027-01-16T03:06:20", at("03:06:20")),

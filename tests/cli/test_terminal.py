@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 import signal
 
 import pytest
+from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from rebalancer.sandbox.api.resources import OVERRIDES, WRITESTOPS
@@ -19,6 +21,7 @@ pytestmark = [pytest.mark.usefixtures("people"), pytest.mark.slow]  # 30 s: each
 CAP = ("override", "add", "cap", "qwen-32b", "2", "--for", "30m", "--reason", "TICKET-1")
 QUESTION = "Apply until 03:42 UTC as oncall? [y/N] "
 ESCAPE = "\x1b["
+CLEAR = f"{ESCAPE}H{ESCAPE}2J{ESCAPE}3J"
 
 
 async def test_a_yes_applies(kubernetes: EmbeddedKubernetes) -> None:
@@ -102,10 +105,25 @@ async def test_watch_redraws_a_terminal_until_ctrl_c(night: Night) -> None:
     async with terminal("status", "--watch") as shown:
         await shown.shows("short 1")
         night.now = replace(night.now, cluster="prod-us")
-        await shown.shows(f"{ESCAPE}H{ESCAPE}2J{ESCAPE}3Jprod-us")
+        await shown.shows(f"{CLEAR}prod-us")
         shown.type("\x03")
         assert await shown.ends() == 130
         assert "Traceback" not in shown.screen
+
+
+@pytest.mark.parametrize("command", ["status", "plan"])
+async def test_watch_on_a_terminal_says_that_nobody_answers_and_how_old_its_picture_is(
+    night: Night, command: str
+) -> None:
+    async with TestServer(night.app()) as dying:
+        async with terminal(command, "--watch", "--server", str(dying.make_url("/")), NO_COLOR="1") as shown:
+            await shown.shows("sdxl")
+            await dying.close()
+            await shown.shows("; trying again")
+        age, *table, word = shown.screen.partition("; trying again")[0].rpartition(CLEAR)[2].splitlines()
+        assert re.fullmatch(r"NOT LIVE: \d+ s old", age)
+        assert any("sdxl" in line for line in table)
+        assert word.startswith("no answer from http://127.0.0.1:")
 
 
 async def test_watch_in_a_pipe_is_a_line_of_json_per_change(night: Night) -> None:

@@ -1,6 +1,8 @@
 """The red button from the command line."""
 
+import asyncio
 import json
+import os
 
 import pytest
 from msgspec.structs import replace
@@ -8,7 +10,7 @@ from msgspec.structs import replace
 from rebalancer.sandbox.api.resources import WRITESTOPS, Obj
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from tests.cli.night import Night
-from tests.cli.running import rebalancer
+from tests.cli.running import process, rebalancer
 
 pytestmark = pytest.mark.usefixtures("people")
 
@@ -41,6 +43,12 @@ async def test_a_service_that_does_not_obey_is_said_to_be_so(night: Night, capsy
     assert "has not confirmed within 3 s" in capsys.readouterr().err
 
 
+async def test_a_reason_typed_at_a_terminal_without_utf8_stops_writes(kubernetes: EmbeddedKubernetes) -> None:
+    assert await rebalancer("writes", "stop", "--reason", os.fsdecode(b"L\xfcfter defekt")) == 0
+    (stop,) = stops(kubernetes)
+    assert stop["spec"]["reason"] == "L\N{REPLACEMENT CHARACTER}fter defekt"
+
+
 async def test_a_lost_reply_presses_once(kubernetes: EmbeddedKubernetes) -> None:
     kubernetes.faults.lose_next_replies(1, method="POST", path_part="/writestops")
     assert await rebalancer(*STOP) == 0
@@ -63,6 +71,15 @@ async def test_status_says_who_stopped_the_writes_and_why(capsys: Captured) -> N
     told = json.loads(capsys.readouterr().out)
     assert told["stopped"] is True
     assert [each["name"] for each in told["stops"]] == [name]
+
+
+async def test_a_reason_that_the_readers_locale_lacks_is_shown_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await rebalancer("writes", "stop", "--reason", "GPUs \N{RIGHTWARDS ARROW} spare pool") == 0
+    monkeypatch.setenv("PYTHONIOENCODING", "iso-8859-1")
+    with process("writes", "status") as reader:
+        out, err = await asyncio.to_thread(reader.communicate)
+    assert err == ""
+    assert out.endswith(": GPUs \\u2192 spare pool\n")
 
 
 async def test_resume_shows_the_first_plan_and_wants_a_word(

@@ -38,7 +38,7 @@ HELP = "`{} --help` shows how it is written"
         ("writes stp", "error: rebalancer writes: no command 'stp'; did you mean stop?; allowed: stop, resume, status"),
         ("status extra", f"error: extra: more than rebalancer status takes; {HELP.format('rebalancer status')}"),
         ("status --wide", f"error: No such option: --wide; {HELP.format('rebalancer status')}"),
-        ("override delete", f"error: Missing argument 'NAME'; {HELP.format('rebalancer override delete')}"),
+        ("override delete", f"error: Missing argument 'NAME...'; {HELP.format('rebalancer override delete')}"),
         ("observe --prometheus x --port 99999", "error: --port 99999 is too large: allowed up to 65535"),
         ("hand-back --kubeconfig /nowhere", "error: kubeconfig /nowhere: no such file"),
         (f"{ADD} 3 --reason x --for 1000h", "error: --for 1000h is too long: allowed up to 7d"),

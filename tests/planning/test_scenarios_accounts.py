@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rebalancer.domain.account import GoingModel, NoticeAccount
 from rebalancer.domain.codec import from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
-from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot
+from tests.builders import a_model, a_notice, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 from tests.planning.test_scenarios_doomed import a_story
 
@@ -97,6 +97,38 @@ def test_what_is_done_for_a_maintenance_is_timed_from_when_it_came_to_its_time()
     assert account.due_at is not None
     assert account.due_at - account.heard_at == 13.9 * 86400.0
     assert "acted on after 0.0 s" in str(account)
+
+
+def test_a_drain_of_a_node_whose_maintenance_is_weeks_away_is_dated_by_the_persons_word() -> None:
+    story = a_story()
+    since = story.snapshot.at
+    later = {"kind": "scheduled-change", "doomed_at": since + 13.9 * 86400.0}
+    story.notice("a100-1", 14.0 * 86400.0, **later)
+    story.plan()
+    story.wait(3.0 * 86400.0)
+    at = story.snapshot.at
+    drain = a_notice("a100-1", kind="drain", source="override alice", since=since, deadline=at - 2.0)
+    story.snapshot = replace(story.snapshot, notices=(drain,))
+    story.plan()
+    account = the_account(story)
+    assert (account.kind, account.issued_at, account.heard_at, account.due_at) == ("drain", at - 2.0, at, None)
+    assert account.ready_before == {"b": 4}
+    story.wait(1.0)
+    story.notice("a100-1", 11.0 * 86400.0, **later)
+    story.snapshot = replace(
+        story.snapshot, notices=tuple(replace(notice, since=since) for notice in story.snapshot.notices)
+    )
+    story.plan()
+    assert (the_account(story).kind, the_account(story).issued_at) == ("scheduled-change", since)
+
+
+def test_a_drain_that_is_first_heard_of_beside_an_older_notice_is_dated_by_the_persons_word() -> None:
+    story = a_story()
+    at = story.snapshot.at
+    drain = a_notice("a100-1", kind="drain", source="override alice", since=at - 86400.0, deadline=at - 2.0)
+    story.snapshot = replace(story.snapshot, notices=(drain,))
+    story.plan()
+    assert (the_account(story).issued_at, the_account(story).heard_at) == (at - 2.0, at)
 
 
 def test_who_left_the_node_before_its_maintenance_came_to_its_time_is_of_no_account() -> None:

@@ -79,7 +79,7 @@ class Preview(Struct, frozen=True):
     confirm: the name that a person must type; `resume` where writes are resumed; None where nothing is to be typed.
     unmet_before: replicas that all models together are short of two cycles from now without the decision.
     unmet_after: replicas that they are short of then with it; as without it where it would be refused.
-    lines: what the command line prints, `costs` and `gains` included.
+    lines: what the command line prints, `costs` and `gains` included; in shadow it says first that nothing is written.
     costs: models that have fewer replicas by it, and how late that makes them, a sentence each.
     gains: models that have more replicas by it, and what that spares, a sentence each.
     at: the service's clock, None from an older version.

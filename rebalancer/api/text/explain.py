@@ -13,6 +13,7 @@ from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 from rebalancer.domain.starts import ENOUGH, SAID
 from rebalancer.domain.target_kinds import UNSAID
 from rebalancer.domain.words import figure
+from rebalancer.planning.overrides.rulings import IN_FORCE, Ruling
 
 WIDTH = 7  # of the first column: `refused` and the like
 LABELS = {
@@ -107,17 +108,23 @@ def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot, borrowers
 
 
 def _raised(model: str, snapshot: Snapshot) -> str:
-    """`, at least 4 by alice's override until 04:47:00`: the newest that raises the floor; "" without one."""
-    standing = [
-        each
-        for each in snapshot.overrides
-        if each.kind == "floor" and each.subject == model and each.expires_at > snapshot.at and each.phase == "InForce"
-    ]
-    if not standing:
+    """`, at least 4 by alice's override until 04:47:00`: what raises the floor; "" where none does, or is outranked."""
+    standing = {
+        each.kind: each
+        for each in sorted(snapshot.overrides, key=lambda each: (each.created_at, each.name))  # the newest counts
+        if each.subject == model and each.expires_at > snapshot.at and each.phase == IN_FORCE
+    }
+    ruling = Ruling(
+        paused=standing.get("pause"),
+        frozen=standing.get("freeze"),
+        pin=standing.get("pin"),
+        cap=standing.get("cap"),
+        floor=standing.get("floor"),
+    )
+    if ruling.floor is None or ruling.over("floor") is not None:
         return ""
-    newest = max(standing, key=lambda each: (each.created_at, each.name))
-    until = when(newest.expires_at, snapshot.at)
-    return f", at least {newest.value} by an override of {newest.actor} until {until}"
+    until = when(ruling.floor.expires_at, snapshot.at)
+    return f", at least {ruling.floor.value} by an override of {ruling.floor.actor} until {until}"
 
 
 def _moved(view: ModelView, refusals: Iterable[Refusal]) -> Iterator[str]:

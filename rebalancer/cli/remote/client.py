@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,6 +27,7 @@ from rebalancer.loop.clock import RealClock
 TIMEOUT_SECONDS = 10.0
 API_PORT = 8080
 LABEL, SERVICE = "rebalancer.io/component", "service"  # whatever nameOverride says; placeholders have none
+NOT_TRUSTED = {18, 19, 20, 21}  # OpenSSL's codes of a certificate that no CA which is trusted here stands for
 GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 
 
@@ -89,6 +91,9 @@ class Api:
                 with suppress(NoAnswer, KubeError):
                     await self.turn(replica)
         if response.status in GOOD:
+            if answer.lstrip().startswith(b"<"):  # a proxy's login, the console
+                fix = "--server names the service itself, as http://HOST:PORT"
+                raise Failed(f"{self.address}{path} answers with a page, not with the API; {fix}")
             return answer
         raise self._refused(response, path, answer)
 
@@ -98,8 +103,10 @@ class Api:
             return asyncio.CancelledError()
         if self.forward is not None:
             return NoAnswer(f"no answer from {self.address}: {self.forward.trouble or _why(error)}", UNREACHABLE)
-        message = f"no answer from {self.address} ({_why(error)}); does the service run there? "
-        return NoAnswer(message + "--server names another address", UNREACHABLE)
+        fix = "does the service run there? --server names another address"
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError) and error.__cause__.verify_code in NOT_TRUSTED:
+            fix = "SSL_CERT_FILE names a file of the CAs to trust"
+        return NoAnswer(f"no answer from {self.address} ({_why(error)}); {fix}", UNREACHABLE)
 
     def _refused(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Failed:
         reason = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
@@ -188,7 +195,9 @@ def _headers(token: Token | None) -> dict[str, str]:
 
 
 def _why(error: Exception) -> str:
-    """The system's own short words where it has a number (name look-ups have negative ones of their own)."""
+    """The system's own short words where it has a number (name look-ups have negative ones, and TLS others)."""
+    if isinstance(error.__cause__, ssl.SSLError):
+        return str(error.__cause__)
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number is not None and number > 0 else str(error)
 

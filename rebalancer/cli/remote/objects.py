@@ -87,15 +87,29 @@ async def with_status(cluster: OpenedCluster, ref: Ref) -> Object | None:
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def find_override(cluster: OpenedCluster, name: str) -> Ref:
-    """Where the override `name` is, in whatever namespace. Raises Failed when it is nowhere, or in several."""
+async def find_override(cluster: OpenedCluster, name: str, namespace: str | None) -> Ref:
+    """Where the override `name` is: in `namespace`, or in whatever. Raises Failed when it is nowhere, or elsewhere."""
+    if namespace is not None:
+        ref = Ref(OVERRIDES, namespace, name)
+        try:
+            await cluster.kube.get(ref)
+        except NotFound:
+            pass  # it may be elsewhere, and in force
+        except Forbidden:  # who may delete it need not be let read it
+            return ref
+        else:
+            return ref
     try:
         items = (await cluster.kube.list(OVERRIDES)).items
     except Forbidden as error:
-        raise Failed(f"you may not look for {name} in every namespace: say where it is with -n NAMESPACE") from error
+        here = "" if namespace is None else f"{name} is not in {namespace}; "
+        what = f"{here}you may not look for {name} in every namespace"
+        raise Failed(f"{what}: say where it is with -n NAMESPACE") from error
     namespaces = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
     if not namespaces:
         raise Failed(f"no override {name}; rebalancer override list shows them")
+    if namespace is not None:
+        raise Failed(f"override {name} is in {', '.join(namespaces)}, not in {namespace}; it was not taken back")
     if len(namespaces) > 1:
         raise Failed(f"override {name} is in {', '.join(namespaces)}: say which with -n")
     return Ref(OVERRIDES, namespaces[0], name)

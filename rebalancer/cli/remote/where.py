@@ -14,13 +14,23 @@ SERVICE_NAMESPACE = "rebalancer"
 INSTALLATION = "rebalancer/rebalancer"  # the name on what it writes to, unless it was installed otherwise
 _OWN = Path("~/.kube/config")
 
+
+def _unless_elsewhere(parsing: typer.Context, server: str | None) -> str | None:
+    """The address; none where it was exported and a context, which may be another cluster's, is typed."""
+    options = ("server", "context")  # what is typed has been read by now
+    server_by, context_by = (getattr(parsing.get_parameter_source(option), "name", "") for option in options)
+    return None if (server_by, context_by) == ("ENVIRONMENT", "COMMANDLINE") else server
+
+
 ServerOption = Annotated[
     str | None,
     typer.Option(
         "--server",
-        help="Address of the service's API; without it the command reaches a pod of the service by your kubeconfig.",
+        help="Address of the service's API; without it the command reaches a pod of the service by your kubeconfig. "
+        "An exported one gives way to --context.",
         metavar="URL",
         envvar="REBALANCER_SERVER",
+        callback=_unless_elsewhere,
     ),
 ]
 KubeconfigOption = Annotated[

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from rebalancer.api.text.words import columns, printable
 from rebalancer.domain.people import Override, WriteStop
+from rebalancer.domain.plan import Plan
 
 HEADER = ("NAME", "KIND", "SUBJECT", "VALUE", "PHASE", "UNTIL (UTC)", "ACTOR", "REASON")
 WIDE_HEADER = ("NAMESPACE", *HEADER, "MESSAGE")
@@ -17,6 +20,15 @@ def clock_words(service: float | None, here: float) -> str:
     if service is None or abs(service - here) < FAR_SECONDS:
         return ""
     return f"by the service's clock, {hour(service)} now"
+
+
+def as_planned(overrides: Sequence[Override], plan: Plan | None) -> tuple[Override, ...]:
+    """Each with what the plan says of it: in shadow nobody writes that to the object."""
+    states = {state.uid: state for state in plan.overrides} if plan is not None else {}
+    return tuple(
+        replace(each, phase=states[each.uid].phase, message=states[each.uid].message) if each.uid in states else each
+        for each in overrides
+    )
 
 
 def render_overrides(overrides: Sequence[Override], *, wide: bool = False, clock: str = "") -> str:

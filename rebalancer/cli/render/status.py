@@ -165,10 +165,11 @@ def _foot(status: Status) -> str:
     parts = []
     if notices:
         parts.append(f"NOTICE {some([_notice(notice, status.at) for notice in notices])}")
-    running = [one.uid for one in status.overrides if one.expires_at > status.at]
+    running = [one for one in status.overrides if one.expires_at > status.at]
     if running:
-        phases = {each.uid: each.phase for each in status.plan.overrides} if status.plan is not None else {}
-        idle = Counter(phases[uid].lower() for uid in running if phases.get(uid) in {"Refused", "Superseded"})
+        states = {each.uid: each.phase for each in status.plan.overrides} if status.plan is not None else {}
+        phases = [states.get(one.uid, one.phase) for one in running]  # a plan is silent on what was refused before
+        idle = Counter(phase.lower() for phase in phases if phase in {"Refused", "Superseded"})
         besides = "".join(f", {count} {phase}" for phase, count in sorted(idle.items()))
         parts.append(f"OVERRIDES {len(running) - idle.total()}{besides}")
     return "  ".join(parts)

@@ -38,13 +38,13 @@ def spelled(at: float) -> str:
 
 
 def instant_of(text: str, option: str, now: float) -> float:
-    """The instant of RFC 3339, of a UTC time of day (the last one that is past), or of `1m30s ago`.
+    """The instant of RFC 3339, of a UTC time of day (the last one that is past), or of `1m30s ago`; ` UTC` may follow.
 
     A whole second is meant to its end, as far as that is past: people type what a line prints, which has no fractions.
     Raises Failed naming `option`.
     """
     ago = _AGO.fullmatch(text)
-    at = now - seconds_of(ago[1], option) if ago else _written(text, option, now)
+    at = now - seconds_of(ago[1], option) if ago else _written(text.removesuffix(" UTC"), option, now)
     if at < 0:
         raise Failed(f"{option} {text}: that is before 1970, and nothing is known of then", USAGE)
     if ago:

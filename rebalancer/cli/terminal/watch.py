@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import typer
 
+from rebalancer.api.text.words import span
 from rebalancer.cli.failure import UNREACHABLE, CannotSay, Failed
 from rebalancer.cli.remote.client import Api, open_api
 from rebalancer.cli.remote.where import Where
@@ -30,27 +31,29 @@ def watch(where: Where, paths: tuple[str, ...], output: Output, draw: Draw) -> N
 
 async def _watch(where: Where, paths: tuple[str, ...], output: Output, draw: Draw) -> None:
     clock, last = RealClock(), b""
+    drawn = sys.stdout.isatty() and output.for_people
     async with open_api(where) as api:
-        bodies = await _bodies(api, paths)
+        bodies, answered_at, trouble = await _bodies(api, paths), clock.monotonic(), ""
         while True:
-            if sys.stdout.isatty() and output.for_people:
-                typer.echo(CLEAR + painted(draw(bodies)))
+            if drawn:
+                typer.echo(CLEAR + painted(_picture(draw(bodies), trouble, clock.monotonic() - answered_at)))
+            elif trouble:
+                typer.echo(trouble, err=True)
             elif bodies[0] != last:
                 last = bodies[0]
                 typer.echo(msgspec.json.format(last, indent=-1).decode())
             await clock.sleep(PERIOD_SECONDS)
-            bodies = await _again(api, paths, bodies)
+            try:
+                bodies, answered_at, trouble = await _bodies(api, paths), clock.monotonic(), ""
+            except Failed as failed:  # nobody answers, or the service cannot say: what was last said stays
+                if failed.code != UNREACHABLE and not isinstance(failed, CannotSay):
+                    raise
+                trouble = f"{failed}; trying again"
 
 
-async def _again(api: Api, paths: tuple[str, ...], before: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The next answers; those before, and a word about it, while nobody answers or the service cannot say."""
-    try:
-        return await _bodies(api, paths)
-    except Failed as failed:
-        if failed.code != UNREACHABLE and not isinstance(failed, CannotSay):
-            raise
-        typer.echo(f"{failed}; trying again", err=True)
-        return before
+def _picture(table: str, trouble: str, age_seconds: float) -> str:
+    """What was last said; while nobody says anything newer, how old it is above it, and why below it."""
+    return f"NOT LIVE: {span(age_seconds)} old\n{table}\n{trouble}" if trouble else table
 
 
 async def _bodies(api: Api, paths: tuple[str, ...]) -> tuple[bytes, ...]:

@@ -100,7 +100,7 @@ class _Seen:
             source=notice.source,
             pool=self._pool_of.get(notice.node, ""),
             confidence=notice.confidence,
-            issued_at=notice.since,
+            issued_at=_issued(notice),
             heard_at=self._at,
             deadline=_deadline(notice),
             voluntary=notice.voluntary,
@@ -115,20 +115,23 @@ class _Seen:
         """The account as things stand; `notice`: None where it stands no more."""
         if notice is not None and notice.kind != "gone":
             surer = account.confidence == "possible" != notice.confidence
+            renamed = account.kind != notice.kind and account.acted_at is None
+            drained = renamed and notice.kind == "drain"  # by a person, though it was to go later
             account = replace(
-                account,
+                self._begun_anew(account, due_at=None) if drained else account,
                 kind=notice.kind,
                 source=notice.source,
                 confidence=notice.confidence,
                 deadline=_deadline(notice),
                 voluntary=notice.voluntary,
-                heard_at=self._at if surer else account.heard_at,
+                issued_at=_issued(notice) if renamed else account.issued_at,
+                heard_at=self._at if surer or drained else account.heard_at,
             )
         replicas = self._replicas(account, notice)
         if notice is not None and not notice.counts(self._at):  # in weeks: who leaves meanwhile is not lost with it
             return replace(account, replicas=tuple(replica for replica in replicas if replica.gone_at is None))
         if notice is not None and account.due_at is None and (notice.doomed_at or 0.0) > account.heard_at:
-            account = self._begun_anew(account)
+            account = self._begun_anew(account, due_at=self._at)
         all_gone = bool(replicas) and all(replica.gone_at is not None for replica in replicas)
         first = min(self._acts(account, replicas), default=None)
         return replace(
@@ -139,10 +142,10 @@ class _Seen:
             over_at=None if notice is not None else self._at,
         )
 
-    def _begun_anew(self, account: NoticeAccount) -> NoticeAccount:
+    def _begun_anew(self, account: NoticeAccount, due_at: float | None) -> NoticeAccount:
         """The account of a notice that has come to its time: what was so before it is of no account."""
         ready = self._ready_of(account.node)
-        return replace(account, due_at=self._at, ready_before=ready, models=(), acted_at=None, replaced_at=None)
+        return replace(account, due_at=due_at, ready_before=ready, models=(), acted_at=None, replaced_at=None)
 
     def replaced(self, account: NoticeAccount) -> NoticeAccount:
         """The account with the instant at which its models had as many Ready replicas elsewhere, once they have.
@@ -218,6 +221,11 @@ class _Seen:
         """When writes for it were acknowledged."""
         uids = {replica.uid for replica in replicas}
         return (one.at for one in self._written if _is_for(one, account, uids))
+
+
+def _issued(notice: NoticeView) -> float:
+    """When it was given: a person's drain on its own date, whatever was told of the node before."""
+    return _deadline(notice) if notice.kind == "drain" else notice.since
 
 
 def _deadline(notice: NoticeView) -> float:

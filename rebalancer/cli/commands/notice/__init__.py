@@ -7,6 +7,14 @@ import typer
 
 from rebalancer.cli.failure import DONE
 from rebalancer.cli.group import group
+from rebalancer.cli.remote.where import (
+    SERVICE_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    ServerOption,
+    ServiceNamespaceOption,
+    Where,
+)
 from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOption, Talk, YesOption
 
 MOST_SECONDS = 3650 * 86_400.0  # ten years: who types more means something else
@@ -53,18 +61,23 @@ def add(
     ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
     no_input: NoInputOption = False,
     quiet: QuietOption = False,
 ) -> int:
     """Tell the service that a node goes, by an event in Kafka: for what a cloud knows and does not tell by itself.
 
     Kafka's address and login come from the REBALANCER_KAFKA_... settings, the topic from REBALANCER_TOPIC_PREFIX;
-    --dry-run prints the event and needs none of them. When it is you who wants a node emptied: rebalancer override add
-    drain node/NODE, in your own name.
+    --dry-run prints the event and needs none of them. Where the service answers and sees no such node, it is said; it
+    may come later. When it is you who wants a node emptied: rebalancer override add drain node/NODE, in your own name.
     """
     import asyncio
 
     from rebalancer.cli.commands.notice.event import event_of, send
+    from rebalancer.cli.commands.notice.named import doubt, node_name
     from rebalancer.cli.failure import USAGE, Failed
     from rebalancer.cli.remote.kafka import kafka_settings
     from rebalancer.cli.render.overrides import hour
@@ -73,6 +86,7 @@ def add(
 
     if (node is None) is (instance is None):
         raise Failed("give either a NODE or --instance and its ID", USAGE)
+    node = None if node is None else node_name(node)
     name = node or instance
     now, talk = RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in", MOST_SECONDS)
@@ -80,6 +94,8 @@ def add(
     kinds = [kind] if kind is not None else list(NoticeKind) if cancel else [NoticeKind.SPOT]
     events = [event_of(goes, one.value, now, deadline, voluntary=voluntary, cancelled=cancel) for one in kinds]
     what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"
+    if node is not None:
+        talk.say(*filter(None, [asyncio.run(doubt(Where(server, kubeconfig, context, service_namespace), node))]))
     if dry_run:
         for event in events:
             typer.echo(event.value.decode())

@@ -112,19 +112,21 @@ def list_(
 
     from rebalancer.api.http.json_codec import to_wire
     from rebalancer.api.ports.operator import Overrides
+    from rebalancer.api.ports.status import Status
     from rebalancer.cli.commands.override.prepared import stored
     from rebalancer.cli.failure import NoAnswer
     from rebalancer.cli.remote.answers import decoded, read
-    from rebalancer.cli.render.overrides import clock_words, render_overrides
+    from rebalancer.cli.render.overrides import as_planned, clock_words, render_overrides
     from rebalancer.loop.clock import RealClock
 
     where = Where(server, kubeconfig, context, service_namespace)
     try:
-        (body,) = read(where, "/v1/overrides")
+        body, status = read(where, "/v1/overrides", "/v1/status")
+        listed = decoded(body, Overrides)
+        listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
     except NoAnswer as failed:
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
-        body = to_wire(asyncio.run(stored(where)))
-    listed = decoded(body, Overrides)
+        listed = asyncio.run(stored(where))
     known = (
         (*listed.overrides, *listed.gone) if all_ else [each for each in listed.overrides if each.phase != "Expired"]
     )
@@ -137,8 +139,12 @@ def list_(
 
 @app.command()
 def delete(
-    name: Annotated[str, typer.Argument(help="Name of the override.", metavar="NAME", autocompletion=overrides)],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names of overrides, also as override/NAME.", metavar="NAME...", autocompletion=overrides),
+    ],
     namespace: NamespaceOption = None,
+    yes: YesOption = False,  # noqa: ARG001  taken as elsewhere; nothing is asked
     dry_run: DryRunOption = False,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -146,19 +152,19 @@ def delete(
     service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
     quiet: QuietOption = False,
 ) -> int:
-    """Take an override back, in whatever namespace it is, after showing what comes then."""
+    """Take overrides back, in whatever namespace they are, after showing what comes then."""
     import asyncio
 
     from rebalancer.cli.commands.override.prepared import what_comes_without
+    from rebalancer.cli.failure import Failed
     from rebalancer.cli.remote.cluster import open_cluster
     from rebalancer.cli.remote.objects import find_override, remove
-    from rebalancer.kube.resources import OVERRIDES, Ref
 
     where = Where(server, kubeconfig, context, service_namespace)
 
-    async def take_back() -> str:
+    async def take_back(name: str) -> str:
         async with open_cluster(where) as cluster:
-            ref = Ref(OVERRIDES, namespace, name) if namespace else await find_override(cluster, name)
+            ref = await find_override(cluster, name, namespace)
             if not quiet:
                 typer.echo("\n".join(await what_comes_without(where, ref)))
             if dry_run:
@@ -166,6 +172,14 @@ def delete(
             there = await remove(cluster, ref)
             return f"{name} deleted" if there else f"{name} was gone already"
 
-    line = asyncio.run(take_back())
-    typer.echo(name if quiet else line)
+    failures = []
+    for name in (each.removeprefix("override/") for each in names):
+        try:
+            line = asyncio.run(take_back(name))
+        except Failed as failed:  # the others are taken back all the same
+            failures.append(failed)
+        else:
+            typer.echo(name if quiet else line)
+    if failures:
+        raise Failed("\n".join(map(str, failures)), failures[0].code)
     return DONE
