@@ -60,3 +60,15 @@ def test_the_time_of_a_whole_answer_is_a_promise_of_what_writes_no_tokens_alone(
     of_llm = scaled_by(query, "20")
     assert promised(the_model(policy(of_llm))) is None
     assert "20 s is held for whole answers" in " ".join(text(of_llm).replace("#", "").split())
+
+
+def test_with_a_formula_the_triggers_own_thresholds_are_taken_for_nothing() -> None:
+    modifiers = {"formula": "run + wait", "target": "24"}
+    objects = scaled_by("sum(vllm:num_requests_running)", "1", advanced={"scalingModifiers": modifiers})
+    concurrency = the_model(policy(objects)).signals.concurrency
+    assert concurrency is not None
+    assert concurrency.per_replica is None
+    written = " ".join(text(objects).replace("#", "").split())
+    assert "scaledobject/ml/chat asks by its formula run + wait for the target 24" in written
+    late = scaled_by(RATE.format("ttft_seconds_bucket"), "1", advanced={"scalingModifiers": modifiers})
+    assert promised(the_model(policy(late))) is None
