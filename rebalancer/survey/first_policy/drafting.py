@@ -37,7 +37,7 @@ def first_policy(
     usable = tuple(each for each in workloads.scaled if each.ref not in refused)
 
     bystanders = [node.labels for node in things.nodes if not gpus(node.allocatable)]
-    there = pools_of(places_of(things), usable, bystanders)
+    there = pools_of(places_of(things, usable), usable, bystanders)
     homes = {each.ref: home for each in usable if (home := home_of(each, there)) is not None}
     for_homeless, homeless = wanted([each for each in usable if each.ref not in homes], there)
     homes |= {
@@ -45,13 +45,12 @@ def first_policy(
     }
 
     around = Around(homes, autoscalers, recent)
-    served = list(twins([each for each in usable if each.ref in homes], homes))
+    served = twins([each for each in usable if each.ref in homes], homes)
     models = distinct([model_of(targets, around) for targets in served])
     lived_in = {model.targets[0].value["pool"] for model in models}
-    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
     limits = {node_pool.name: node_pool.limits for node_pool, _ in things.node_pools}
     pools = [
-        pool_of(pool, behind, limits, asking.get(pool.name, 0), lived_in=pool.name in lived_in)
+        pool_of(pool, behind, limits, _guests(pool, usable), lived_in=pool.name in lived_in)
         for pool, behind in with_node_pools((*for_homeless, *there))
     ]
     roomy, entitled = fitted(pools, models)
@@ -75,9 +74,8 @@ def _why_unknown(kind: str, survey: Survey) -> str:
     return "was not found"
 
 
-def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
-    """GPUs that the workloads of a pool without nodes ask for today."""
-    return sum(each.gpus * max(1, each.replicas) for targets in served for each in targets if each.ref in pool.guests)
+def _guests(pool: NodeGrouping, workloads: Sequence[GpuWorkload]) -> tuple[GpuWorkload, ...]:
+    return tuple(each for each in workloads if each.ref in pool.guests)
 
 
 def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:

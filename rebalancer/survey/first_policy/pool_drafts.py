@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Reasoned
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, PoolDraft, Reasoned
 from rebalancer.survey.first_policy.places import NodePlace
 from rebalancer.survey.first_policy.pools import NodeGrouping
+from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 MOST_GPUS = 1_000_000  # the policy's bound
 MOST_PER_NODE = 1024  # same
@@ -46,18 +47,16 @@ def pool_of(
     pool: NodeGrouping,
     node_pools: tuple[str, ...],
     limits: Mapping[str, Mapping[str, int]],
-    asked_gpus: int,
+    guests: Sequence[GpuWorkload],
     *,
     lived_in: bool,
 ) -> PoolDraft:
     """The draft of a pool.
 
-    limits: of NodePools by resource. asked: GPUs that workloads ask for where no node is. lived_in: whether a model has
-    its home there: its floor and its entitlement need a pool that is owned.
+    limits: of NodePools by resource. guests: workloads that may stand there. lived_in: whether a model has its home
+    there: its floor and its entitlement need a pool that is owned.
     """
     elastic = pool.spot and not lived_in
-    each = Counter(place.gpus.get(pool.resource, 0) for place in pool.places if place.node_pool)
-    per_node = min(max(1, each.most_common(1)[0][0]), MOST_PER_NODE) if each else 1
     return PoolDraft(
         name=Reasoned(pool.name),
         kind=_kind(pool, lived_in=lived_in),
@@ -68,8 +67,8 @@ def pool_of(
         if elastic
         else None,
         node_pools=Reasoned(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
-        gpus_per_node=Reasoned(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
-        gpu_limit=_limit(pool, node_pools, limits, asked_gpus),
+        gpus_per_node=_per_node(pool, guests) if node_pools else None,
+        gpu_limit=_limit(pool, node_pools, limits, guests),
         isolation=Reasoned("soft", "its nodes offer shares of GPUs, of which each counts as one")
         if pool.soft
         else None,
@@ -87,13 +86,27 @@ def _kind(pool: NodeGrouping, *, lived_in: bool) -> Reasoned[str]:
     return Reasoned("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
 
 
+def _per_node(pool: NodeGrouping, guests: Sequence[GpuWorkload]) -> Reasoned[int]:
+    """GPUs of a node that Karpenter adds: a pod that does not fit on one gets no node."""
+    brought = [place for place in pool.places if place.node_pool and place.counted]
+    if not brought:
+        pod_gpus = max((each.gpus // each.pods for each in guests), default=1)
+        why = f"{GUESS}no node tells; its largest pod asks for so many; {CHOOSE}what its nodes have"
+        return Reasoned(min(max(1, pod_gpus), MOST_PER_NODE), why)
+    usual, _ = Counter(place.gpus.get(pool.resource, 0) for place in brought).most_common(1)[0]
+    who = "its nodes have" if any(place.name for place in brought) else "its NodePool says"
+    return Reasoned(min(max(1, usual), MOST_PER_NODE), f"as {who}; limits rise in whole nodes")
+
+
 def _limit(
-    pool: NodeGrouping, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked_gpus: int
+    pool: NodeGrouping,
+    node_pools: tuple[str, ...],
+    limits: Mapping[str, Mapping[str, int]],
+    guests: Sequence[GpuWorkload],
 ) -> Reasoned[int]:
+    asked = sum(each.gpus * max(1, each.replicas) for each in guests)
     if not pool.places:
-        return Reasoned(
-            min(asked_gpus, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today"
-        )
+        return Reasoned(min(asked, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
     nodes = [place for place in pool.places if place.name]
     counts = Counter(place.gpus[pool.resource] for place in nodes)
     there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"
@@ -106,4 +119,8 @@ def _limit(
             f"NodePool {name} has limit {limit}" if limit is not None else f"NodePool {name} has no limit: {CHOOSE}one"
         )
     total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in node_pools)
+    if not total and not any(pool.resource in limits.get(name, {}) for name in node_pools):
+        each = _per_node(pool, guests).value
+        total = -(-asked // each) * each  # whole nodes
+        why.append("its workloads ask for so many")
     return Reasoned(min(total, MOST_GPUS), "; ".join(why))
