@@ -125,8 +125,17 @@ def _access(configuration: Configuration, read_authorization: Callable[[], str |
         read_authorization=read_authorization if authorization else None,
         tls=_tls(configuration) if server.startswith("https") else None,
         server_hostname=configuration.tls_server_name,
-        proxy=configuration.proxy,
+        proxy=_proxy(configuration),
     )
+
+
+def _proxy(configuration: Configuration) -> str | None:
+    """URL of the proxy. Raises the library's ConfigException for one that speaks another protocol than HTTP."""
+    proxy: str | None = configuration.proxy or None
+    scheme = proxy.partition(":")[0] if proxy else "http"
+    if scheme not in {"http", "https"}:
+        raise ConfigException(f"its proxy-url begins with {scheme}: only proxies of http:// and https:// are spoken to")
+    return proxy
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:
