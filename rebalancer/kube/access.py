@@ -32,6 +32,7 @@ _LEAST_RENEW_SECONDS: Final = 5.0
 _ABSENT: Final = re.compile(
     r"Expected object with name (?P<name>\S+) in \S+/(?P<what>\w+)s list"
 )  # the library's words
+_OLD_GKE: Final = re.compile("GoogleAuth")  # same
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ def _why(error: Exception) -> str:
     """In words that help: what the library says of what it knows; of anything else that it is no kubeconfig."""
     if isinstance(error, ConfigException) and (absent := _ABSENT.search(str(error))):
         return f"it has no {absent['what']} {absent['name']}"
+    if isinstance(error, ValueError) and _OLD_GKE.match(str(error)):
+        return (
+            "it logs in by auth-provider gcp, which kubectl has no more either: install gke-gcloud-auth-plugin and run"
+            " gcloud container clusters get-credentials"
+        )
     if isinstance(error, (ConfigException, OSError, ssl.SSLError)):
         return " ".join(str(error).split()) or "it cannot be read"
     return "it is not the YAML of a kubeconfig (`kubectl config view` shows one)"

@@ -144,6 +144,12 @@ async def test_a_proxy_that_does_not_speak_http_is_refused_and_its_login_is_not_
     assert "pw" not in str(refused.value)
 
 
+async def test_the_login_that_gke_had_before_its_plugin_is_told_with_the_plugin(tmp_path: Path) -> None:
+    path = await in_thread(tmp_path, "http://127.0.0.1:1", **{"auth-provider": {"name": "gcp", "config": {}}})
+    with pytest.raises(Invalid, match=r"auth-provider gcp.* install gke-gcloud-auth-plugin"):
+        await find_access(path)
+
+
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = await in_thread(tmp_path, "http://127.0.0.1:1", token="t1")
     with pytest.raises(Invalid, match="moon"):
