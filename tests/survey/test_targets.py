@@ -8,7 +8,15 @@ from rebalancer.survey.finding import OK
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.traps.table import judged
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
-from tests.survey.manifests import Manifest, a_budget, a_deployment, a_gpu_node, a_running_pod, a_scaled_object
+from tests.survey.manifests import (
+    Manifest,
+    a_budget,
+    a_deployment,
+    a_gpu_node,
+    a_node_pool,
+    a_running_pod,
+    a_scaled_object,
+)
 
 
 def said(trap: str, objects: list[Manifest], policy: Policy) -> list[str]:
@@ -118,3 +126,8 @@ def test_a_toleration_that_only_the_standing_pods_have_lets_them_land_elsewhere(
     standing["spec"]["tolerations"] = [{"key": "h100", "operator": "Exists"}]
     assert said("unpinned", [*objects, a_running_pod("a1")], ONLY_A100) == []
     assert said("unpinned", [*objects, standing], ONLY_A100) != []
+
+
+def test_a_start_that_the_policy_does_not_tell_is_not_said_to_be_told_by_it() -> None:
+    (told,) = said("consolidation", [a_node_pool(consolidateAfter="30s")], a_policy(a_model("b"), pools=(a_pool(),)))
+    assert "(assumed; the policy has no model there)" in told

@@ -165,13 +165,14 @@ def _start(case: Case, pool: Object) -> tuple[float, str]:
     """Seconds that a replica takes to start on this NodePool's nodes, and who says so."""
     if case.start_seconds is not None:
         return case.start_seconds, "measured"
-    name, load_seconds = text(pool, "metadata", "name"), list[float]()
-    if case.policy is not None:
-        pools = {each.name for each in case.policy.pools if name in each.node_pools}
-        load_seconds = [
-            model.load_seconds for model in case.policy.models if any(each.pool in pools for each in model.targets)
-        ]
-    return (max(load_seconds), "by the policy") if load_seconds else (ASSUMED_START_SECONDS, "assumed; --policy tells")
+    if case.policy is None:
+        return ASSUMED_START_SECONDS, "assumed; --policy tells"
+    name = text(pool, "metadata", "name")
+    pools = {each.name for each in case.policy.pools if name in each.node_pools}
+    there = [model for model in case.policy.models if any(each.pool in pools for each in model.targets)]
+    if not there:
+        return ASSUMED_START_SECONDS, "assumed; the policy has no model there"
+    return max(model.load_seconds for model in there), "by the policy"
 
 
 def _span(seconds: float) -> str:
