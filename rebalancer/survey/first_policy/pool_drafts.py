@@ -104,9 +104,9 @@ def _limit(
     limits: Mapping[str, Mapping[str, int]],
     guests: Sequence[GpuWorkload],
 ) -> Reasoned[int]:
-    asked = sum(each.gpus * max(1, each.replicas) for each in guests)
+    wanted = sum(each.gpus * max(1, each.replicas) for each in guests)
     if not pool.places:
-        return Reasoned(min(asked, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
+        return Reasoned(min(wanted, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
     nodes = [place for place in pool.places if place.name]
     counts = Counter(place.gpus[pool.resource] for place in nodes)
     there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"
@@ -121,6 +121,6 @@ def _limit(
     total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in node_pools)
     if not total and not any(pool.resource in limits.get(name, {}) for name in node_pools):
         each = _per_node(pool, guests).value
-        total = -(-asked // each) * each  # whole nodes
+        total = -(-wanted // each) * each  # whole nodes
         why.append("its workloads ask for so many")
     return Reasoned(min(total, MOST_GPUS), "; ".join(why))

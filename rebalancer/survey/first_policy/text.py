@@ -54,7 +54,7 @@ def text_of(draft: PolicyDraft, most_bytes: int = MAX_BYTES // 2) -> str:
         return whole
     entries = (_entry(model, Model.model_fields) for model in draft.models)
     counts = Counter((line.key, line.why) for entry in entries for line in entry if line.why)
-    return _text(draft, {said: None for said, count in counts.items() if count > 1})
+    return _text(draft, {sentence: None for sentence, count in counts.items() if count > 1})
 
 
 def _text(draft: PolicyDraft, once: Mapping[tuple[str, str], None]) -> str:
