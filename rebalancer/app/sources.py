@@ -61,6 +61,7 @@ def server_of(settings: ServiceSettings) -> Server:
         settings.prometheus_certificate_file,
         settings.prometheus_key_file,
         settings.prometheus_sigv4_region,
+        settings.prometheus_matchers,
     )
 
 

@@ -197,7 +197,8 @@ class PrometheusReadings:
             unknown, unusable = sum(each.unknown for each in read), sum(each.unusable for each in read)
             nothing = f"no reading of a model's pod; of others: {unknown}, unusable: {unusable}"
             if self.has is not None and not self.has.names:
-                nothing += "; it has none of the metrics that docs/metrics.md names"
+                which = f" with {self.has.matchers}" if self.has.matchers else ""
+                nothing += f"; it has none of the metrics that docs/metrics.md names{which}"
             self._ended("empty", nothing)
         elif self.left_out:
             self._ended("partial", f"not asked for want of time or samples: namespaces {_some(self.left_out)}")
@@ -226,10 +227,11 @@ def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMa
     Two questions about names and one for each batch of namespaces, however many pods there are. Raises as Visit does.
     """
     wanted = names_of(maps)
-    names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
+    names = visit.label_values("__name__", selector(wanted, visit.matchers), LATELY_SECONDS) & wanted
     if not names - {STARTED}:
-        return MetricInventory(frozenset(), frozenset())
-    has = MetricInventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
+        return MetricInventory(frozenset(), frozenset(), matchers=visit.matchers)
+    labels = visit.label_names(selector(names - {STARTED}, visit.matchers), LATELY_SECONDS)
+    has = MetricInventory(names, labels, matchers=visit.matchers)
     questions = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
     counts = [float(series["value"][1]) for counting in questions for series in visit.query(counting)]
     return has._replace(scrape_seconds=max((COUNTED_SECONDS / count for count in counts if count > 0), default=None))

@@ -22,6 +22,7 @@ from urllib3.exceptions import ReadTimeoutError
 from urllib3.util import Retry
 
 from rebalancer.aws.sigv4 import SigV4
+from rebalancer.ingest.promql import matchers_of
 from rebalancer.obs.clock import Clock
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024  # 10,000 pods answer with about 8 MB
@@ -47,6 +48,7 @@ class Server(NamedTuple):
     certificate_file: PEM file with our own certificate, None where it asks for none.
     key_file: PEM file with its key, None where the certificate's file has it.
     sigv4_region: region for which AWS wants requests signed, "" where they are not.
+    matchers: labels of this cluster's series, as `cluster=prod-eu,region=eu`; "" where it has no other cluster's.
     """
 
     url: str
@@ -57,6 +59,7 @@ class Server(NamedTuple):
     certificate_file: Path | None = None
     key_file: Path | None = None
     sigv4_region: str = ""
+    matchers: str = ""
 
 
 class QueryCost(Struct, frozen=True):
@@ -146,11 +149,14 @@ class PrometheusSession(requests.Session):
 class Visit:
     """Questions to one server within one deadline; use as a context manager.
 
+    `matchers`: what is to be asked of each series beside, as PromQL.
+
     Everything raises LateError, LinkLocalError, requests' errors, and PrometheusApiClientException for what it refuses.
     """
 
     def __init__(self, server: Server, clock: Clock, deadline_seconds: float) -> None:
         refuse_link_local(server.url)
+        self.matchers = matchers_of(server.matchers)
         self._deadline_seconds = deadline_seconds
         self._clock = clock
         self._session = PrometheusSession(clock, clock.monotonic() + deadline_seconds)

@@ -5,6 +5,7 @@ that Prometheus did not scrape is thereby absent, where a sum over the model wou
 asked of metrics that the Prometheus does not have (`MetricInventory`).
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
@@ -48,11 +49,13 @@ class MetricInventory(NamedTuple):
     names: metrics that have series.
     labels: labels that those have.
     scrape_seconds: the longest time between two scrapes of an engine; None where nobody knows yet.
+    matchers: what is asked of each series beside, as PromQL.
     """
 
     names: frozenset[str]
     labels: frozenset[str] = frozenset(("namespace", "pod", "exported_namespace", "exported_pod"))
     scrape_seconds: float | None = None
+    matchers: str = ""
 
     @property
     def window_seconds(self) -> float:
@@ -74,9 +77,15 @@ def names_of(maps: Iterable[MetricMap]) -> frozenset[str]:
     return frozenset({STARTED}).union(*(each.names for each in maps))
 
 
-def selector(names: Iterable[str]) -> str:
-    """A selector of all series of these metrics."""
-    return f'{{__name__=~"{"|".join(sorted(names))}"}}'
+def matchers_of(labels: str) -> str:
+    """PromQL's matchers of `cluster=prod-eu,region=eu`, as the settings have it."""
+    pairs = (pair.partition("=") for pair in labels.split(",") if pair)
+    return ",".join(f"{label}={json.dumps(value, ensure_ascii=False)}" for label, _, value in pairs)
+
+
+def selector(names: Iterable[str], matchers: str = "") -> str:
+    """A selector of all series of these metrics, and of the matchers."""
+    return f'{{__name__=~"{"|".join(sorted(names))}"{_more(matchers)}}}'
 
 
 def question(
@@ -256,7 +265,7 @@ def _series(
     source: MetricSource, has: MetricInventory, among: str, each: MetricMap | None = None
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """Selectors of a source's series, with the labels that name the pod there."""
-    more = "".join(f",{condition}" for condition in source.where)
+    more = "".join(map(_more, (*source.where, has.matchers)))
     if each is not None and each.model_label is not None:
         yield f'{source.series}{{{each.model_label}!=""{more}}}', STYLES[0]
         return
@@ -264,6 +273,10 @@ def _series(
         namespace, pod = style
         if has.labels.issuperset(style):
             yield f'{source.series}{{{namespace}=~"{among}",{pod}!=""{more}}}', style
+
+
+def _more(condition: str) -> str:
+    return f",{condition}" if condition else ""
 
 
 def _renamed(series: str, style: tuple[str, str]) -> str:

@@ -32,6 +32,7 @@ _LEAST_RENEW_SECONDS: Final = 5.0
 _ABSENT: Final = re.compile(
     r"Expected object with name (?P<name>\S+) in \S+/(?P<what>\w+)s list"
 )  # the library's words
+_OLD_GKE: Final = re.compile("GoogleAuth")  # same
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ def _why(error: Exception) -> str:
     """In words that help: what the library says of what it knows; of anything else that it is no kubeconfig."""
     if isinstance(error, ConfigException) and (absent := _ABSENT.search(str(error))):
         return f"it has no {absent['what']} {absent['name']}"
+    if isinstance(error, ValueError) and _OLD_GKE.match(str(error)):
+        return (
+            "it logs in by auth-provider gcp, which kubectl has no more either: install gke-gcloud-auth-plugin and run"
+            " gcloud container clusters get-credentials"
+        )
     if isinstance(error, (ConfigException, OSError, ssl.SSLError)):
         return " ".join(str(error).split()) or "it cannot be read"
     return "it is not the YAML of a kubeconfig (`kubectl config view` shows one)"
@@ -125,8 +131,17 @@ def _access(configuration: Configuration, read_authorization: Callable[[], str |
         read_authorization=read_authorization if authorization else None,
         tls=_tls(configuration) if server.startswith("https") else None,
         server_hostname=configuration.tls_server_name,
-        proxy=configuration.proxy,
+        proxy=_proxy(configuration),
     )
+
+
+def _proxy(configuration: Configuration) -> str | None:
+    """URL of the proxy. Raises the library's ConfigException for one that speaks another protocol than HTTP."""
+    proxy: str | None = configuration.proxy or None
+    scheme = proxy.partition(":")[0] if proxy else "http"
+    if scheme not in {"http", "https"}:
+        raise ConfigException(f"its proxy-url begins with {scheme}: only proxies of http:// and https:// are spoken to")
+    return proxy
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_kinds import UNSAID
-from rebalancer.domain.words import replicas
+from rebalancer.domain.words import counted, replicas
 from rebalancer.settings.document import Path
 from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.problems import CheckedText
@@ -26,6 +26,7 @@ def warnings_of(checked: CheckedText, name: str, own_topics: Collection[str]) ->
         *_floors_above_caps(policy),
         *_caps_on_nothing(policy),
         *_nodes_too_large(policy),
+        *_pods_too_large(policy),
     )
     return tuple(
         sorted(
@@ -127,3 +128,15 @@ def _nodes_too_large(policy: Policy) -> Iterator[_Doubt]:
         if pool.brings_nodes and 0 < pool.gpu_limit < pool.gpus_per_node:
             what = f"no node is ever asked for: one has more GPUs than gpuLimit, which is {pool.gpu_limit}"
             yield _Doubt(("pools", place, "gpusPerNode"), pool.gpus_per_node, what, "raise gpuLimit, or correct it")
+
+
+def _pods_too_large(policy: Policy) -> Iterator[_Doubt]:
+    """Models for which no node is asked in a pool of theirs, since a pod of theirs would not fit on it."""
+    nodes = {pool.name: pool.gpus_per_node for pool in policy.pools if pool.brings_nodes}
+    for place, model in enumerate(policy.models):
+        for pool in dict.fromkeys(target.pool for target in model.targets):
+            if pool in nodes and model.gpus_per_pod > nodes[pool]:
+                pod = f"a pod of {counted(model.gpus_per_pod, 'GPU')}"
+                what = f"{pod} fits on no node that is added to pool {pool}: they have {nodes[pool]}"
+                fix = f"correct pools.{pool}.gpusPerNode (1 where none is said), or gpusPerReplica"
+                yield _Doubt(("models", place, "gpusPerReplica"), model.gpus_per_replica, what, fix)

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from rebalancer.settings.allowed import words
 from rebalancer.settings.kafka_login import kafka_problem
 from rebalancer.settings.prometheus_login import login_problem
+from rebalancer.settings.prometheus_matchers import matchers_problem
 from rebalancer.settings.prometheus_url import problem_of
 from rebalancer.settings.queue_url import queue_problem
 
@@ -150,6 +151,11 @@ class ServiceSettings(BaseSettings):
         max_length=63,
         description="Region of Amazon Managed Prometheus: requests are signed (SigV4). Needs the extra aws.",
     )
+    prometheus_matchers: str = Field(
+        default="",
+        max_length=4096,
+        description="LABEL=VALUE, separated by commas: labels of this cluster's series, where it has others', too.",
+    )
 
     backfill_hours: FiniteFloat = Field(
         default=24.0,
@@ -278,6 +284,8 @@ class ServiceSettings(BaseSettings):
         """What is wrong with where Prometheus is and how we say there who we are, None when nothing is."""
         if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
             return f"{PREFIX}PROMETHEUS_URL: {problem}"
+        if problem := matchers_problem(self.prometheus_matchers):
+            return f"{PREFIX}PROMETHEUS_MATCHERS: {problem}"
         of_prometheus = {
             name.removeprefix("prometheus_"): value for name, value in self if name.startswith("prometheus_")
         }

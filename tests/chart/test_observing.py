@@ -47,6 +47,13 @@ def test_a_hosted_prometheus_is_asked_with_signatures_for_its_region(monkeypatch
     assert ServiceSettings().prometheus_sigv4_region == "eu-west-1"
 
 
+def test_one_prometheus_of_several_clusters_is_asked_for_this_one_s_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {"cluster": "prod-eu", "region": "eu"}
+    for name, value in environment(render(OBSERVING | {"prometheus.matchers": labels})).items():
+        monkeypatch.setenv(PREFIX + name, value)
+    assert ServiceSettings().prometheus_matchers == "cluster=prod-eu,region=eu"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -13,7 +13,8 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text())
 VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text())
 # Objects of Kubernetes that are passed on as they are.
 PASSED_ON = {"policy", "affinity", "nodeSelector", "podAnnotations", "podLabels", "labels", "resources"} | {
-    "serviceAccountAnnotations"
+    "serviceAccountAnnotations",
+    "matchers",
 }
 
 

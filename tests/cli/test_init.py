@@ -96,7 +96,10 @@ def test_a_folder_that_is_not_there_and_an_address_that_is_none_are_said(
 ) -> None:
     assert run(["init", "--manifests", "/nowhere/at/all"]) == 2
     assert run(["init", "--manifests", str(manifests), "--out", "-", "--prometheus", "prometheus:9090"]) == 2
+    asked = ["init", "--manifests", str(manifests), "--out", "-", "--prometheus", "http://prometheus:9090"]
+    assert run([*asked, "--matchers", "prod-eu"]) == 2
     said = capsys.readouterr().err
+    assert "--matchers: 'prod-eu' is no LABEL=VALUE" in said
     assert "/nowhere/at/all: there is no such file or folder" in said
     assert "--prometheus prometheus:9090: give http://HOST:PORT" in said
 

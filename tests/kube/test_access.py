@@ -129,6 +129,27 @@ async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
         await find_access(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(("proxy", "good"), [("http://p:3128", True), ("socks5://us:pw@p:1080", False), ("p:1", False)])
+async def test_a_proxy_that_does_not_speak_http_is_refused_and_its_login_is_not_shown(
+    tmp_path: Path, proxy: str, *, good: bool
+) -> None:
+    path = await in_thread(tmp_path, "http://127.0.0.1:1", token="t1")
+    text = await asyncio.to_thread(path.read_text)
+    await asyncio.to_thread(path.write_text, text.replace("server:", f"proxy-url: {proxy}\n    server:"))
+    if good:
+        assert (await find_access(path)).proxy == proxy
+        return
+    with pytest.raises(Invalid, match=r"its proxy-url begins with .*: only proxies of http:// and https://") as refused:
+        await find_access(path)
+    assert "pw" not in str(refused.value)
+
+
+async def test_the_login_that_gke_had_before_its_plugin_is_told_with_the_plugin(tmp_path: Path) -> None:
+    path = await in_thread(tmp_path, "http://127.0.0.1:1", **{"auth-provider": {"name": "gcp", "config": {}}})
+    with pytest.raises(Invalid, match=r"auth-provider gcp.* install gke-gcloud-auth-plugin"):
+        await find_access(path)
+
+
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = await in_thread(tmp_path, "http://127.0.0.1:1", token="t1")
     with pytest.raises(Invalid, match="moon"):

@@ -9,11 +9,13 @@ pools:
     nodeLabels: {pool: a100}
     gpuLimit: 16
     nodePools: [a100-1]
+    gpusPerNode: 8
   - name: spot
     kind: elastic
     nodeLabels: {pool: spot}
     gpuLimit: 8
     nodePools: [spot-1]
+    gpusPerNode: 8
 surge: {shortWindowSeconds: 15, longWindowSeconds: 300, enterRatio: 1.5, leaveRatio: 1.2}
 deferral: {windowSeconds: 3600, turnSeconds: 900}
 classes:

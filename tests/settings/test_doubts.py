@@ -65,5 +65,5 @@ def test_a_cap_on_pools_that_the_model_does_not_have_is_a_warning(
 
 @pytest.mark.parametrize(("gpus", "doubted"), [(16, False), (32, True)])
 def test_a_node_of_more_gpus_than_its_pool_may_have_is_a_warning(gpus: int, *, doubted: bool) -> None:
-    text = spoilt(("gpuLimit: 16\n", f"gpuLimit: 16\n    gpusPerNode: {gpus}\n"))
+    text = spoilt(("gpusPerNode: 8\n", f"gpusPerNode: {gpus}\n"))
     assert bool(warnings(text)) == doubted

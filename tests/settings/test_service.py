@@ -70,6 +70,8 @@ def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(envi
         ),
         ({"NOTICES_QUEUE_URL": "http://sqs.eu-west-1.amazonaws.com/123456789012/q"}, "give a queue's URL"),
         ({"NOTICES_QUEUE_URL": "https://queue.example.com/123456789012/q"}, "set REBALANCER_NOTICES_QUEUE_REGION"),
+        ({"PROMETHEUS_MATCHERS": "cluster=eu,2=b"}, "PROMETHEUS_MATCHERS: '2=b' is no LABEL=VALUE"),
+        ({"PROMETHEUS_MATCHERS": '{cluster="eu"}'}, "is no LABEL=VALUE; several are separated by commas"),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(

@@ -8,7 +8,15 @@ from rebalancer.survey.finding import OK
 from rebalancer.survey.objects import Survey
 from rebalancer.survey.traps.table import judged
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
-from tests.survey.manifests import Manifest, a_budget, a_deployment, a_gpu_node, a_running_pod, a_scaled_object
+from tests.survey.manifests import (
+    Manifest,
+    a_budget,
+    a_deployment,
+    a_gpu_node,
+    a_node_pool,
+    a_running_pod,
+    a_scaled_object,
+)
 
 
 def said(trap: str, objects: list[Manifest], policy: Policy) -> list[str]:
@@ -77,3 +85,49 @@ def test_without_a_hook_no_grace_is_too_short_for_it() -> None:
     hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
     assert said("grace-within-prestop", [a_deployment(pod=at_once)], a_policy()) == []
     assert said("grace-within-prestop", [a_deployment(pod=at_once, container=hook)], a_policy())
+
+
+ONLY_A100 = a_policy(a_model("b"), pools=(a_pool(), a_pool("h100")))
+LOOSE: Manifest = {"nodeSelector": {}}
+
+
+def a_node(name: str, labels: dict[str, str], *taints: Manifest, gpus: int = 8) -> Manifest:
+    node = a_gpu_node(labels, gpus)
+    return node | {"metadata": node["metadata"] | {"name": name}, "spec": {"taints": list(taints)}}
+
+
+@pytest.mark.parametrize(
+    ("h100", "bound"),
+    [
+        (a_node("h1", {"pool": "h100"}), "another pool's nodes, such as h1"),
+        (a_node("h1", {"pool": "h100"}, {"key": "nvidia.com/gpu", "effect": "NoSchedule"}), "such as h1"),
+        (a_node("h1", {"pool": "h100"}, {"key": "h100", "effect": "NoSchedule"}), ""),
+        (a_node("h1", {"pool": "h100"}, gpus=0), ""),
+        (a_node("c1", {"pool": "cpu"}, gpus=0), "they may land on nodes of pool h100"),
+    ],
+)
+def test_pods_are_bound_to_their_pool_where_no_other_node_takes_them(h100: Manifest, bound: str) -> None:
+    ours = a_node("a1", {"pool": "a100"})
+    told = said("unpinned", [ours, h100, a_deployment(pod=LOOSE)], ONLY_A100)
+    assert (bound in told[0]) if bound else (told == [])
+    assert said("unpinned", [ours, h100, a_deployment()], ONLY_A100) == []
+
+
+def test_what_binds_pods_may_be_another_label_than_the_pool_s() -> None:
+    nodes = [a_node(name, {"pool": name, "gpu": name}) for name in ("a100", "h100")]
+    assert said("unpinned", [*nodes, a_deployment(pod={"nodeSelector": {"gpu": "a100"}})], ONLY_A100) == []
+    assert said("unpinned", [*nodes, a_deployment(pod={"nodeSelector": {"gpu": "h100"}})], ONLY_A100) != []
+
+
+def test_a_toleration_that_only_the_standing_pods_have_lets_them_land_elsewhere() -> None:
+    taint = {"key": "h100", "effect": "NoSchedule"}
+    objects = [a_node("a1", {"pool": "a100"}), a_node("h1", {"pool": "h100"}, taint), a_deployment(pod=LOOSE)]
+    standing = a_running_pod("a1")
+    standing["spec"]["tolerations"] = [{"key": "h100", "operator": "Exists"}]
+    assert said("unpinned", [*objects, a_running_pod("a1")], ONLY_A100) == []
+    assert said("unpinned", [*objects, standing], ONLY_A100) != []
+
+
+def test_a_start_that_the_policy_does_not_tell_is_not_said_to_be_told_by_it() -> None:
+    (told,) = said("consolidation", [a_node_pool(consolidateAfter="30s")], a_policy(a_model("b"), pools=(a_pool(),)))
+    assert "(assumed; the policy has no model there)" in told

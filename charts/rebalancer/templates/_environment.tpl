@@ -90,6 +90,11 @@
 {{- $_ := set $set "PROMETHEUS_TOKEN_FILE" "/etc/rebalancer-prometheus/token/token" -}}
 {{- end -}}
 {{- $_ := set $set "PROMETHEUS_SIGV4_REGION" .sigv4Region -}}
+{{- $matchers := list -}}
+{{- range $label, $value := .matchers -}}
+{{- $matchers = append $matchers (printf "%s=%s" $label $value) -}}
+{{- end -}}
+{{- $_ := set $set "PROMETHEUS_MATCHERS" (join "," $matchers) -}}
 {{- if .caConfigMap.name -}}
 {{- $_ := set $set "PROMETHEUS_CA_FILE" "/etc/rebalancer-prometheus/ca/ca.crt" -}}
 {{- end -}}

@@ -42,6 +42,12 @@ A percentile above the last bound of its histogram is told as *more than* that b
 is late where the bound is the SLO or more, agrees to fewer replicas nowhere, and where half the SLO is more than the
 bound it has no vote. `doctor` names models whose histogram ends below their SLO.
 
+Where one Prometheus has several clusters, as Thanos, Mimir and Amazon's managed one do, `prometheus.matchers` of the
+values is needed, such as `{cluster: prod-eu}`: labels that all series of this cluster bear, and no other's. Pods of
+StatefulSets and LeaderWorkerSets have the same names in each cluster, and their requests would be summed. Each question
+asks for these labels; `--matchers cluster=prod-eu` has the commands that are given a `--prometheus` do the same. An
+external label is one that a Prometheus adds to what it sends away: its own series do not bear it.
+
 Pods are found by any of these pairs of labels:
 
 """

@@ -11,6 +11,7 @@ from rebalancer.cli.remote.prometheus import (
     CaFileOption,
     CertificateFileOption,
     KeyFileOption,
+    MatchersOption,
     PasswordFileOption,
     SigV4RegionOption,
     TokenFileOption,
@@ -54,6 +55,7 @@ def command(
     certificate_file: CertificateFileOption = None,
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
+    matchers: MatchersOption = "",
 ) -> None:
     """Write a first policy: pools from nodes, models from what asks for GPUs and has a scale, today's bounds as floors.
 
@@ -72,7 +74,7 @@ def command(
         None
         if prometheus is None
         else server_at(
-            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region, matchers
         )
     )
     survey = _survey(manifests, Where(kubeconfig=kubeconfig, context=context), namespaces or [])
@@ -118,6 +120,7 @@ def _recent(server: "Server", draft: "PolicyDraft") -> "Mapping[str, Use]":
     """Last week's use of the draft's targets, by workload. Raises Failed."""
     from rebalancer.domain.workload_ref import WorkloadRef
     from rebalancer.ingest.prometheus import LateError, answers
+    from rebalancer.ingest.promql import matchers_of
     from rebalancer.loop.clock import RealClock
     from rebalancer.survey.first_policy.recent import questions, use_of
 
@@ -128,7 +131,7 @@ def _recent(server: "Server", draft: "PolicyDraft") -> "Mapping[str, Use]":
         for target in model.targets
     ]
     try:
-        results = answers(server, questions(refs), RealClock(), PROMETHEUS_SECONDS)
+        results = answers(server, questions(refs, matchers_of(server.matchers)), RealClock(), PROMETHEUS_SECONDS)
         return {workload: use for result in results for workload, use in use_of(result).items()}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error

@@ -11,6 +11,7 @@ from rebalancer.cli.remote.prometheus import (
     CaFileOption,
     CertificateFileOption,
     KeyFileOption,
+    MatchersOption,
     PasswordFileOption,
     SigV4RegionOption,
     TokenFileOption,
@@ -48,6 +49,7 @@ def command(
     certificate_file: CertificateFileOption = None,
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
+    matchers: MatchersOption = "",
     folder: Annotated[Path, typer.Option(help="Where the journal goes.", metavar="DIR")] = FOLDER,
     port: Annotated[
         int, typer.Option(help="Port of console and API on loopback; 0: a free one.", min=0, max=65535)
@@ -66,7 +68,7 @@ def command(
     if not policy.exists():
         raise Failed(f"{policy}: no such file; write one with: rebalancer init --prometheus {prometheus}", USAGE)
     server = server_at(
-        prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+        prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region, matchers
     )
     fields: dict[str, object] = {
         **{f"prometheus_{field}": value for field, value in server._asdict().items()},

@@ -35,6 +35,14 @@ SigV4RegionOption = Annotated[
         metavar="REGION",
     ),
 ]
+MatchersOption = Annotated[
+    str,
+    typer.Option(
+        "--matchers",
+        help="Labels of this cluster's series, where Prometheus has other clusters', too.",
+        metavar="LABEL=VALUE,...",
+    ),
+]
 
 
 def server_at(
@@ -46,13 +54,18 @@ def server_at(
     certificate_file: Path | None,
     key_file: Path | None,
     sigv4_region: str,
+    matchers: str,
 ) -> "Server":
-    """What these options name. Raises Failed for an address that is none, and logins that do not go together."""
+    """What these options name. Raises Failed for an address that is none, and for what does not go together."""
     from rebalancer.ingest.prometheus_session import Server
     from rebalancer.settings.prometheus_login import login_problem
+    from rebalancer.settings.prometheus_matchers import matchers_problem
     from rebalancer.settings.prometheus_url import problem_of
 
-    server = Server(url, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region)
+    logins = username, password_file, certificate_file, key_file, sigv4_region
+    server = Server(url, token_file, ca_file, *logins, matchers)
+    if problem := matchers_problem(matchers):
+        raise Failed(f"--matchers: {problem}", USAGE)
     if problem := problem_of(url):
         raise Failed(f"--prometheus {url}: {problem}", USAGE)
     given = [field for field, value in server._asdict().items() if value]

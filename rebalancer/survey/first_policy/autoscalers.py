@@ -1,5 +1,6 @@
 """What scales a workload today: its bounds, which become floor and maximum, and its triggers, which become signals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,9 +8,9 @@ from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.first_policy.draft import Reasoned
 from rebalancer.survey.first_policy.things import decoded
-from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
+from rebalancer.survey.first_policy.triggers import Trigger, Votes, hpa_metric, keda_trigger, votes_of
 from rebalancer.survey.objects import Object, Survey, address
-from rebalancer.survey.parts import items, value
+from rebalancer.survey.parts import items, part, text, value
 
 KEDA_DEFAULT_MINIMUM = 0
 
@@ -63,7 +64,18 @@ def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cl
     )
     triggers = [keda_trigger(number, each) for number, each in enumerate(items(raw, "spec", "triggers"))]
     notes = (f"{about} is paused: it is left alone until somebody resumes it",) if scaled.paused else ()
-    return Autoscaler(about, low, high, votes_of(about, triggers), notes)
+    return Autoscaler(about, low, high, _votes(about, triggers, raw), notes)
+
+
+def _votes(about: str, triggers: Sequence[Trigger], raw: Object) -> Votes:
+    """With a formula the triggers are its variables: KEDA holds its result against the target, and no threshold."""
+    modifiers = part(raw, "spec", "advanced", "scalingModifiers")
+    if not (formula := text(modifiers, "formula")):
+        return votes_of(about, triggers)
+    votes = votes_of(about, [replace(each, threshold=None) for each in triggers])
+    target = f"for the target {text(modifiers, 'target') or '(none)'}"
+    note = f"{about} asks by its formula {formula} {target}: the thresholds of its triggers say nothing"
+    return replace(votes, notes=(note,))
 
 
 def _of_hpa(hpa: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.Hpa

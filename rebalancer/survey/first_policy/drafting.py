@@ -37,7 +37,7 @@ def first_policy(
     usable = tuple(each for each in workloads.scaled if each.ref not in refused)
 
     bystanders = [node.labels for node in things.nodes if not gpus(node.allocatable)]
-    there = pools_of(places_of(things), usable, bystanders)
+    there = pools_of(places_of(things, usable), usable, bystanders)
     homes = {each.ref: home for each in usable if (home := home_of(each, there)) is not None}
     for_homeless, homeless = wanted([each for each in usable if each.ref not in homes], there)
     homes |= {
@@ -45,14 +45,17 @@ def first_policy(
     }
 
     served = list(twins([each for each in usable if each.ref in homes], homes))
-    asking = {pool.name: _asked(pool, served) for pool in for_homeless}
     node_pools = {node_pool.name: node_pool for node_pool, _ in things.node_pools}
     behind = list(with_node_pools((*for_homeless, *there), node_pools))
-    limits = {pool.name: limit_of(pool, names, node_pools, asking.get(pool.name, 0)) for pool, names in behind}
+    guests = {pool.name: _guests(pool, usable) for pool, _ in behind}
+    limits = {pool.name: limit_of(pool, names, node_pools, guests[pool.name]) for pool, names in behind}
     around = Around(homes, autoscalers, {name: limit.value for name, limit in limits.items()}, recent)
     models = distinct([model_of(targets, around) for targets in served])
     lived_in = {model.targets[0].value["pool"] for model in models}
-    pools = [pool_of(pool, names, limits[pool.name], lived_in=pool.name in lived_in) for pool, names in behind]
+    pools = [
+        pool_of(pool, names, limits[pool.name], guests[pool.name], lived_in=pool.name in lived_in)
+        for pool, names in behind
+    ]
     roomy, entitled = fitted(pools, models)
     left_out += [
         f"{each.about}: its target {ref} {_why_unknown(ref.kind, survey)}"
@@ -74,9 +77,8 @@ def _why_unknown(kind: str, survey: Survey) -> str:
     return "was not found"
 
 
-def _asked(pool: NodeGrouping, served: Sequence[tuple[GpuWorkload, ...]]) -> int:
-    """GPUs that the workloads of a pool without nodes ask for today."""
-    return sum(each.gpus * max(1, each.replicas) for targets in served for each in targets if each.ref in pool.guests)
+def _guests(pool: NodeGrouping, workloads: Sequence[GpuWorkload]) -> tuple[GpuWorkload, ...]:
+    return tuple(each for each in workloads if each.ref in pool.guests)
 
 
 def _seen(pools: Sequence[NodeGrouping], scaled: int) -> str:

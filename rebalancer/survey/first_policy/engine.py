@@ -1,6 +1,8 @@
 """What the containers of a workload run, and which model they serve by their arguments."""
 
+import shlex
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -10,6 +12,8 @@ from rebalancer.survey.objects import Object
 
 _SERVED: Final = ("--served-model-name", "--model", "--model-id", "--model-path", "--model_name")
 """Arguments that name a model, in the order in which engines prefer them for their metrics."""
+
+_SHELL: Final = frozenset(";&|<>")  # operators: what follows belongs to another command
 
 
 class _Container(Struct, frozen=True):
@@ -52,20 +56,31 @@ def engine_of(template: Object) -> EngineContainers:
 
 
 def _served(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The model's names in the first argument that says any; shell lines are taken apart at blanks."""
-    words = [word for argument in arguments for word in argument.split()]
+    """The model's names in the first argument that says any, else what vLLM is told to serve."""
+    words = [word for argument in arguments for word in _shell_words(argument)]
     for option in _SERVED:
         for at, word in enumerate(words):
             if word.startswith(f"{option}="):
                 return (word.partition("=")[2],)
             if word == option:
-                names: list[str] = []
-                for name in words[at + 1 :]:
-                    if name.startswith("-") or (names and option != _SERVED[0]):
-                        break
-                    names.append(name)
+                names = tuple(takewhile(_is_name, words[at + 1 :]))
                 if names:
-                    return tuple(names)
-    if "serve" in words[:3] and (after := words[words.index("serve") + 1 :]) and not after[0].startswith("-"):
-        return (after[0],)  # vllm serve MODEL
+                    return names if option == _SERVED[0] else names[:1]
+    for before, word, model in zip(["vllm", *words], words, words[1:], strict=False):  # its image begins with `vllm`
+        if word == "serve" and "vllm" in before and _is_name(model):
+            return (model,)
     return ()
+
+
+def _is_name(word: str) -> bool:
+    return not word.startswith("-") and _SHELL.isdisjoint(word)
+
+
+def _shell_words(argument: str) -> list[str]:
+    """What a shell makes of a line, its operators among it; of a line that it would refuse the words at blanks."""
+    words = shlex.shlex(argument.replace("\\\n", " ").replace("\n", " ; "), posix=True, punctuation_chars=";&|")
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        return list(words)
+    except ValueError:  # a quote that nothing closes
+        return argument.split()

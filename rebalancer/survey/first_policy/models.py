@@ -28,6 +28,7 @@ _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
 _CARRIES: Final = "what a replica carries is learnt once it is full, or with an slo; or say perReplica"
 _NAMESPACE: Final = TypeAdapter[str](Dns1123)
+_WRITE_TOKENS: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|lmdeploy|tensorrt-?llm|llama", re.IGNORECASE)
 _ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
 
 
@@ -76,11 +77,7 @@ def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
     scaler = next((each for each in scalers if each), None)
     most = _most(targets, around)
     floor = _floor(targets, around, most.value)
-    slo = Reasoned(
-        {"latencySeconds": 2.0}, f"{CHOOSE}the p95 time to first token that its users were promised", off=True
-    )
-    if scaler and scaler.votes.slo:
-        slo = Reasoned({"latencySeconds": float(scaler.votes.slo.value)}, scaler.votes.slo.why)
+    slo = _slo(first, scaler)
     return ModelDraft(
         id=Reasoned(_id(first.ref.name)),
         namespace=Reasoned(first.ref.namespace),
@@ -95,7 +92,7 @@ def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
         team=charged(targets, TEAM),
         slo=slo,
         load_seconds=_load(targets),
-        signals=_signals(first, scaler),
+        signals=_signals(first, scaler, promised=not slo.off),
         cost_center=charged(targets, COST_CENTER),
         notes=tuple(_notes(targets, [each for each in scalers if each])),
     )
@@ -200,8 +197,23 @@ def _class(scaler: Autoscaler | None) -> Reasoned[str]:
     return Reasoned("interactive", f"{CHOOSE}realtime, interactive or batch: how fast its demand is followed", off=True)
 
 
-def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Reasoned[object]]:
+def _slo(workload: GpuWorkload, scaler: Autoscaler | None) -> Reasoned[dict[str, float]]:
+    """What a trigger holds of what the SLO is held against: of an engine that writes tokens the first one."""
+    first = scaler.votes.first_token if scaler else None
+    whole = scaler.votes.whole_answer if scaler else None
+    tokens = any(map(_WRITE_TOKENS.search, workload.engine))
+    if promise := first or (None if tokens else whole):
+        return Reasoned({"latencySeconds": float(promise.value)}, promise.why)
+    why = f"{CHOOSE}the p95 time to first token that its users were promised"
+    if whole:
+        why += f"; {whole.value:g} s is held for whole answers today"
+    return Reasoned({"latencySeconds": 2.0}, why, off=True)
+
+
+def _signals(workload: GpuWorkload, scaler: Autoscaler | None, *, promised: bool) -> dict[str, Reasoned[object]]:
     signals = dict(scaler.votes.signals) if scaler else {}
+    if not promised:
+        signals.pop("latency", None)  # it votes against the SLO
     counts = any(map(_ENGINES.search, workload.engine))
     known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
     default: Reasoned[object] = Reasoned({}, f"{known}; {_CARRIES}")

@@ -1,7 +1,7 @@
 """Nodes with GPUs, and the ones that a NodePool without nodes would bring."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.labels import CAPACITIES, PRODUCTS
 from rebalancer.survey.first_policy.things import Things
 from rebalancer.survey.first_policy.workloads import GpuWorkload
+from rebalancer.survey.node_pools import brings_gpus
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, requirements, text
 
@@ -47,8 +48,9 @@ class NodePlace:
     name: of the node, "" for one that is yet to come.
     labels: its labels.
     taints: those that stay.
-    gpus: accelerators by resource.
+    gpus: accelerators by resource; of a node that is yet to come one where nobody tells.
     node_pool: Karpenter's NodePool behind it, "" without one.
+    counted: whether a node or its NodePool tells how many GPUs it has.
     registered: cards by who sells them in parts, as `domain.cluster.Node` has them.
     """
 
@@ -57,6 +59,7 @@ class NodePlace:
     taints: tuple[Taint, ...]
     gpus: dict[str, int]
     node_pool: str = ""
+    counted: bool = True
     registered: Mapping[str, int] = field(default_factory=dict)
 
     def takes(self, workload: GpuWorkload) -> bool:
@@ -98,17 +101,24 @@ def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return tuple(one for one in taints if not one.key.startswith(_PASSING))
 
 
-def places_of(things: Things) -> tuple[NodePlace, ...]:
+def places_of(things: Things, workloads: Sequence[GpuWorkload]) -> tuple[NodePlace, ...]:
     """Every node that offers GPUs, then one place for each NodePool of GPUs that has no node now."""
     nodes = tuple(
         NodePlace(
-            node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node), node.registered
+            node.name,
+            node.labels,
+            lasting(node.taints),
+            gpus(node.allocatable),
+            _node_pool(node),
+            registered=node.registered,
         )
         for node in things.nodes
         if gpus(node.allocatable)
     )
     inhabited = {place.node_pool for place in nodes}
-    coming = (_coming(node_pool, raw) for node_pool, raw in things.node_pools if node_pool.name not in inhabited)
+    coming = (
+        _coming(node_pool, raw, workloads) for node_pool, raw in things.node_pools if node_pool.name not in inhabited
+    )
     return (*nodes, *(place for place in coming if place is not None))
 
 
@@ -139,16 +149,17 @@ def resources_of(place: NodePlace, wanted: Container[str]) -> list[str]:
     return [name for name in names if name in wanted] or [max(names, key=lambda name: place.gpus[name])]
 
 
-def _coming(node_pool: NodePool, raw: Object) -> NodePlace | None:
+def _coming(node_pool: NodePool, raw: Object, workloads: Sequence[GpuWorkload]) -> NodePlace | None:
     """What it would bring, as far as its template says; None for a NodePool without GPUs."""
     template = part(raw, "spec", "template")
     required = requirements(template, "spec", "requirements")
     labels = {one.key: one.values[0] for one in required if one.operator == "In" and len(one.values) == 1}
     labels |= mapped(template, "metadata", "labels")
     count = next((int(labels[key]) for key in _COUNTS if labels.get(key, "").isdecimal()), 0)
-    resource = next(iter(sorted(gpus(node_pool.limits))), "")
-    if not resource and not count and not any("gpu" in one.key for one in required):
+    by_name = [each.resource for each in workloads if _selects(each, node_pool.name)]
+    if not count and not by_name and not brings_gpus(raw):
         return None
+    resource = next(iter((*sorted(gpus(node_pool.limits)), *by_name)), _NVIDIA)
     taints = tuple(
         Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
         for each in items(template, "spec", "taints")
@@ -157,6 +168,14 @@ def _coming(node_pool: NodePool, raw: Object) -> NodePlace | None:
         "",
         {**labels, NODE_POOL_LABEL: node_pool.name},
         lasting(taints),
-        {resource or _NVIDIA: count or 1},
+        {resource: count or 1},
         node_pool.name,
+        counted=bool(count),
     )
+
+
+def _selects(workload: GpuWorkload, node_pool: str) -> bool:
+    """Whether its pods ask for the nodes of a NodePool by its name."""
+    required = (one for term in workload.placement.terms for one in term.labels if one.operator == "In")
+    named = [*workload.placement.selector, *((one.key, value) for one in required for value in one.values)]
+    return (NODE_POOL_LABEL, node_pool) in named

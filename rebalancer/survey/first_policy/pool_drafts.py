@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rebalancer.domain.cluster import NodePool
-from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Reasoned
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, PoolDraft, Reasoned
 from rebalancer.survey.first_policy.places import NodePlace
 from rebalancer.survey.first_policy.pools import NodeGrouping
+from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 MOST_GPUS = 1_000_000  # the policy's bound
 MOST_PER_NODE = 1024  # same
@@ -59,14 +60,20 @@ def _stands_elsewhere(node_pool: str, pool: NodeGrouping, owner: NodeGrouping) -
     return f"NodePool {node_pool} makes nodes of pool {owner.name} too, and stands there: give each shape its own"
 
 
-def pool_of(pool: NodeGrouping, node_pools: tuple[str, ...], limit: Reasoned[int], *, lived_in: bool) -> PoolDraft:
+def pool_of(
+    pool: NodeGrouping,
+    node_pools: tuple[str, ...],
+    limit: Reasoned[int],
+    guests: Sequence[GpuWorkload],
+    *,
+    lived_in: bool,
+) -> PoolDraft:
     """The draft of a pool.
 
-    lived_in: whether a model has its home there: its floor and its entitlement need a pool that is owned.
+    guests: workloads that may stand there. lived_in: whether a model has its home there: its floor and its entitlement
+    need a pool that is owned.
     """
     elastic = pool.spot and not lived_in
-    each = Counter(place.gpus.get(pool.resource, 0) for place in pool.places if place.node_pool)
-    per_node = min(max(1, each.most_common(1)[0][0]), MOST_PER_NODE) if each else 1
     return PoolDraft(
         name=Reasoned(pool.name),
         kind=_kind(pool, lived_in=lived_in),
@@ -77,7 +84,7 @@ def pool_of(pool: NodeGrouping, node_pools: tuple[str, ...], limit: Reasoned[int
         if elastic
         else None,
         node_pools=Reasoned(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
-        gpus_per_node=Reasoned(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
+        gpus_per_node=_per_node(pool, guests) if node_pools else None,
         gpu_limit=limit,
         isolation=Reasoned("soft", "its nodes offer shares of GPUs, of which each counts as one")
         if pool.soft
@@ -96,17 +103,28 @@ def _kind(pool: NodeGrouping, *, lived_in: bool) -> Reasoned[str]:
     return Reasoned("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
 
 
+def _per_node(pool: NodeGrouping, guests: Sequence[GpuWorkload]) -> Reasoned[int]:
+    """GPUs of a node that Karpenter adds: a pod that does not fit on one gets no node."""
+    brought = [place for place in pool.places if place.node_pool and place.counted]
+    if not brought:
+        pod_gpus = max((each.gpus // each.pods for each in guests), default=1)
+        why = f"{GUESS}no node tells; its largest pod asks for so many; {CHOOSE}what its nodes have"
+        return Reasoned(min(max(1, pod_gpus), MOST_PER_NODE), why)
+    usual, _ = Counter(place.gpus.get(pool.resource, 0) for place in brought).most_common(1)[0]
+    who = "its nodes have" if any(place.name for place in brought) else "its NodePool says"
+    return Reasoned(min(max(1, usual), MOST_PER_NODE), f"as {who}; limits rise in whole nodes")
+
+
 def limit_of(
-    pool: NodeGrouping, behind: Sequence[str], node_pools: Mapping[str, NodePool], asked_gpus: int
+    pool: NodeGrouping, behind: Sequence[str], node_pools: Mapping[str, NodePool], guests: Sequence[GpuWorkload]
 ) -> Reasoned[int]:
     """The most GPUs that the pool may have.
 
-    behind: NodePools that bring it nodes. asked_gpus: what workloads ask for where no node is.
+    behind: NodePools that bring it nodes. guests: workloads that may stand there.
     """
+    wanted = sum(each.gpus * max(1, each.replicas) for each in guests)
     if not pool.places:
-        return Reasoned(
-            min(asked_gpus, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today"
-        )
+        return Reasoned(min(wanted, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
     nodes = [place for place in pool.places if place.name]
     counts = Counter(place.gpus[pool.resource] for place in nodes)
     there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"
@@ -118,6 +136,10 @@ def limit_of(
         total += max(sum(place.gpus[pool.resource] for place in made if place.name), bound)
         why.append(f"NodePool {name} has {words}")
     total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in bounding)
+    if not total and not any(_says(node_pools.get(name), pool.resource) for name in bounding):
+        each = _per_node(pool, guests).value
+        total = -(-wanted // each) * each  # whole nodes
+        why.append("its workloads ask for so many")
     return Reasoned(min(total, MOST_GPUS), "; ".join(why))
 
 
@@ -128,3 +150,8 @@ def _bound(made: Sequence[NodePlace], resource: str, node_pool: NodePool | None)
         return node_pool.fixed * each, f"spec.replicas {node_pool.fixed}, of {each} GPUs"
     limit = node_pool.limits.get(resource) if node_pool is not None else None
     return (0, f"no limit: {CHOOSE}one") if limit is None else (limit, f"limit {limit}")
+
+
+def _says(node_pool: NodePool | None, resource: str) -> bool:
+    """Whether a NodePool has a bound of its own, be it 0."""
+    return node_pool is not None and (node_pool.fixed is not None or resource in node_pool.limits)

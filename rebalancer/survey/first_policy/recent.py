@@ -41,11 +41,14 @@ class _Series(Struct, frozen=True):
     value: tuple[float, str]
 
 
-def questions(workloads: Iterable[WorkloadRef], size: int = 10) -> Iterator[str]:
-    """PromQL about `size` workloads each; of a pod only the name is known after a week, which begins with theirs."""
+def questions(workloads: Iterable[WorkloadRef], matchers: str = "", size: int = 10) -> Iterator[str]:
+    """PromQL about `size` workloads each; of a pod only the name is known after a week, which begins with theirs.
+
+    matchers: what is asked of each series beside, as PromQL.
+    """
     refs = sorted(ref for ref in workloads if ref.kind in PODS)
     for start in range(0, len(refs), size):
-        yield " or ".join(branch for ref in refs[start : start + size] for branch in _branches(ref))
+        yield " or ".join(branch for ref in refs[start : start + size] for branch in _branches(ref, matchers))
 
 
 def use_of(result: object) -> dict[str, Use]:
@@ -67,9 +70,10 @@ def use_of(result: object) -> dict[str, Use]:
     }
 
 
-def _branches(ref: WorkloadRef) -> Iterator[str]:
+def _branches(ref: WorkloadRef, matchers: str) -> Iterator[str]:
     pods = f'namespace="{ref.namespace}",pod=~"{pod_names(ref.kind, ref.name)}"'.replace("\\", "\\\\")
-    busy = f"sum({_RUNNING}{{{pods}}} > bool 0)[{DAYS}d:{STEP_MINUTES}m]"
+    also = f",{matchers}" if matchers else ""
+    busy = f"sum({_RUNNING}{{{pods}{also}}} > bool 0)[{DAYS}d:{STEP_MINUTES}m]"
     for reading, function in (
         ("median", "quantile_over_time(0.5, {})"),
         ("most", "max_over_time({})"),

@@ -2,13 +2,16 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import chain
 from textwrap import wrap
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rebalancer.domain.policy import Model, Pool
-from rebalancer.survey.first_policy.draft import ModelDraft, PolicyDraft, PoolDraft, Reasoned
+from rebalancer.settings.policy_file import MAX_BYTES
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, PolicyDraft, PoolDraft, Reasoned
 
 WIDTH: Final = 120
 _COLUMN: Final = 38  # where comments begin, as in config/policy.yaml
@@ -29,14 +32,43 @@ kind: Policy
 """
 
 
-def text_of(draft: PolicyDraft) -> str:
-    """The whole file."""
+class _Line(NamedTuple):
+    """One line of the policy.
+
+    key: the policy's name of it, "" of a note.
+    text: as it stands in the file, without its comment.
+    why: what its value rests on, "" where nothing is to be said.
+    off: whether it is a comment as a whole.
+    """
+
+    key: str
+    text: str
+    why: str = ""
+    off: bool = False
+
+
+def text_of(draft: PolicyDraft, most_bytes: int = MAX_BYTES // 2) -> str:
+    """The whole file; where it would be longer than `most_bytes`, what is said of several models is said once."""
+    whole = _text(draft, {})
+    if len(whole.encode()) <= most_bytes:
+        return whole
+    entries = (_entry(model, Model.model_fields) for model in draft.models)
+    counts = Counter((line.key, line.why) for entry in entries for line in entry if line.why)
+    return _text(draft, {sentence: None for sentence, count in counts.items() if count > 1})
+
+
+def _text(draft: PolicyDraft, once: Mapping[tuple[str, str], None]) -> str:
+    """The file; the sentences of `once`, by their keys, stand above all models."""
     lines = [*_HEAD.format(seen=_said(draft.seen)).splitlines(), "", "pools:"]
     for pool in draft.pools:
-        lines += [*_entry(pool, Pool.model_fields), ""]
+        lines += [*chain.from_iterable(map(_line, _entry(pool, Pool.model_fields))), ""]
+    if once:
+        lines.append("# Said here once of several models each, as the file would be too long:")
+        lines += [*(line for key, why in once for line in _comment(f"{key}: {why}", "# - ", "#   ")), ""]
     lines += ["models:"]
     for model in draft.models:
-        lines += [*_entry(model, Model.model_fields), ""]
+        brief = (_brief(line) if (line.key, line.why) in once else line for line in _entry(model, Model.model_fields))
+        lines += [*chain.from_iterable(_line(line) for line in brief if line.why or not line.off), ""]
     for title, sentences in (
         ("Left out, each with the reason:", draft.left_out),
         ("Could not be read:", draft.unread),
@@ -64,10 +96,16 @@ def _quoted(text: str) -> str:
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
 
 
-def _entry(part: PoolDraft | ModelDraft, schema: Mapping[str, Any]) -> Iterator[str]:
+def _brief(line: _Line) -> _Line:
+    """The same where its sentence stands above all models; its marks stay, and of a comment nothing."""
+    marks = "" if line.off else "".join(mark for mark in (GUESS, CHOOSE) if mark in line.why)
+    return line._replace(why=f"{marks}see above" if marks else "")
+
+
+def _entry(part: PoolDraft | ModelDraft, schema: Mapping[str, Any]) -> Iterator[_Line]:
     """One item of a list, its notes above it; keys by the policy's names, in its order."""
     for note in part.notes:
-        yield from _comment(note, "  # ", "  # ")
+        yield from (_Line("", text) for text in _comment(note, "  # ", "  # "))
     indent = "  - "
     for field in fields(part):
         value = getattr(part, field.name)
@@ -79,22 +117,22 @@ def _entry(part: PoolDraft | ModelDraft, schema: Mapping[str, Any]) -> Iterator[
 
 def _lines(
     indent: str, key: str, value: Reasoned[object] | tuple[Reasoned[object], ...] | dict[str, Reasoned[object]]
-) -> Iterator[str]:
+) -> Iterator[_Line]:
     if isinstance(value, Reasoned):
-        yield from _line(f"{indent}{'#' if value.off else ''}{key}: {scalar(value.value)}", value.why)
+        yield _Line(key, f"{indent}{'#' if value.off else ''}{key}: {scalar(value.value)}", value.why, value.off)
     elif isinstance(value, tuple):
-        yield f"{indent}{key}:"
+        yield _Line(key, f"{indent}{key}:")
         for each in value:
-            yield from _line(f"      - {scalar(each.value)}", each.why)
+            yield _Line(key, f"      - {scalar(each.value)}", each.why)
     else:
-        yield f"{indent}{key}:"
+        yield _Line(key, f"{indent}{key}:")
         for name, each in value.items():
-            yield from _line(f"      {name}: {scalar(each.value)}", each.why)
+            yield _Line(name, f"      {name}: {scalar(each.value)}", each.why)
 
 
-def _line(text: str, why: str) -> Iterator[str]:
+def _line(line: _Line) -> Iterator[str]:
     """The sentence beside the value where it fits, else above it."""
-    sentence = _said(why)
+    text, sentence = line.text, _said(line.why)
     beside = f"{text:<{_COLUMN}}# {sentence}" if len(text) < _COLUMN else f"{text}  # {sentence}"
     if not sentence:
         yield text

@@ -16,7 +16,14 @@ _RUNNING: Final = re.compile(
 _WAITING: Final = re.compile(r"num_requests_waiting|queue|waiting|pending_request", re.IGNORECASE)
 _CACHE: Final = re.compile(r"cache_usage|kv_cache|token_usage", re.IGNORECASE)
 _BUSY: Final = re.compile(r"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE|gpu_?util|duty_cycle", re.IGNORECASE)
-_LATE: Final = re.compile(r"time_to_first_token|ttft|latency|request_duration", re.IGNORECASE)
+_FIRST_TOKEN: Final = re.compile(r"time_to_first_token|ttft|first_response", re.IGNORECASE)
+_WHOLE_ANSWER: Final = re.compile(
+    r"(?<!inter_token_)(?<!e2e_request_)latency|request_duration",  # between tokens; of engines that write tokens
+    re.IGNORECASE,
+)
+# Else a histogram tells how many requests came, or a share of them.
+_TIME: Final = re.compile(r"quantile|(?<![a-z0-9])p\d\d(?!\d)|_sum\b", re.IGNORECASE)
+_MILLISECONDS: Final = re.compile(r"milli|_ms(\b|_)", re.IGNORECASE)
 _AVERAGE: Final = re.compile(r"^\s*(avg|max|min|quantile|histogram_quantile)\b")
 _BACKLOGS: Final = frozenset(
     {
@@ -55,13 +62,15 @@ class Votes:
     """What the triggers of one autoscaler come to.
 
     signals: by the policy's names.
-    slo: seconds that a latency trigger holds, None without one.
+    first_token: seconds that a trigger holds until the first token, None without one.
+    whole_answer: seconds that a trigger holds for a whole answer, None without one.
     batch: the trigger that watches a broker's queue, "" without one.
     notes: what has no counterpart.
     """
 
     signals: dict[str, Reasoned[object]] = field(default_factory=dict)
-    slo: Reasoned[float] | None = None
+    first_token: Reasoned[float] | None = None
+    whole_answer: Reasoned[float] | None = None
     batch: str = ""
     notes: tuple[str, ...] = ()
 
@@ -69,13 +78,14 @@ class Votes:
 def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
     """The signals that measure what the triggers of `about` do; of two for one signal the first counts."""
     signals: dict[str, Reasoned[object]] = {}
-    slo: Reasoned[float] | None = None
+    promises: dict[bool, Reasoned[float]] = {}  # by whether it is of the first token
     unlike: list[str] = []
     notes: list[str] = []
     for each in triggers:
         where = f"{each.at} of {about}"
         if (seconds := _promise(each)) is not None:
-            slo = slo or Reasoned(seconds, f"{GUESS}what {where} holds; the promise to users may be another")
+            promise = Reasoned(seconds, f"{GUESS}what {where} holds; the promise to users may be another")
+            promises.setdefault(_FIRST_TOKEN.search(each.query) is not None, promise)
             signals.setdefault("latency", Reasoned(value=True, why=f"{where} asks for it"))
         elif (signal := _signal(each, where)) is not None:
             signals.setdefault(*signal)
@@ -86,7 +96,7 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
     if unlike:
         notes.append(f"no signal measures what {listed(unlike)} of {about} does: it goes on asking within the bounds")
     batch = next((f"{each.at} of {about}" for each in triggers if each.kind in _BACKLOGS), "")
-    return Votes(signals, slo, batch, tuple(notes))
+    return Votes(signals, promises.get(True), promises.get(False), batch, tuple(notes))
 
 
 def keda_trigger(number: int, raw: Object) -> Trigger:
@@ -129,9 +139,10 @@ def _signal(each: Trigger, where: str) -> tuple[str, Reasoned[object]] | None:
 
 def _promise(each: Trigger) -> float | None:
     """A latency threshold in seconds; None where there is none, or none that a promise could be."""
-    if not each.threshold or not _LATE.search(each.query):
+    late = _FIRST_TOKEN.search(each.query) or _WHOLE_ANSWER.search(each.query)
+    if not each.threshold or not late or not _TIME.search(each.query):
         return None
-    seconds = each.threshold / 1000 if re.search(r"milli|_ms\b", each.query) else each.threshold
+    seconds = each.threshold / 1000 if _MILLISECONDS.search(each.query) else each.threshold
     return seconds if 0 < seconds <= _MOST_PROMISE_SECONDS else None
 
 

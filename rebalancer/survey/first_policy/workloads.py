@@ -37,7 +37,7 @@ class GpuWorkload:
     gpus: of one replica.
     pods: of one replica.
     placement: what its template asks of nodes; of no pool yet.
-    engine: image, command and arguments of its containers, by which twins are known.
+    engine: image, command and arguments of its containers, a leader's first, by which twins are known.
     served: the model's names among the arguments, what its engine reports first.
     role: prefill, decode or whatever a role label says; "" without one.
     labels: its own, and those of its pods, which go before.
@@ -114,7 +114,12 @@ def _scalable(survey: Survey) -> Iterator[tuple[Object, Object]]:
             yield obj, obj
     for obj in survey.of("LeaderWorkerSet", "leaderworkerset.x-k8s.io"):
         replicas = part(obj, "spec").get("replicas")
-        form = {"replicas": replicas, "template": _group(obj).get("workerTemplate") or {}}
+        group = _group(obj)
+        form = {
+            "replicas": replicas,
+            "template": group.get("workerTemplate") or {},
+            "leaderTemplate": group.get("leaderTemplate") or {},
+        }
         yield obj, {**obj, "spec": form}
 
 
@@ -128,6 +133,7 @@ def _workload(
     """None where it asks for no GPU. Raises ValueError, saying why it can be no model."""
     template = part(raw, "spec", "template")
     engine, of_pods = engine_of(template), mapped(template, "metadata", "labels")
+    leader = engine_of(part(raw, "spec", "leaderTemplate"))
     by_resource = gpus(value.gpus)
     if not by_resource:
         if items(template, "spec", "resourceClaims"):
@@ -151,8 +157,8 @@ def _workload(
         gpus=each * pods,
         pods=pods,
         placement=_placement(value, resource, seen),
-        engine=engine.words,
-        served=engine.served,
+        engine=(*leader.words, *engine.words),
+        served=leader.served or engine.served,
         role=_role(of_pods),
         labels={**mapped(obj, "metadata", "labels"), **of_pods},
         owner=_owner(raw),

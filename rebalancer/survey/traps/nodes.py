@@ -1,17 +1,15 @@
 """Traps in Karpenter's NodePools and in nodes. Facts are from `pkg/apis/v1` of Karpenter's core, August 2026."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from rebalancer.domain.digits import whole_number
-from rebalancer.domain.gpu_shapes import is_accelerator
-from rebalancer.domain.placement import Requirement
 from rebalancer.survey.accelerators import accelerators, devices
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import WARN
+from rebalancer.survey.node_pools import allowed, brings_gpus, families
 from rebalancer.survey.objects import Object
-from rebalancer.survey.parts import duration_seconds, items, mapped, part, requirements, text, value
+from rebalancer.survey.parts import duration_seconds, items, mapped, part, text
 from rebalancer.survey.traps.pods import DO_NOT_DISRUPT
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
@@ -38,15 +36,12 @@ GPU_OF_FAMILY: Final = {
 
 CRON_FIELDS: Final = 5  # minute, hour, day, month, weekday; `@daily` and its like are one word
 
-_FAMILY = re.compile(r"(?:gr|[gp])\d\w*(?:-\w+)?")
-_FAMILY_KEYS = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
 _SHAPE_KEYS = (
     "karpenter.k8s.aws/instance-gpu-name",
     "karpenter.azure.com/sku-gpu-name",
     "cloud.google.com/gke-accelerator",
     "nvidia.com/gpu.product",
 )
-_GPU_KEY = re.compile(r"gpu|accelerator", re.IGNORECASE)
 
 
 def consolidated_while_loading(case: Case) -> Iterator[Verdict]:
@@ -93,7 +88,7 @@ def mixed_shapes(case: Case) -> Iterator[Verdict]:
 def mixed_capacity(case: Case) -> Iterator[Verdict]:
     """A pool of the policy has one capacity type; Karpenter takes what is reserved first, then spot, then on-demand."""
     for pool in _gpu_pools(case):
-        types = _allowed(pool, CAPACITY_TYPE)
+        types = allowed(pool, CAPACITY_TYPE)
         both = "spot" in types and len(types) > 1
         order = "spot comes once reservations are used up" if "reserved" in types else "spot comes first"
         problem = f"brings {' and '.join(sorted(types))}: {order}, and floors may stand on what is taken back"
@@ -103,7 +98,7 @@ def mixed_capacity(case: Case) -> Iterator[Verdict]:
 def waits_for_ever(case: Case) -> Iterator[Verdict]:
     """Without a terminationGracePeriod a drain waits for whatever blocks it, also on spot."""
     for pool in _gpu_pools(case):
-        spot = "spot" in _allowed(pool, CAPACITY_TYPE)
+        spot = "spot" in allowed(pool, CAPACITY_TYPE)
         grace = text(pool, "spec", "template", "spec", "terminationGracePeriod")
         problem = (
             "spot without terminationGracePeriod: a pod that blocks its drain holds a doomed node until it is cut off"
@@ -158,47 +153,27 @@ def _gpu_pools(case: Case) -> Iterator[Object]:
     """NodePools that bring accelerators by their own words or the policy's."""
     named = case.node_pools.union(*(each.node_pools for each in case.policy.pools) if case.policy else ())
     for pool in case.survey.of("NodePool", "karpenter.sh"):
-        taints = items(pool, "spec", "template", "spec", "taints")
-        keys = [*part(pool, "spec", "limits"), *(text(each, "key") for each in taints)]
-        required = [one.key for one in _requirements(pool)]
-        by_words = any(is_accelerator(str(key)) for key in keys) or any(map(_GPU_KEY.search, required))
-        if by_words or _families(pool) or text(pool, "metadata", "name") in named:
+        if brings_gpus(pool) or text(pool, "metadata", "name") in named:
             yield pool
 
 
-def _requirements(pool: Object) -> list[Requirement]:
-    return requirements(pool, "spec", "template", "spec", "requirements")
-
-
-def _allowed(pool: Object, key: str) -> set[str]:
-    """Values of a node label that its requirements and labels leave, as far as they are listed."""
-    label = text(value(pool, "spec", "template", "metadata", "labels"), key)
-    conditions = [one for one in _requirements(pool) if one.key == key and one.operator == "In"]
-    return {label} if label else {word for one in conditions for word in one.values}
-
-
-def _families(pool: Object) -> set[str]:
-    """EC2 families with GPUs."""
-    families = {word.partition(".")[0] for key in _FAMILY_KEYS for word in _allowed(pool, key)}
-    return {each for each in families if _FAMILY.fullmatch(each)}
-
-
 def _shapes(pool: Object) -> set[str]:
-    by_name = set().union(*(_allowed(pool, key) for key in _SHAPE_KEYS))
-    return by_name or {GPU_OF_FAMILY.get(each, each) for each in _families(pool)}
+    by_name = set().union(*(allowed(pool, key) for key in _SHAPE_KEYS))
+    return by_name or {GPU_OF_FAMILY.get(each, each) for each in families(pool)}
 
 
 def _start(case: Case, pool: Object) -> tuple[float, str]:
     """Seconds that a replica takes to start on this NodePool's nodes, and who says so."""
     if case.start_seconds is not None:
         return case.start_seconds, "measured"
-    name, load_seconds = text(pool, "metadata", "name"), list[float]()
-    if case.policy is not None:
-        pools = {each.name for each in case.policy.pools if name in each.node_pools}
-        load_seconds = [
-            model.load_seconds for model in case.policy.models if any(each.pool in pools for each in model.targets)
-        ]
-    return (max(load_seconds), "by the policy") if load_seconds else (ASSUMED_START_SECONDS, "assumed; --policy tells")
+    if case.policy is None:
+        return ASSUMED_START_SECONDS, "assumed; --policy tells"
+    name = text(pool, "metadata", "name")
+    pools = {each.name for each in case.policy.pools if name in each.node_pools}
+    there = [model for model in case.policy.models if any(each.pool in pools for each in model.targets)]
+    if not there:
+        return ASSUMED_START_SECONDS, "assumed; the policy has no model there"
+    return max(model.load_seconds for model in there), "by the policy"
 
 
 def _span(seconds: float) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from rebalancer.survey.accelerators import accelerators
 from rebalancer.survey.case import Case, TargetHome, address_of
 from rebalancer.survey.finding import FAIL, WARN
+from rebalancer.survey.landing import Elsewhere
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, text, value, whole
 from rebalancer.survey.templates import Template
@@ -77,14 +78,16 @@ def absent_targets(case: Case) -> Iterator[Verdict]:
 
 
 def unpinned(case: Case) -> Iterator[Verdict]:
-    """Without a selector the scheduler puts pods wherever there is a GPU."""
+    """Without a selector the scheduler puts pods wherever there is a GPU, and nothing else keeps them away."""
+    elsewhere = Elsewhere(case)
     for template in case.gpu_templates:
         owner = template.owner
         homes = case.homes(address_of(owner))
         for home in homes:
             lacks = _lacking(template, home)
-            problem = f"nothing binds its pods to pool {home.pool.name}: they may land on another pool's nodes"
-            yield found_if(bool(lacks), owner, problem, f"{template.place}.nodeSelector: {_yaml(lacks)}")
+            lands = elsewhere.of(template, home) if lacks else ""
+            problem = f"nothing binds its pods to pool {home.pool.name}: they may land on {lands}"
+            yield found_if(bool(lands), owner, problem, f"{template.place}.nodeSelector: {_yaml(lacks)}")
         if not homes:
             problem = "no nodeSelector and no required nodeAffinity: its pods land on any node with a free GPU"
             fix = f"{template.place}.nodeSelector: the nodeLabels of its pool"
@@ -198,7 +201,7 @@ TRAPS: Final = (
     Trap(
         "unpinned",
         WARN,
-        "Without a node selector the scheduler puts pods on any node with a free GPU, of another pool too.",
+        "Without a node selector the scheduler puts pods on any node with a free GPU whose taints they tolerate.",
         "Give the pods the nodeLabels of their pool as nodeSelector.",
         unpinned,
     ),

@@ -15,14 +15,14 @@ LABELS: Final = tuple(label for style in STYLES for label in style)
 Series = Mapping[str, frozenset[tuple[str, str]]]
 
 
-def question(names: Iterable[str]) -> str:
+def question(names: Iterable[str], matchers: str = "") -> str:
     """Which pods the series of these metrics name, a line for each metric and pod."""
-    return f"count by (__name__, {', '.join(LABELS)}) ({selector(names)})"
+    return f"count by (__name__, {', '.join(LABELS)}) ({selector(names, matchers)})"
 
 
-def bounds_question(names: Iterable[str]) -> str:
+def bounds_question(names: Iterable[str], matchers: str = "") -> str:
     """The bounds of the histograms among these metrics, a line for each."""
-    return f"count by (__name__, {UPPER}) ({selector(names)})"
+    return f"count by (__name__, {UPPER}) ({selector(names, matchers)})"
 
 
 def last_bounds(result: object) -> Mapping[str, float]:

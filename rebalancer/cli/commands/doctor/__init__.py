@@ -10,6 +10,7 @@ from rebalancer.cli.remote.prometheus import (
     CaFileOption,
     CertificateFileOption,
     KeyFileOption,
+    MatchersOption,
     PasswordFileOption,
     SigV4RegionOption,
     TokenFileOption,
@@ -55,6 +56,7 @@ def command(
     certificate_file: CertificateFileOption = None,
     key_file: KeyFileOption = None,
     sigv4_region: SigV4RegionOption = "",
+    matchers: MatchersOption = "",
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -79,7 +81,7 @@ def command(
         None
         if prometheus is None
         else server_at(
-            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region
+            prometheus, token_file, ca_file, username, password_file, certificate_file, key_file, sigv4_region, matchers
         )
     )
     known = known_before(policy, prometheus_server)

@@ -98,12 +98,12 @@ def _with_series(case: Case, server: Server, own: Sequence[MetricMap]) -> Case:
     try:
         with Visit(server, RealClock(), PROMETHEUS_SECONDS) as visit:
             wanted = names_of(with_own(own)) - {STARTED} | UNREAD.keys()
-            names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
+            names = visit.label_values("__name__", selector(wanted, visit.matchers), LATELY_SECONDS) & wanted
             if not names:
                 return replace(case, series={})
-            series = pods_by_metric(visit.query(question(names)), names)
+            series = pods_by_metric(visit.query(question(names, visit.matchers)), names)
             histograms = [name for name in names if name.endswith("_bucket")]
-            bounds = last_bounds(visit.query(bounds_question(histograms))) if histograms else {}
+            bounds = last_bounds(visit.query(bounds_question(histograms, visit.matchers))) if histograms else {}
             return replace(case, series=series, last_bounds=bounds)
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
