@@ -127,6 +127,23 @@ async def test_a_cycle_that_changed_nothing_is_no_event_but_the_beat_tells_its_t
             assert beat["event"] == "beat"
 
 
+async def test_cycles_that_change_nothing_and_come_faster_than_beats_keep_no_beat_back(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalancer.api.handlers.event_stream.BEAT_SECONDS", 1.2)
+    async with listening(running) as said:
+        await anext(said)
+        beat = asyncio.ensure_future(anext(said))
+        cycle = 1
+        async with asyncio.timeout(10):
+            while not beat.done():
+                cycle += 1
+                running.source.show(at_cycle(cycle))
+                await asyncio.wait([beat], timeout=FRAME_SECONDS)
+        assert beat.result()["event"] == "beat"
+        assert beat.result()["data"]["cycle"] > 1
+
+
 async def test_many_cycles_at_once_are_few_frames_of_which_the_last_is_true(running: Running) -> None:
     loop = asyncio.get_running_loop()
     async with listening(running) as said:

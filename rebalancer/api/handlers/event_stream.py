@@ -184,18 +184,18 @@ async def follow(
             shown = await renderer.frame(query)
             await sender.frame(shown)
             while not renderer.closed.is_set():
-                frame = await _next(box, renderer)
-                if frame is None:
-                    await sender.beat(renderer.beat())
-                elif not frame.shows(shown):
+                frame = await _next(box, renderer, shown)
+                if frame is not None:
                     shown = frame
                     await sender.frame(frame)
+                elif not renderer.closed.is_set():
+                    await sender.beat(renderer.beat())
     return sender.response
 
 
-async def _next(box: Box, renderer: PageRenderer) -> Frame | None:
-    """The next frame; None when there is none for the length of a beat, or no more."""
-    taking = asyncio.ensure_future(box.take())
+async def _next(box: Box, renderer: PageRenderer, shown: Frame) -> Frame | None:
+    """The next frame unlike `shown`; None when there is none for the length of a beat, or no more."""
+    taking = asyncio.ensure_future(_other(box, shown))
     closing = asyncio.ensure_future(renderer.closed.wait())
     try:
         await asyncio.wait({taking, closing}, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -204,3 +204,9 @@ async def _next(box: Box, renderer: PageRenderer) -> Frame | None:
         for each in (taking, closing):
             each.cancel()
         await asyncio.gather(taking, closing, return_exceptions=True)
+
+
+async def _other(box: Box, shown: Frame) -> Frame:
+    while (frame := await box.take()).shows(shown):
+        pass
+    return frame
