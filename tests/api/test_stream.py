@@ -262,5 +262,17 @@ async def test_a_frame_is_never_older_than_the_move_it_is_asked_for() -> None:
     assert (await renderer.frame(ModelsQuery(), source.version)).page.cycle == 2
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_who_asks_for_the_head_alone_gets_no_body_and_may_ask_again(running: Running, encoding: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.servers.api_port)
+    asked = f"HEAD /v1/stream HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {encoding}\r\n\r\n"
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            writer.write(asked.encode())
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert b"text/event-stream" in await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
 def test_the_beat_comes_every_five_seconds() -> None:
     assert BEAT_SECONDS == 5.0

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from rebalancer.api.handlers.app_keys import RENDERER
 from rebalancer.api.http.packing import packed_part, takes_gzip
@@ -175,9 +175,13 @@ async def follow(
 ) -> web.StreamResponse:
     """Tell `request` what changes until it leaves or the service goes down.
 
-    Each event is the whole overview, so whatever a reader missed before it came back is in the first.
+    Each event is the whole overview, so whatever a reader missed before it came back is in the first. Who asks for the
+    head alone gets that.
     """
     sender = Sender(request)
+    if request.method == hdrs.METH_HEAD:
+        await sender.response.prepare(request)
+        return sender.response
     async with channels.listening(query) as box:
         await sender.begin()
         with suppress(ConnectionError):
