@@ -53,6 +53,7 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
+    So it gives no overview to who reads it either; `buffered` stops the stream's words alone, as a proxy may.
     `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history, `ended`
     overrides that have expired, `gone` those that are no more.
     `may`: the rights that the session tells, `sessions` how often it was asked for.
@@ -69,7 +70,7 @@ class SceneServer:
         self.ended: tuple[Override, ...] = ()
         self.rows: list[DecisionRow] = []
         self.logged_in = True
-        self.silent = False
+        self.buffered = False
         self.blind = False
         self.asked: list[Asked] = []
         self.lost = 0
@@ -80,6 +81,16 @@ class SceneServer:
         self.url = ""
         self._listeners: set[asyncio.Queue[bytes]] = set()
         self._heard = asyncio.Event()  # somebody listens
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+
+    @property
+    def silent(self) -> bool:
+        return not self._speaks.is_set()
+
+    @silent.setter
+    def silent(self, silent: bool) -> None:
+        (self._speaks.clear if silent else self._speaks.set)()
 
     async def show(self, **changed: object) -> None:
         """Change the overview, and say so on the stream."""
@@ -147,6 +158,7 @@ class SceneServer:
             await runner.cleanup()
 
     async def _overview(self, request: web.Request) -> web.StreamResponse:
+        await self._speaks.wait()
         if self.blind:
             return web.json_response({"error": "nothing is decided yet", "fix": "see /readyz"}, status=503)
         wanted = request.query.get("q", "")
@@ -241,10 +253,10 @@ class SceneServer:
         self._listeners.add(queue)
         self._heard.set()
         try:
-            if not self.silent:
+            if not self.silent and not self.buffered:
                 await response.write(self._event())
             while said := await queue.get():
-                if not self.silent:
+                if not self.silent and not self.buffered:
                     await response.write(said)
         except ConnectionError:
             pass

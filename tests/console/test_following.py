@@ -1,0 +1,30 @@
+"""How an open page follows the service: what it makes of silence, of a session's end, and of a login elsewhere."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+from playwright.async_api import expect
+
+from tests.console.conftest import Opened
+from tests.console.scene import NOW
+from tests.console.server import SceneServer
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_behind_a_proxy_that_keeps_the_streams_words_back_the_page_reads_instead(
+    scene: SceneServer, opened: Opened
+) -> None:
+    scene.buffered = True
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_visible()
+    for reads in (1, 2):
+        later = NOW + 16 * reads
+        scene.overview = replace(scene.overview, cluster=f"read-{reads}", at=later, plan_at=later)
+        await page.clock.run_for(16_000)
+        await expect(page.locator(".cluster")).to_have_text(f"read-{reads}")
+        await expect(page.locator("rb-age")).to_have_text(re.compile(r"^LIVE \d s$"))
+        await expect(page.locator(".gone")).to_have_count(0)
