@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from tests.console.conftest import Opened
-from tests.console.scene import NOW
+from tests.console.scene import CYCLE, NOW
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -28,3 +28,20 @@ async def test_behind_a_proxy_that_keeps_the_streams_words_back_the_page_reads_i
         await expect(page.locator(".cluster")).to_have_text(f"read-{reads}")
         await expect(page.locator("rb-age")).to_have_text(re.compile(r"^LIVE \d s$"))
         await expect(page.locator(".gone")).to_have_count(0)
+
+
+async def test_who_is_logged_out_is_not_told_that_the_service_is_gone(scene: SceneServer, opened: Opened) -> None:
+    opened.expected.append("401")
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/health")
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    scene.logged_in = False  # the session has ended
+    await scene.show(cycle=CYCLE + 1)
+    await page.clock.run_for(1_000)
+    await expect(page.get_by_label("Token")).to_be_visible()
+    await page.clock.run_for(60_000)
+    await expect(page.locator(".gone")).to_have_count(0)
+    await expect(page.locator("main")).not_to_have_class(re.compile("dim"))
+    await expect(page.get_by_text("NOT LIVE")).to_have_count(0)
+    await expect(page.locator("#said")).not_to_contain_text("No word from the service")

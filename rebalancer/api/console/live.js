@@ -48,7 +48,8 @@ export function livenessSaid() {
 export const fresh = () => liveness() === "LIVE" || liveness() === "LATE";
 
 /** Whether the service is gone as far as this page knows: three beats are missing and it does not answer, or it never did. */
-export const silent = () => now.unreached || (now.overview !== null && performance.now() - listened > SILENT_MS + ANSWER_MS);
+// Who is not logged in is told nothing, which says nothing of the service.
+export const silent = () => now.session !== false && (now.unreached || (now.overview !== null && performance.now() - listened > SILENT_MS + ANSWER_MS));
 
 /** The service's time of its last word, in milliseconds; NaN before the first. */
 export const lastWord = () => heard.server;

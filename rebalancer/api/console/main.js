@@ -105,7 +105,7 @@ function content() {
 }
 
 function header() {
-  const it = now.overview;
+  const it = now.session === false ? null : now.overview; // what was told before the session ended grows old
   const here = (href) => (location.pathname.replace(/\/$/, "") === href.replace(/\/$/, "") ? "page" : null);
   const stopped = Boolean(it?.writesStopped);
   return [
@@ -221,7 +221,7 @@ let spokenAt = -SAY_MS;
 /** The state of the service in words that change only when something happened: no ages, no countdowns. */
 function speak() {
   const it = now.overview;
-  if (!it || performance.now() - spokenAt < SAY_MS) return;
+  if (!it || now.session === false || performance.now() - spokenAt < SAY_MS) return;
   const steady = conditions(it);
   const next = silent() ? "No word from the service" : [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
   if (next === spoken) return;
