@@ -45,3 +45,15 @@ async def test_who_is_logged_out_is_not_told_that_the_service_is_gone(scene: Sce
     await expect(page.locator("main")).not_to_have_class(re.compile("dim"))
     await expect(page.get_by_text("NOT LIVE")).to_have_count(0)
     await expect(page.locator("#said")).not_to_contain_text("No word from the service")
+
+
+async def test_a_tab_that_waits_at_the_door_comes_in_once_somebody_has_logged_in_at_another(
+    scene: SceneServer, opened: Opened
+) -> None:
+    opened.expected.append("401")
+    scene.logged_in = False
+    page = await opened(scene.url + "/console/")
+    await expect(page.get_by_label("Token")).to_be_visible()
+    scene.logged_in = True  # by the other tab: the cookie is everybody's
+    await page.evaluate("dispatchEvent(new Event('focus'))")
+    await expect(page.get_by_role("heading", name="Needs you")).to_be_visible()

@@ -124,8 +124,11 @@ function leave() {
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "hidden") return leave();
   listened = performance.now(); // nobody listened meanwhile, so nothing was missed
-  if (now.session) begin();
+  if (now.session !== null) begin();
 });
+
+// Somebody may have logged in at another tab meanwhile.
+addEventListener("focus", () => now.session === false && begin());
 
 setInterval(() => {
   if (stream && performance.now() - Math.max(listened, opened) > SILENT_MS) begin(); // its words may be lost on the way, or kept back by a proxy
