@@ -140,7 +140,7 @@ class SceneServer:
                 web.get("/v1/overrides/{namespace}/{name}/preview", self._json(lambda _: self.preview)),
                 web.get("/v1/overrides", self._json(lambda _: self._overrides())),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
-                web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
+                web.delete("/v1/overrides/{namespace}/{name}", self._end),
                 web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
                 web.post("/v1/writes/resume", self._write(Writes("rb-0", "rb-0", "act", stopped=False))),
             ]
@@ -221,6 +221,13 @@ class SceneServer:
     async def _logout(self, _: web.Request) -> web.Response:
         self.logged_in = False
         return web.Response(status=204)
+
+    async def _end(self, request: web.Request) -> web.StreamResponse:
+        before = self.overview.overrides
+        left = tuple(each for each in before if each.name != request.match_info["name"])
+        self.overview = replace(self.overview, overrides=left)
+        answer = await self._write(None)(request)
+        return answer if left != before else web.json_response({"error": "there is no such override"}, status=404)
 
     def _write(self, answer: object) -> Handler:
         async def handler(request: web.Request) -> web.StreamResponse:
