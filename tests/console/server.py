@@ -17,7 +17,7 @@ from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values.decisions import Decisions
 from rebalancer.api.pages.values.model import ModelPage
-from rebalancer.api.pages.values.overview import Beat, Overview
+from rebalancer.api.pages.values.overview import Beat, ModelRow, Overview
 from rebalancer.api.pages.values.pool import LoanRow, PoolPage
 from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
@@ -54,6 +54,7 @@ class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
     So it gives no overview to who reads it either; `buffered` stops the stream's words alone, as a proxy may.
+    `beyond` are models that have no row on the overview.
     `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history, `ended`
     overrides that have expired, `gone` those that are no more.
     `may`: the rights that the session tells, `sessions` how often it was asked for.
@@ -71,6 +72,7 @@ class SceneServer:
         self.rows: list[DecisionRow] = []
         self.logged_in = True
         self.buffered = False
+        self.beyond: tuple[ModelRow, ...] = ()
         self.blind = False
         self.asked: list[Asked] = []
         self.lost = 0
@@ -161,9 +163,13 @@ class SceneServer:
         await self._speaks.wait()
         if self.blind:
             return web.json_response({"error": "nothing is decided yet", "fix": "see /readyz"}, status=503)
-        wanted = request.query.get("q", "")
-        rows = tuple(each for each in self.overview.models if wanted in each.model)
-        found = replace(self.overview, models=rows, models_total=len(rows)) if wanted else self.overview
+        wanted, state = request.query.get("q", ""), request.query.get("state", "")
+        rows = tuple(
+            each
+            for each in (*self.overview.models, *self.beyond)
+            if wanted in each.model and (not state or getattr(each, state))
+        )
+        found = replace(self.overview, models=rows, models_total=len(rows)) if wanted or state else self.overview
         return await self._json(lambda _: found)(request)
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
