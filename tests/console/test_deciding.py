@@ -92,7 +92,7 @@ async def test_a_service_that_misses_three_beats_and_a_read_dims_the_page_and_sa
     await expect(gone).to_have_count(0)
     await page.clock.run_for(7_000)
     await expect(gone).to_contain_text("No word from the service since 03:12:07 UTC")
-    await expect(gone).to_contain_text("kubectl get pods --namespace rebalancer")
+    await expect(gone).to_contain_text("kubectl get pods --namespace gpu-ops")
     await expect(gone).to_contain_text("rebalancer status")
     await expect(page.locator("main")).to_have_class(re.compile("dim"))
     await expect(page.get_by_role("button", name="Stop writes")).to_be_enabled()

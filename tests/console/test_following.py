@@ -57,3 +57,16 @@ async def test_a_tab_that_waits_at_the_door_comes_in_once_somebody_has_logged_in
     scene.logged_in = True  # by the other tab: the cookie is everybody's
     await page.evaluate("dispatchEvent(new Event('focus'))")
     await expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
+
+
+async def test_a_service_that_runs_in_no_pod_is_looked_for_in_none(scene: SceneServer, opened: Opened) -> None:
+    scene.overview = replace(scene.overview, namespace="")
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_visible()
+    scene.silent = True
+    await page.clock.run_for(20_000)
+    gone = page.locator(".gone")
+    await expect(gone).to_contain_text("rebalancer status")
+    await expect(gone).not_to_contain_text("kubectl")

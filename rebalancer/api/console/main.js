@@ -125,13 +125,20 @@ function header() {
   ];
 }
 
-const POD = "--namespace rebalancer --selector rebalancer.io/component=service";
+const PODS = "--selector rebalancer.io/component=service";
+
+/** Where to look for the service: in its namespace, in all while that is not known, nowhere where it runs in no pod. */
+function lookups() {
+  if (!now.overview) return [`kubectl get pods --all-namespaces ${PODS}`];
+  const { namespace } = now.overview;
+  return namespace ? [`kubectl get pods --namespace ${namespace} ${PODS}`, `kubectl logs --previous --tail 20 --namespace ${namespace} ${PODS}`] : [];
+}
 
 /** The service is silent: what that means, and what to do; it goes by itself when the next word comes. */
 function gone() {
   const since = now.overview ? `No word from the service since ${clock(lastWord())} UTC; what is below is as it was then.` : "The service does not answer.";
   return h("div", { key: "gone", class: "gone", role: "alert" }, h("p", {}, h("strong", {}, since), " Nothing moves while it is away: models keep what they have, autoscalers the last bounds. This page tries again by itself."),
-    h("p", { class: "command" }, h("code", {}, `kubectl get pods ${POD}`), h("code", {}, `kubectl logs --previous --tail 20 ${POD}`), h("code", {}, "rebalancer status")));
+    h("p", { class: "command" }, [...lookups(), "rebalancer status"].map((said) => h("code", { key: said }, said))));
 }
 
 // --- links inside the console change the page without a reload
