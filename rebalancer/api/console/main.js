@@ -4,6 +4,7 @@ import { draw, h } from "./dom.js";
 import "./chart.js";
 import "./drawn.js";
 import "./tiles.js";
+import { keep, kept } from "./kept.js";
 import { begin, changed, lastWord, live, liveness, now, silent } from "./live.js";
 import { decision } from "./pages/decision.js";
 import { model } from "./pages/model.js";
@@ -154,8 +155,8 @@ document.addEventListener("submit", (event) => {
   if (event.target.getAttribute("role") !== "search") return;
   event.preventDefault();
   if (event.target.closest("#top")) return find(event.target.elements.namedItem("q"));
-  const kept = [...new FormData(event.target)].filter(([, text]) => text);
-  travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(kept)}`);
+  const filled = [...new FormData(event.target)].filter(([, text]) => text);
+  travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(filled)}`);
 });
 
 /** Enter goes to the only model that is found, or to the one of that very name; else to the list of those found. */
@@ -189,11 +190,11 @@ addEventListener("popstate", go);
 const SETTING = "rebalancer.keys";
 const KEYS = [["/", "find a model"], ["j", "next row"], ["k", "row before"], ["Enter", "open the row, or the only model found"], ["Esc", "close, or leave the field"], ["?", "this list"]];
 
-const on = () => localStorage.getItem(SETTING) !== "off";
+const on = () => kept(SETTING) !== "off";
 const editable = (node) => node.matches?.("input, select, textarea");
 
 function walk(step) {
-  const links = [...document.querySelectorAll("main [data-row]")].map((line) => line.querySelector("a, button")).filter((link) => link?.checkVisibility());
+  const links = [...document.querySelectorAll("main [data-row]")].map((line) => line.querySelector("a, button")).filter((link) => link?.getClientRects().length);
   const at = links.findIndex((link) => link.closest("[data-row]") === document.activeElement.closest("[data-row]"));
   const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
   next?.focus();
@@ -204,7 +205,7 @@ function help() {
   open(() => [
     h("h2", { id: "dialog-title" }, "Keys"),
     h("dl", { class: "facts" }, KEYS.map(([key, said]) => h("div", { key }, h("dt", {}, h("kbd", {}, key)), h("dd", {}, said)))),
-    h("p", { class: "field check" }, h("input", { id: "keys-on", type: "checkbox", checked: on(), onchange: (event) => localStorage.setItem(SETTING, event.target.checked ? "on" : "off") }), h("label", { for: "keys-on" }, "Single keys are on")),
+    h("p", { class: "field check" }, h("input", { id: "keys-on", type: "checkbox", checked: on(), onchange: (event) => keep(SETTING, event.target.checked ? "on" : "off") }), h("label", { for: "keys-on" }, "Single keys are on")),
     h("div", { class: "buttons" }, h("button", { autofocus: true, onclick: close }, "Close")),
   ]);
 }
