@@ -160,6 +160,7 @@ class StatusReporter:
             off=dict(self.off),
             elastic=self._elastic(),
             plan_every_seconds=self._period_seconds,
+            namespace=self._settings.pod_namespace,
         )
 
     def _elastic(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ here: JSON, sorted keys, floats quantised by whoever made them (`quantise`).
 """
 
 import hashlib
+import json
 import math
 from typing import TypeVar
 
@@ -30,6 +31,24 @@ def from_bytes(data: bytes, kind: type[T]) -> T:
         return decoder.decode(data)  # type: ignore[return-value]  # the cache is keyed by the very type it decodes to
     except (UnicodeDecodeError, RecursionError) as error:  # a byte that a disk has turned makes a bad line
         raise msgspec.DecodeError(str(error)) from error
+
+
+def doubled_key(data: bytes) -> str | None:
+    """A key that stands twice in one object of JSON `data`: two readers could understand that differently.
+
+    Takes one pass, since whoever sends `data` chooses how many keys there are. Raises ValueError and RecursionError.
+    """
+    doubled: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                doubled.append(key)
+            seen.add(key)
+
+    json.loads(data, object_pairs_hook=note)
+    return doubled[0] if doubled else None
 
 
 def digest(value: object) -> str:

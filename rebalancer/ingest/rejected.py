@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from rebalancer.domain.codec import doubled_key
 from rebalancer.domain.events import Position, Rejection
 
 MAX_VALUE_BYTES = 64 * 1024  # checked before anything is parsed
@@ -119,16 +120,9 @@ def refuse_duplicate_keys(value: bytes) -> None:
 
     Says nothing about anything else that may be wrong.
     """
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        seen = dict(pairs)
-        if len(seen) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in seen if keys.count(key) > 1)
-            raise RejectedError(Reason.DUPLICATE_KEY, f"key {twice!r} is there twice: send it once")
-        return seen
-
     try:
-        json.loads(value, object_pairs_hook=unique)
+        twice = doubled_key(value)
     except (ValueError, RecursionError):
         return
+    if twice is not None:
+        raise RejectedError(Reason.DUPLICATE_KEY, f"key {twice!r} is there twice: send it once")

@@ -318,6 +318,11 @@ class ServiceSettings(BaseSettings):
         return f"system:serviceaccount:{self.own_namespace}:{self.account_name}"
 
     @property
+    def pod_namespace(self) -> str:
+        """Namespace of our pods; "" where none is set, as it is in each pod: we run outside of the cluster."""
+        return self.own_namespace if "own_namespace" in self.model_fields_set else ""
+
+    @property
     def installation(self) -> str:
         """Our name on what we write to: `namespace/account`, of which a cluster has one."""
         return f"{self.own_namespace}/{self.account_name}"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -11,6 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from rebalancer.survey.objects import Object, Survey, taken_apart
 
 SUFFIXES = (".yaml", ".yml", ".json")
+MOST_VALUES: Final = 1_000_000  # of a file with aliases: an alias of aliases grows without end
 
 
 def survey_of(path: Path) -> Survey:
@@ -26,7 +27,7 @@ def survey_of(path: Path) -> Survey:
     for file in _files(path):
         try:
             in_file = list(taken_apart(_documents(file)))
-        except (OSError, ValueError, YAMLError) as error:
+        except (OSError, ValueError, YAMLError, RecursionError) as error:
             unread.append(f"{file}: {_why(error)}")
             continue
         if not in_file:
@@ -52,6 +53,8 @@ def _why(error: Exception) -> str:
             return f"not JSON on line {error.lineno}"
         case MarkedYAMLError(problem_mark=mark) if mark is not None:
             return f"not YAML on line {mark.line + 1}: {error.problem}"
+        case RecursionError():
+            return "it is nested too deeply"
         case OSError(strerror=str(reason)):
             return f"cannot be read ({reason})"
     return str(error).strip() or "cannot be read"
@@ -61,4 +64,18 @@ def _documents(file: Path) -> list[Any]:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".json":
         return [json.loads(text)]
-    return list(YAML(typ="safe", pure=True).load_all(text))
+    documents = list(YAML(typ="safe", pure=True).load_all(text))
+    _refuse_grown(documents, max(MOST_VALUES, len(text)))  # without aliases there are fewer values than letters
+    return documents
+
+
+def _refuse_grown(documents: list[Any], most: int) -> None:
+    """Raise ValueError where there are more than `most` values, as where an alias stands within what it names."""
+    todo, values = list(documents), 0
+    while todo:
+        each = todo.pop()
+        inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        values += len(inner)
+        if values > most:
+            raise ValueError(f"its aliases make more than {most:,} values of it: write them out, or leave them out")
+        todo += inner

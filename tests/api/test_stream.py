@@ -127,6 +127,23 @@ async def test_a_cycle_that_changed_nothing_is_no_event_but_the_beat_tells_its_t
             assert beat["event"] == "beat"
 
 
+async def test_cycles_that_change_nothing_and_come_faster_than_beats_keep_no_beat_back(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalancer.api.handlers.event_stream.BEAT_SECONDS", 1.2)
+    async with listening(running) as said:
+        await anext(said)
+        beat = asyncio.ensure_future(anext(said))
+        cycle = 1
+        async with asyncio.timeout(10):
+            while not beat.done():
+                cycle += 1
+                running.source.show(at_cycle(cycle))
+                await asyncio.wait([beat], timeout=FRAME_SECONDS)
+        assert beat.result()["event"] == "beat"
+        assert beat.result()["data"]["cycle"] > 1
+
+
 async def test_many_cycles_at_once_are_few_frames_of_which_the_last_is_true(running: Running) -> None:
     loop = asyncio.get_running_loop()
     async with listening(running) as said:
@@ -243,6 +260,18 @@ async def test_a_frame_is_never_older_than_the_move_it_is_asked_for() -> None:
     assert (await renderer.frame(ModelsQuery())).page.cycle == 1
     source.show(at_cycle(2, ready=6))
     assert (await renderer.frame(ModelsQuery(), source.version)).page.cycle == 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_who_asks_for_the_head_alone_gets_no_body_and_may_ask_again(running: Running, encoding: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.servers.api_port)
+    asked = f"HEAD /v1/stream HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {encoding}\r\n\r\n"
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            writer.write(asked.encode())
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert b"text/event-stream" in await reader.readuntil(b"\r\n\r\n")
+    writer.close()
 
 
 def test_the_beat_comes_every_five_seconds() -> None:

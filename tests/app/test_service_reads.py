@@ -54,6 +54,13 @@ async def test_readers_are_told_the_policys_period_by_which_a_plan_is_old(starte
             assert (await json_of(service, path))["planEverySeconds"] == 2  # as demo_policy.yaml has it
 
 
+async def test_readers_are_told_where_the_services_pods_are(started: Started) -> None:
+    async with started(own_namespace="gpu-ops") as service:
+        await until(lambda: decided(service), "ready")
+        for path in ("/v1/status", "/v1/overview"):
+            assert (await json_of(service, path))["namespace"] == "gpu-ops"
+
+
 async def test_a_surge_comes_by_the_stream_and_stays_in_the_decisions_and_in_the_journal(
     started: Started, cluster: DemoCluster, clock: ScaledClock
 ) -> None:

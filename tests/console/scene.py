@@ -189,6 +189,7 @@ OVERVIEW = Overview(
     at=NOW,
     cycle=CYCLE,
     plan_at=NOW - 1,
+    namespace="gpu-ops",
     sync=Sync(),
     attention=ATTENTION,
     pools=POOLS,

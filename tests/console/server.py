@@ -17,7 +17,7 @@ from rebalancer.api.pages.decisions import DecisionsQuery, decisions
 from rebalancer.api.pages.history import HistoryPage
 from rebalancer.api.pages.values.decisions import Decisions
 from rebalancer.api.pages.values.model import ModelPage
-from rebalancer.api.pages.values.overview import Beat, Overview
+from rebalancer.api.pages.values.overview import Beat, ModelRow, Overview
 from rebalancer.api.pages.values.pool import LoanRow, PoolPage
 from rebalancer.api.ports.operator import Accepted, Overrides, Writes
 from rebalancer.api.ports.timeline import DecisionRow
@@ -53,6 +53,8 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
+    So it gives no overview to who reads it either; `buffered` stops the stream's words alone, as a proxy may.
+    `beyond` are models that have no row on the overview.
     `rows` are cycles of the timeline (empty: the overview's), `hours` what was asked of the history, `ended`
     overrides that have expired, `gone` those that are no more.
     `may`: the rights that the session tells, `sessions` how often it was asked for.
@@ -69,7 +71,8 @@ class SceneServer:
         self.ended: tuple[Override, ...] = ()
         self.rows: list[DecisionRow] = []
         self.logged_in = True
-        self.silent = False
+        self.buffered = False
+        self.beyond: tuple[ModelRow, ...] = ()
         self.blind = False
         self.asked: list[Asked] = []
         self.lost = 0
@@ -80,6 +83,16 @@ class SceneServer:
         self.url = ""
         self._listeners: set[asyncio.Queue[bytes]] = set()
         self._heard = asyncio.Event()  # somebody listens
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+
+    @property
+    def silent(self) -> bool:
+        return not self._speaks.is_set()
+
+    @silent.setter
+    def silent(self, silent: bool) -> None:
+        (self._speaks.clear if silent else self._speaks.set)()
 
     async def show(self, **changed: object) -> None:
         """Change the overview, and say so on the stream."""
@@ -129,7 +142,7 @@ class SceneServer:
                 web.get("/v1/overrides/{namespace}/{name}/preview", self._json(lambda _: self.preview)),
                 web.get("/v1/overrides", self._json(lambda _: self._overrides())),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
-                web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
+                web.delete("/v1/overrides/{namespace}/{name}", self._end),
                 web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
                 web.post("/v1/writes/resume", self._write(Writes("rb-0", "rb-0", "act", stopped=False))),
             ]
@@ -147,11 +160,16 @@ class SceneServer:
             await runner.cleanup()
 
     async def _overview(self, request: web.Request) -> web.StreamResponse:
+        await self._speaks.wait()
         if self.blind:
             return web.json_response({"error": "nothing is decided yet", "fix": "see /readyz"}, status=503)
-        wanted = request.query.get("q", "")
-        rows = tuple(each for each in self.overview.models if wanted in each.model)
-        found = replace(self.overview, models=rows, models_total=len(rows)) if wanted else self.overview
+        wanted, state = request.query.get("q", ""), request.query.get("state", "")
+        rows = tuple(
+            each
+            for each in (*self.overview.models, *self.beyond)
+            if wanted in each.model and (not state or getattr(each, state))
+        )
+        found = replace(self.overview, models=rows, models_total=len(rows)) if wanted or state else self.overview
         return await self._json(lambda _: found)(request)
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
@@ -210,6 +228,13 @@ class SceneServer:
         self.logged_in = False
         return web.Response(status=204)
 
+    async def _end(self, request: web.Request) -> web.StreamResponse:
+        before = self.overview.overrides
+        left = tuple(each for each in before if each.name != request.match_info["name"])
+        self.overview = replace(self.overview, overrides=left)
+        answer = await self._write(None)(request)
+        return answer if left != before else web.json_response({"error": "there is no such override"}, status=404)
+
     def _write(self, answer: object) -> Handler:
         async def handler(request: web.Request) -> web.StreamResponse:
             body = await request.json() if request.can_read_body else {}
@@ -241,10 +266,10 @@ class SceneServer:
         self._listeners.add(queue)
         self._heard.set()
         try:
-            if not self.silent:
+            if not self.silent and not self.buffered:
                 await response.write(self._event())
             while said := await queue.get():
-                if not self.silent:
+                if not self.silent and not self.buffered:
                     await response.write(said)
         except ConnectionError:
             pass

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from rebalancer.api.pages.badges import HUES
+from rebalancer.api.pages.values.overview import PoolRow
+from rebalancer.api.pages.values.tiles import NodeTiles, Seated
 from tests.console.colour_distance import least_distance
 from tests.console.conftest import Opened
 from tests.console.server import SceneServer
@@ -139,3 +141,20 @@ async def test_the_stop_button_is_white_on_red_in_both_themes(scene: SceneServer
         assert contrast(style[0], style[1]) >= 7.5
         assert contrast(style[1], "#A31B2E") == pytest.approx(1)
         assert contrast(style[2], TOKENS[theme]["text"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_closed_and_free_gpus_are_told_apart_by_a_mark_that_is_seen(
+    scene: SceneServer, opened: Opened, theme: str
+) -> None:
+    nodes = (NodeTiles("a100-1", "##---...", seated=(Seated(2, "llama-70b"), Seated(6))),)
+    scene.overview = replace(
+        scene.overview, pools=(PoolRow("a100", "primary", 8, {"owned": 2, "closed": 3, "free": 3}, nodes, 1),)
+    )
+    page = await opened(scene.url + "/console/", color_scheme=theme)
+    for place in ("rb-bar .mark.closed", ".legend .mark.closed", "rb-tiles .tile-mark.closed"):
+        mark = page.locator(f".pool {place}")
+        await expect(mark).to_have_count(1)
+        assert (
+            contrast(await mark.evaluate("path => getComputedStyle(path).stroke"), TOKENS[theme]["page"]) >= LEAST_MARK
+        )

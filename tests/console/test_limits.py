@@ -127,6 +127,40 @@ async def test_a_thousand_models_and_ten_thousand_gpus_stay_in_their_pages(scene
     assert await nodes(page) <= OTHER_NODES
 
 
+async def test_stop_names_what_is_in_flight_of_all_models_and_an_override_knows_them_all(
+    scene: SceneServer, opened: Opened
+) -> None:
+    calm = tuple(replace(each, loading=0, doomed=0) for each in rows(100))
+    scene.overview = replace(OVERVIEW, models=calm, models_total=150)
+    busy = replace(calm[0], ready=2, loading=4, doomed=1, floor=3, most=9)
+    scene.beyond = tuple(replace(busy, model=f"z-{number}", loading=4 * (number == 9)) for number in range(10))
+    page = await opened(scene.url + "/console/")
+    await page.get_by_role("button", name="Stop writes").click()
+    dialog = page.locator("dialog")
+    await expect(dialog).to_contain_text("z-9: 4 replicas loading")
+    await expect(dialog).to_contain_text("z-0: 1 replica on nodes that go")
+    await expect(dialog).to_contain_text("and 3 more")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Add").click()
+    await page.get_by_label("Model", exact=True).fill("z-9")
+    await expect(page.locator("#override-facts")).to_have_text("now 6 floor 3 most 9 ")
+    await expect(page.locator("#override-names option[value=z-9]")).to_be_attached()
+
+
+async def test_stop_does_not_say_that_nothing_is_in_flight_where_that_could_not_be_looked_up(
+    scene: SceneServer, opened: Opened
+) -> None:
+    opened.expected.append("503")
+    scene.overview = replace(OVERVIEW, models=rows(100), models_total=150)
+    page = await opened(scene.url + "/console/")
+    await expect(page.get_by_role("link", name="All 150 models")).to_be_visible()
+    scene.blind = True
+    await page.get_by_role("button", name="Stop writes").click()
+    await expect(page.locator("dialog")).to_contain_text("What is in flight is not known: nothing is decided yet")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+
+
 async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: Opened) -> None:
     await opened(scene.url + "/console/")  # the browser's own first steps are not ours
     page = await opened("about:blank")

@@ -136,7 +136,7 @@ async def test_axe_finds_nothing_in_dialogs_a_toast_and_a_page_whose_service_is_
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
     assert await page.evaluate(look) == []
     scene.silent = True
-    await page.clock.run_for(17_000)
+    await page.clock.run_for(19_000)
     await expect(page.locator(".gone")).to_be_visible()
     assert await page.evaluate(look) == []
 

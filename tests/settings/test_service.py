@@ -23,6 +23,14 @@ def test_a_broker_is_all_that_must_be_said_and_the_rest_is_careful() -> None:
     assert settings.installation == "rebalancer/rebalancer"
 
 
+def test_our_pods_are_in_the_namespace_that_is_set_and_without_one_we_run_in_none(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    assert read_settings().pod_namespace == ""
+    environment.setenv("REBALANCER_OWN_NAMESPACE", "gpu-ops")
+    assert read_settings().pod_namespace == "gpu-ops"
+
+
 def test_empty_variables_count_as_unset(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("REBALANCER_API_PORT", "")
     assert read_settings().api_port == 8080

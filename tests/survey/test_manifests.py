@@ -41,3 +41,29 @@ def test_a_file_without_an_object_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         survey_of(tmp_path / "gone")
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+LISTS = "a0: &a0 {kind: List, items: []}\n" + "".join(
+    f"a{n}: &a{n} {{kind: List, items: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BOMB}kind: Deployment\nmetadata: {{name: b, annotations: *a59}}\n",
+        f"{LISTS}kind: List\nitems: [*a59]\n",
+        "kind: List\nitems: &loop [*loop]\n",
+        "kind: Deployment\nmetadata: &loop {name: b, annotations: *loop}\n",
+        f"kind: List\nitems: {3000 * '['}{3000 * ']'}\n",
+    ],
+    ids=["values", "lists", "loop", "loop of a mapping", "deep"],
+)
+def test_a_file_that_grows_without_end_by_its_aliases_is_not_read_and_costs_no_other(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    (tmp_path / "b.yaml").write_text("base: &base {name: n1}\nkind: Node\nmetadata: *base\n")
+    survey = survey_of(tmp_path)
+    assert [address(each) for each in survey.objects] == ["node/n1"]
+    (why,) = survey.unread
+    assert why.startswith(f"{tmp_path / 'a.yaml'}: ")

@@ -5,8 +5,8 @@ import { h } from "./dom.js";
 const TYPED_MS = 250; // after the last letter
 
 export const query = (params) => {
-  const kept = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
-  return kept.size ? `?${kept}` : "";
+  const kept = String(new URLSearchParams(Object.entries(params).filter(([, value]) => value)));
+  return kept && `?${kept}`;
 };
 
 export const search = () => Object.fromEntries(new URLSearchParams(location.search));

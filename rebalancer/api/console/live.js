@@ -7,7 +7,8 @@ const LIVE_SECONDS = 10; // or one planning period, where that is longer
 const LATE_SECONDS = 30; // or three
 const AGAIN_MS = 2_000;
 const FRAME_MS = 500; // at most two pictures a second
-const SILENT_MS = 3 * 5_000; // three beats of the service missed
+const SILENT_MS = 3 * 5_000; // three beats of the service missed: it is asked
+const ANSWER_MS = 3_000; // as long as its answer may take before it counts as gone
 
 /** `change` when there is something to draw, `tick` each second. */
 export const live = new EventTarget();
@@ -46,8 +47,9 @@ export function livenessSaid() {
 /** Whether what is shown may be acted upon. */
 export const fresh = () => liveness() === "LIVE" || liveness() === "LATE";
 
-/** Whether the service is gone as far as this page knows: three beats are missing, or it never answered. */
-export const silent = () => now.unreached || (now.overview !== null && performance.now() - listened > SILENT_MS);
+/** Whether the service is gone as far as this page knows: three beats are missing and it does not answer, or it never did. */
+// Who is not logged in is told nothing, which says nothing of the service.
+export const silent = () => now.session !== false && (now.unreached || (now.overview !== null && performance.now() - listened > SILENT_MS + ANSWER_MS));
 
 /** The service's time of its last word, in milliseconds; NaN before the first. */
 export const lastWord = () => heard.server;
@@ -81,6 +83,7 @@ function beat({ at, cycle, planAt }) {
 /** Ask who we are, read the first picture, and follow. */
 export async function begin() {
   clearTimeout(again);
+  leave();
   try {
     const overview = get("/v1/overview");
     overview.catch(() => {}); // told below, once
@@ -89,7 +92,6 @@ export async function begin() {
     follow();
   } catch (error) {
     if (!(error instanceof Failed)) throw error;
-    leave();
     now.unreached = error.status === 0;
     if (error.status === 401) now.session = false;
     else again = setTimeout(begin, AGAIN_MS);
@@ -122,11 +124,14 @@ function leave() {
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "hidden") return leave();
   listened = performance.now(); // nobody listened meanwhile, so nothing was missed
-  if (now.session) begin();
+  if (now.session !== null) begin();
 });
 
+// Somebody may have logged in at another tab meanwhile.
+addEventListener("focus", () => now.session === false && begin());
+
 setInterval(() => {
-  if (stream && performance.now() - Math.max(listened, opened) > SILENT_MS) follow(); // a way that is lost may say nothing of it
+  if (stream && performance.now() - Math.max(listened, opened) > SILENT_MS) begin(); // its words may be lost on the way, or kept back by a proxy
   live.dispatchEvent(new Event("tick"));
   const fresher = `${liveness()}${silent()}`;
   if (freshness !== fresher) changed(); // countdowns become clock times, Apply goes off, the page goes dim

@@ -4,6 +4,7 @@ import { draw, h } from "./dom.js";
 import "./chart.js";
 import "./drawn.js";
 import "./tiles.js";
+import { keep, kept } from "./kept.js";
 import { begin, changed, lastWord, live, liveness, now, silent } from "./live.js";
 import { decision } from "./pages/decision.js";
 import { model } from "./pages/model.js";
@@ -105,7 +106,7 @@ function content() {
 }
 
 function header() {
-  const it = now.overview;
+  const it = now.session === false ? null : now.overview; // what was told before the session ended grows old
   const here = (href) => (location.pathname.replace(/\/$/, "") === href.replace(/\/$/, "") ? "page" : null);
   const stopped = Boolean(it?.writesStopped);
   return [
@@ -125,13 +126,20 @@ function header() {
   ];
 }
 
-const POD = "--namespace rebalancer --selector rebalancer.io/component=service";
+const PODS = "--selector rebalancer.io/component=service";
+
+/** Where to look for the service: in its namespace, in all while that is not known, nowhere where it runs in no pod. */
+function lookups() {
+  if (!now.overview) return [`kubectl get pods --all-namespaces ${PODS}`];
+  const { namespace } = now.overview;
+  return namespace ? [`kubectl get pods --namespace ${namespace} ${PODS}`, `kubectl logs --previous --tail 20 --namespace ${namespace} ${PODS}`] : [];
+}
 
 /** The service is silent: what that means, and what to do; it goes by itself when the next word comes. */
 function gone() {
   const since = now.overview ? `No word from the service since ${clock(lastWord())} UTC; what is below is as it was then.` : "The service does not answer.";
   return h("div", { key: "gone", class: "gone", role: "alert" }, h("p", {}, h("strong", {}, since), " Nothing moves while it is away: models keep what they have, autoscalers the last bounds. This page tries again by itself."),
-    h("p", { class: "command" }, h("code", {}, `kubectl get pods ${POD}`), h("code", {}, `kubectl logs --previous --tail 20 ${POD}`), h("code", {}, "rebalancer status")));
+    h("p", { class: "command" }, [...lookups(), "rebalancer status"].map((said) => h("code", { key: said }, said))));
 }
 
 // --- links inside the console change the page without a reload
@@ -147,8 +155,8 @@ document.addEventListener("submit", (event) => {
   if (event.target.getAttribute("role") !== "search") return;
   event.preventDefault();
   if (event.target.closest("#top")) return find(event.target.elements.namedItem("q"));
-  const kept = [...new FormData(event.target)].filter(([, text]) => text);
-  travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(kept)}`);
+  const filled = [...new FormData(event.target)].filter(([, text]) => text);
+  travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(filled)}`);
 });
 
 /** Enter goes to the only model that is found, or to the one of that very name; else to the list of those found. */
@@ -182,11 +190,11 @@ addEventListener("popstate", go);
 const SETTING = "rebalancer.keys";
 const KEYS = [["/", "find a model"], ["j", "next row"], ["k", "row before"], ["Enter", "open the row, or the only model found"], ["Esc", "close, or leave the field"], ["?", "this list"]];
 
-const on = () => localStorage.getItem(SETTING) !== "off";
+const on = () => kept(SETTING) !== "off";
 const editable = (node) => node.matches?.("input, select, textarea");
 
 function walk(step) {
-  const links = [...document.querySelectorAll("main [data-row]")].map((line) => line.querySelector("a, button")).filter((link) => link?.checkVisibility());
+  const links = [...document.querySelectorAll("main [data-row]")].map((line) => line.querySelector("a, button")).filter((link) => link?.getClientRects().length);
   const at = links.findIndex((link) => link.closest("[data-row]") === document.activeElement.closest("[data-row]"));
   const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
   next?.focus();
@@ -197,7 +205,7 @@ function help() {
   open(() => [
     h("h2", { id: "dialog-title" }, "Keys"),
     h("dl", { class: "facts" }, KEYS.map(([key, said]) => h("div", { key }, h("dt", {}, h("kbd", {}, key)), h("dd", {}, said)))),
-    h("p", { class: "field check" }, h("input", { id: "keys-on", type: "checkbox", checked: on(), onchange: (event) => localStorage.setItem(SETTING, event.target.checked ? "on" : "off") }), h("label", { for: "keys-on" }, "Single keys are on")),
+    h("p", { class: "field check" }, h("input", { id: "keys-on", type: "checkbox", checked: on(), onchange: (event) => keep(SETTING, event.target.checked ? "on" : "off") }), h("label", { for: "keys-on" }, "Single keys are on")),
     h("div", { class: "buttons" }, h("button", { autofocus: true, onclick: close }, "Close")),
   ]);
 }
@@ -221,7 +229,7 @@ let spokenAt = -SAY_MS;
 /** The state of the service in words that change only when something happened: no ages, no countdowns. */
 function speak() {
   const it = now.overview;
-  if (!it || performance.now() - spokenAt < SAY_MS) return;
+  if (!it || now.session === false || performance.now() - spokenAt < SAY_MS) return;
   const steady = conditions(it);
   const next = silent() ? "No word from the service" : [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
   if (next === spoken) return;

@@ -75,10 +75,13 @@ export class Sending {
     live.removeEventListener("change", this.watch);
   }
 
-  async send(method, path, body) {
+  async send(method, path, body, repeated = false) {
     this.to("sending", "Sending");
     try {
-      this.answer = await call(method, path, body, { "Idempotency-Key": this.key });
+      this.answer = await call(method, path, body, { "Idempotency-Key": this.key }).catch((error) => {
+        if (!repeated || method !== "DELETE" || error.status !== 404) throw error;
+        return null; // gone: the first one did it, and its reply was lost
+      });
       this.to("accepted", "Accepted");
       this.look();
     } catch (error) {
@@ -93,7 +96,7 @@ export class Sending {
   async check(method, path, body) {
     this.to("checking", "May have been applied; checking");
     await new Promise((done) => setTimeout(done, AGAIN_MS));
-    if (dialog.open || !this.shown) await this.send(method, path, body);
+    if (dialog.open || !this.shown) await this.send(method, path, body, true);
   }
 
   /** Once the stream shows it the dialog has nothing more to say. */

@@ -24,6 +24,7 @@ const box = (x, y) => `M${x + 0.5} ${y + 0.5}h${SIDE - 1}v${SIDE - 1}h${1 - SIDE
 const MARKS = {
   loading: (x, y) => `M${x + 1} ${y + 7}l6 -6M${x + 1} ${y + 13}l12 -12M${x + 7} ${y + 19}l12 -12M${x + 13} ${y + 19}l6 -6`,
   doomed: (x, y) => `M${x + 2} ${y + 2}l16 16m0 -16l-16 16`,
+  closed: (x, y) => `M${x + 6} ${y + 10}h8`,
   other: (x, y) => `M${x + 8} ${y + 10}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z`,
   unknown: (x, y) => `M${x + 8} ${y + 8.5}q0 -2 2 -2t2 2q0 1.2 -2 2.5v1m0 1.5v1`,
 };

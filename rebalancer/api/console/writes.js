@@ -7,6 +7,8 @@ import { again, cancel, command, field, open, Sending, tell, title } from "./sen
 import { call, get } from "./wire.js";
 import { clock, counted, known, ms, overrideName, quoted, writing } from "./words.js";
 
+const MOST_NAMED = 8; // of what is in flight
+const TYPED_MS = 250; // after the last letter
 const STAND_UP = "standUp"; // lasts as long as what it forgets could count, so nobody says how long
 const ON_MODELS = { cap: true, pin: true, floor: true, pause: false, freeze: false, [STAND_UP]: false }; // kind -> takes a number
 const ON_PLACES = { drain: false, exclude: false };
@@ -30,14 +32,23 @@ const HELD = {
 
 // --- stop and resume
 
-const inFlight = (overview) => [
-  ...overview.models.filter((each) => each.loading).map((each) => `${each.model}: ${counted(each.loading, "replica")} loading`),
-  ...overview.models.filter((each) => each.doomed).map((each) => `${each.model}: ${counted(each.doomed, "replica")} on nodes that go`),
+/** Whether the overview has a row for every model: it has a hundred at most. */
+const complete = () => now.overview.modelsTotal <= now.overview.models.length;
+
+const inFlight = (loading, doomed) => [
+  ...loading.filter((each) => each.loading).map((each) => `${each.model}: ${counted(each.loading, "replica")} loading`),
+  ...doomed.filter((each) => each.doomed).map((each) => `${each.model}: ${counted(each.doomed, "replica")} on nodes that go`),
 ];
 
-export function askStop() {
+/** {list, total} of all models. */
+async function askInFlight() {
+  const [loading, doomed] = await Promise.all(["loading", "doomed"].map((state) => get(`/v1/overview?state=${state}`)));
+  return { list: inFlight(loading.models, doomed.models), total: loading.modelsTotal + doomed.modelsTotal };
+}
+
+export async function askStop() {
   const sending = new Sending((overview) => overview.writesStopped && "Writes stopped", (said) => tell(said));
-  const form = { reason: "stopped in the console" };
+  const form = { reason: "stopped in the console", flight: null, trouble: "" };
   const send = (event) => {
     event.preventDefault();
     if (!sending.busy) sending.send("POST", "/v1/writes/stop", { reason: form.reason.trim() || "stopped in the console" }).catch(() => {});
@@ -46,17 +57,28 @@ export function askStop() {
     title("Stop all writes?"),
     h("form", { onsubmit: send },
       h("p", {}, "The whole service becomes read-only until a person resumes it. What runs goes on running; autoscalers keep the last bounds."),
-      now.overview && flight(now.overview),
+      now.overview && flight(form),
       field("stop-reason", "Reason", h("input", { id: "stop-reason", autofocus: true, maxlength: 256, required: true, value: "stopped in the console", oninput: (event) => ((form.reason = event.target.value), again()) })),
       command(`rebalancer writes stop --reason ${quoted(form.reason)}`),
       sending.outcome(),
       h("div", { class: "buttons" }, cancel(sending.busy ? "Close" : "Cancel"), h("button", { class: "stop", disabled: sending.busy }, "Stop writes"))),
   ]);
+  if (!now.overview || complete()) return;
+  try {
+    form.flight = await askInFlight();
+  } catch (error) {
+    form.trouble = error.message;
+  }
+  again();
 }
 
-function flight(overview) {
-  const list = inFlight(overview);
-  return list.length ? [h("p", {}, "In flight, and left as it is:"), h("ul", {}, list.slice(0, 8).map((said) => h("li", { key: said }, said)), list.length > 8 && h("li", {}, `and ${list.length - 8} more`))] : h("p", {}, "Nothing is in flight.");
+function flight(form) {
+  const all = complete() ? inFlight(now.overview.models, now.overview.models) : null;
+  const { list, total } = (all ? { list: all, total: all.length } : form.flight) ?? {};
+  if (!list) return h("p", { key: "flight", class: "quiet" }, form.trouble ? `What is in flight is not known: ${form.trouble}` : "Asking what is in flight");
+  if (!total) return h("p", { key: "flight" }, "Nothing is in flight.");
+  const named = list.slice(0, MOST_NAMED);
+  return h("div", { key: "flight", class: "flight" }, h("p", {}, "In flight, and left as it is:"), h("ul", {}, named.map((said) => h("li", { key: said }, said)), total > named.length && h("li", {}, `and ${total - named.length} more`)));
 }
 
 export async function askResume() {
@@ -103,12 +125,13 @@ function effects(preview, without = "without it", within = "with it") {
 
 /** `about`: {model, kind, value} and what is known of that model, or nothing for a free choice. */
 export function askOverride(about) {
-  const form = { about, kind: about?.kind ?? "cap", subject: about?.model ?? "", subjectKind: "model", value: String(about?.value ?? ""), minutes: "30", reason: "", below: false, preview: null, typed: "" };
+  const form = { about, kind: about?.kind ?? "cap", subject: about?.model ?? "", subjectKind: "model", value: String(about?.value ?? ""), minutes: "30", reason: "", below: false, preview: null, typed: "", rows: [] };
   const done = (said, { override }) => tell(`${overrideName(override)}: ${said}`, said.startsWith("In force") ? () => undo(override) : null);
   let sending = new Sending(inForce, done);
   const set = (name, value) => {
     form[name] = value;
     if (name !== "typed") form.preview = null;
+    if (name === "subject") askRows(form);
     if (!sending.busy) sending.trouble = "";
     again();
   };
@@ -138,9 +161,26 @@ export function askOverride(about) {
       sending.to("ready", "", `The plan has changed since; look again. ${error.message}`);
     }
   };
+  askRows(form);
   open(() => [title("Override"), h("form", { onsubmit: form.preview ? apply : look }, fields(form, set, sending.busy), command(spoken(form)),
     form.preview && looked(form, set, sending.busy), sending.outcome(), buttons(form, sending))]);
 }
+
+let typed = 0;
+
+/** The rows of models like the one that is typed, where the overview may have none for it. */
+function askRows(form) {
+  clearTimeout(typed);
+  const q = form.subject.trim();
+  if (!q || form.subjectKind !== "model" || !now.overview || complete()) return;
+  typed = setTimeout(() => get(`/v1/overview?${new URLSearchParams({ q })}`).then(({ models }) => {
+    if (q === form.subject.trim()) form.rows = models;
+    again();
+  }, () => {}), TYPED_MS); // the preview says what is wrong
+}
+
+const rowsOf = (form) => [...(now.overview?.models ?? []), ...form.rows];
+const rowOf = (form) => rowsOf(form).find((each) => each.model === form.subject.trim());
 
 function inForce(overview, { override }) {
   const found = overview.overrides.find((each) => each.name === override.name && each.namespace === override.namespace);
@@ -170,7 +210,7 @@ function spoken(form) {
 
 /** Why the person may not decide this, once the preview has said where it would stand; until then for their model. */
 function forbidden(form) {
-  const row = now.overview?.models.find((each) => each.model === form.subject.trim());
+  const row = rowOf(form);
   return cannotDecide(form.preview?.namespace || (form.subjectKind === "model" && row?.namespace) || undefined);
 }
 
@@ -197,15 +237,17 @@ function fields(form, set, busy) {
 }
 
 /** Between which numbers a person chooses. */
-function facts({ about, subject }) {
-  const row = now.overview?.models.find((each) => each.model === subject.trim());
+function facts(form) {
+  const { about, subject } = form;
+  const row = rowOf(form);
   const it = row ? { now: row.ready + row.loading, floor: row.floor, most: row.most } : about?.model === subject && about.floor !== undefined ? about : null;
   return h("p", { key: "facts", id: "override-facts", class: "facts-line" }, it ? [["now", it.now], ["floor", it.floor], ["most", it.most]].map(([name, n]) => h("span", { key: name }, `${name} `, h("strong", {}, known(n)), " ")) : h("span", { class: "quiet" }, "now, floor and most: once a model is named"));
 }
 
-function names({ subjectKind }) {
-  const overview = now.overview ?? { models: [], pools: [] };
-  if (subjectKind === "model") return overview.models.map((each) => each.model);
+function names(form) {
+  const { subjectKind } = form;
+  const overview = now.overview ?? { pools: [] };
+  if (subjectKind === "model") return [...new Set(rowsOf(form).map((each) => each.model))];
   if (subjectKind === "pool") return overview.pools.map((each) => each.name);
   return overview.pools.flatMap((each) => each.nodes.map((node) => node.name)).slice(0, 200);
 }

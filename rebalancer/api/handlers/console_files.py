@@ -11,6 +11,8 @@ from importlib.resources.abc import Traversable
 
 from aiohttp import web
 
+from rebalancer.api.http.packing import takes_gzip
+
 TYPES = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -100,7 +102,7 @@ def _answer(request: web.Request, file: Asset) -> web.Response:
     if any(each.value in {file.etag, "*"} for each in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     headers["Content-Type"] = file.content_type
-    if "gzip" in request.headers.get("Accept-Encoding", ""):
+    if takes_gzip(request):
         return web.Response(body=file.gzipped, headers={**headers, "Content-Encoding": "gzip"})
     return web.Response(body=file.plain, headers=headers)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from rebalancer.api.handlers.app_keys import RENDERER
 from rebalancer.api.http.packing import packed_part, takes_gzip
@@ -175,27 +175,31 @@ async def follow(
 ) -> web.StreamResponse:
     """Tell `request` what changes until it leaves or the service goes down.
 
-    Each event is the whole overview, so whatever a reader missed before it came back is in the first.
+    Each event is the whole overview, so whatever a reader missed before it came back is in the first. Who asks for the
+    head alone gets that.
     """
     sender = Sender(request)
+    if request.method == hdrs.METH_HEAD:
+        await sender.response.prepare(request)
+        return sender.response
     async with channels.listening(query) as box:
         await sender.begin()
         with suppress(ConnectionError):
             shown = await renderer.frame(query)
             await sender.frame(shown)
             while not renderer.closed.is_set():
-                frame = await _next(box, renderer)
-                if frame is None:
-                    await sender.beat(renderer.beat())
-                elif not frame.shows(shown):
+                frame = await _next(box, renderer, shown)
+                if frame is not None:
                     shown = frame
                     await sender.frame(frame)
+                elif not renderer.closed.is_set():
+                    await sender.beat(renderer.beat())
     return sender.response
 
 
-async def _next(box: Box, renderer: PageRenderer) -> Frame | None:
-    """The next frame; None when there is none for the length of a beat, or no more."""
-    taking = asyncio.ensure_future(box.take())
+async def _next(box: Box, renderer: PageRenderer, shown: Frame) -> Frame | None:
+    """The next frame unlike `shown`; None when there is none for the length of a beat, or no more."""
+    taking = asyncio.ensure_future(_other(box, shown))
     closing = asyncio.ensure_future(renderer.closed.wait())
     try:
         await asyncio.wait({taking, closing}, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -204,3 +208,9 @@ async def _next(box: Box, renderer: PageRenderer) -> Frame | None:
         for each in (taking, closing):
             each.cancel()
         await asyncio.gather(taking, closing, return_exceptions=True)
+
+
+async def _other(box: Box, shown: Frame) -> Frame:
+    while (frame := await box.take()).shows(shown):
+        pass
+    return frame

@@ -20,8 +20,12 @@ def packed_part(part: bytes) -> bytes:
 
 
 def takes_gzip(request: web.Request) -> bool:
-    """Whether the caller unpacks."""
-    return "gzip" in request.headers.get("Accept-Encoding", "").lower()
+    """Whether the caller unpacks: it names gzip, and not with a weight of 0."""
+    for each in request.headers.get("Accept-Encoding", "").lower().split(","):
+        name, _, weight = "".join(each.split()).partition(";q=")
+        if name == "gzip":
+            return not weight or weight.strip("0.") != ""
+    return False
 
 
 async def packed(request: web.Request, value: object) -> web.Response:

@@ -1,7 +1,6 @@
 """Answers and errors as every handler gives them, and bodies as every handler takes them."""
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping
 from typing import TypeVar
@@ -10,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from rebalancer.api.http.json_codec import from_wire, to_wire
+from rebalancer.domain.codec import doubled_key
 
 T = TypeVar("T")
 
@@ -108,16 +108,10 @@ def in_words(what: str) -> str:
 
 def _without_doubles(data: bytes) -> bytes:
     """A key that stands twice means two things to two readers (an audit and us). Raises msgspec.DecodeError."""
-
-    def no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        keys = dict(pairs)
-        if len(keys) < len(pairs):
-            twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-            raise msgspec.ValidationError(f"key {twice[:64]!r} stands twice")
-        return keys
-
     try:
-        json.loads(data, object_pairs_hook=no_doubles)
+        twice = doubled_key(data)
     except ValueError as error:
         raise msgspec.DecodeError(str(error)) from error
+    if twice is not None:
+        raise msgspec.ValidationError(f"key {twice[:64]!r} stands twice")
     return data

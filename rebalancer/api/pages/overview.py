@@ -58,6 +58,7 @@ def overview(data: PageData, query: ModelsQuery, seats: Seats) -> Overview:
         policy_refused=printed(status.policy_refused),
         badges=badges_seated(data.policy, (each for pool in pools for node in pool.nodes for each in node.seated)),
         plan_every_seconds=status.plan_every_seconds,
+        namespace=status.namespace,
     )
 
 

@@ -48,6 +48,7 @@ class Status(Struct, frozen=True):
     off: parts that this service does not have, each with the reason as a sentence; none where there is a Kafka.
     elastic: names of the policy's pools that nobody owns.
     plan_every_seconds: the policy's planning period; 0 before there is a policy, and from an older version.
+    namespace: namespace of the service's pods, "" where it runs in none, and from an older version.
     """
 
     cluster: str
@@ -71,6 +72,7 @@ class Status(Struct, frozen=True):
     off: dict[str, str] = {}
     elastic: tuple[str, ...] = ()
     plan_every_seconds: float = 0.0
+    namespace: str = ""
 
 
 class ProbePort(Protocol):

@@ -25,6 +25,9 @@ _MEMORY = re.compile(r"mem|vram|fb", re.IGNORECASE)
 HIGHEST_RATIO: Final = 10.0
 """Above, a limit is taken for percent: used over free is 10 when 91 % of the memory is used."""
 
+MOST_QUERY_CHARACTERS: Final = 4000
+"""A longer query is not looked at: anybody who may make a ScaledObject writes one, and the patterns take their time."""
+
 SEEN_SECONDS: Final = MOST_WINDOW_SECONDS / SCRAPES
 """The service asks for rates over four scrapes, and over 5 min at most."""
 
@@ -147,16 +150,24 @@ def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
 
 
 def _queries(case: Case) -> Iterator[tuple[Object, str, str]]:
-    """PromQL with the object that holds it and a word for its place: `alert NAME`, `record NAME`, `trigger N`."""
+    """PromQL, single-spaced, with the object that holds it and its place: `alert NAME`, `record NAME`, `trigger N`."""
+    for obj, place, written in _written(case):
+        query = " ".join(written.split())  # the patterns try every way to share out a run of spaces
+        if len(query) <= MOST_QUERY_CHARACTERS:
+            yield obj, place, query
+
+
+def _written(case: Case) -> Iterator[tuple[Object, str, str]]:
+    """The same as it was written."""
     for rules in case.survey.of("PrometheusRule", "monitoring.coreos.com"):
         for group in items(rules, "spec", "groups"):
             for rule in items(group, "rules"):
                 name = text(rule, "alert") or text(rule, "record")
-                yield rules, f"{'alert' if 'alert' in rule else 'record'} {name}", text(rule, "expr").strip()
+                yield rules, f"{'alert' if 'alert' in rule else 'record'} {name}", text(rule, "expr")
     for scaled in case.survey.of("ScaledObject", "keda.sh"):
         for place, trigger in enumerate(items(scaled, "spec", "triggers")):
             if text(trigger, "type") == "prometheus":
-                yield scaled, f"trigger {place}", text(trigger, "metadata", "query").strip()
+                yield scaled, f"trigger {place}", text(trigger, "metadata", "query")
 
 
 TRAPS: Final = (

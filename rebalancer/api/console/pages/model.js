@@ -1,6 +1,7 @@
 import { h } from "../dom.js";
 import { happenings } from "../entries.js";
 import { hours } from "../hours.js";
+import { keep, kept } from "../kept.js";
 import { serverNow } from "../live.js";
 import { cell, folding, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
 import { barred, cannotDecide } from "../rights.js";
@@ -46,7 +47,7 @@ function why(it) {
     h("p", { class: "summary" }, it.summary),
     h("h3", {}, "What would change it"),
     it.changesWhen.length ? h("ul", { class: "plain" }, it.changesWhen.map((said) => h("li", { key: said }, said))) : h("p", { class: "quiet" }, "Nothing that is known."),
-    h("details", { open: localStorage.getItem(FOLD) === "open", ontoggle: (event) => localStorage.setItem(FOLD, event.target.open ? "open" : "") },
+    h("details", { open: kept(FOLD) === "open", ontoggle: (event) => keep(FOLD, event.target.open ? "open" : "") },
       h("summary", {}, "The numbers"), h("pre", { tabindex: "0", "aria-label": "As rebalancer explain prints it" }, it.explanation.join("\n"))));
 }
 

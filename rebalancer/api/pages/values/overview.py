@@ -141,6 +141,7 @@ class Overview(Struct, frozen=True):
     policy_refused: entries of the policy file that are not in force as the file has them, each with what is instead.
     badges: the badges of the models that the tiles of `pools` name, by model id.
     plan_every_seconds: the policy's planning period, 0 before there is a policy.
+    namespace: namespace of the service's pods, "" where it runs in none.
     """
 
     epoch: str
@@ -163,6 +164,7 @@ class Overview(Struct, frozen=True):
     policy_refused: tuple[str, ...] = ()
     badges: dict[str, Badge] = {}
     plan_every_seconds: float = 0.0
+    namespace: str = ""
 
 
 class Beat(Struct, frozen=True):
