@@ -63,6 +63,24 @@ def test_a_model_that_is_in_one_policy_only_counts_in_neither() -> None:
     assert (courses.before.late, courses.after.late, courses.requests, courses.late_recorded) == ({}, {}, {}, 0.0)
 
 
+def test_what_a_model_did_before_it_was_renamed_or_retired_that_day_counts_under_its_name() -> None:
+    ruling = a_ruling(most=4, gpus=4)
+    renamed = a_policy(ruling.models[0].model_copy(update={"id": "z"}), pools=ruling.pools)  # the workload is the same
+    noon = SECONDS // 2
+    day = a_day(ruling, work=3.5, ready=2, nodes=(4,))
+    day.earlier, day.policy = [(noon, ruling)], renamed
+    day.models["z"] = a_day(renamed, work=3.5, ready=2, nodes=(4,)).models["z"]
+    for other, name in ((renamed, "z"), (ruling, "a")):
+        courses = played(day, other)
+        assert courses.requests == {name: pytest.approx(14.0 * SECONDS)}
+        assert courses.before.late == courses.after.late
+        assert (list(courses.after.late), courses.seconds) == ([name], SECONDS)
+    day.policy = a_ruling(most=4, gpus=4, name="b")
+    courses = played(day, ruling)
+    assert courses.requests == {"a": pytest.approx(14.0 * noon)}
+    assert courses.before.late == courses.after.late
+
+
 def test_another_figure_of_what_a_replica_carries_changes_no_engine() -> None:
     recorded = a_ruling(most=4, gpus=4)
     day = a_day(recorded, work=3.5, ready=2, nodes=(4,))
