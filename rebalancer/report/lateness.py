@@ -119,10 +119,15 @@ def late_with(model: scenario.ScenarioModel, ready: NDArray[np.int32]) -> F64:
 
 
 def needed(model: scenario.ScenarioModel, begin: int, end: int) -> int:
-    """The smallest constant number of replicas with which at most 1 % of what came in that time is late."""
+    """The smallest constant number of replicas with which at most 1 % of what came in that time is late.
+
+    Where nobody counted requests for some of the time, that is 1 % of its work.
+    """
     work = model.work[begin:end]
     if not work.any():
         return 0
+    if not model.requests[begin:end][work > 0.0].all():
+        model = replace(model, requests=model.work)
     low, high = 0, max(1, int(np.ceil(work.mean())))
     while high < MOST_SEARCHED and _too_late(model, begin, end, high):
         low, high = high, 2 * high

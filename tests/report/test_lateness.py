@@ -48,6 +48,13 @@ def test_the_need_of_an_hour_is_the_smallest_number_that_keeps_99_of_100_in_time
     assert needed(a_served(0.0), 0, SECONDS) == 0
 
 
+@pytest.mark.parametrize("counted", [0, 300, 1200])
+def test_the_need_of_an_hour_is_by_its_work_while_nobody_counts_its_requests(counted: int) -> None:
+    model = a_served()
+    model.requests[counted:] = 0.0
+    assert needed(model, 0, SECONDS) == needed(a_served(), 0, SECONDS) > 1
+
+
 def a_day(ready: int, entitlement: int) -> RecordedDay:
     policy = a_policy(a_model("a", entitlement=entitlement))
     day = RecordedDay(int(NOW), policy, SECONDS, nodes=(8,))
