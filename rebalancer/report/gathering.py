@@ -44,7 +44,7 @@ class Gathered:
     books: the accounts by the hour.
     fine: the accounts by the piece of the picture; piece 0 begins at the epoch.
     pieces: the pieces of the picture, from `since`.
-    late: late requests by piece, all models together.
+    late: late requests by piece, of all models whose requests are counted.
     hours: every model's hours, played again; empty where the fluid path is not installed.
     least_free: fewest GPUs that were free at once, by hour and pool.
     tally: what was read.

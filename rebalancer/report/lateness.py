@@ -44,6 +44,7 @@ class ModelHour(NamedTuple):
     late_alone: the same with its entitlement only; None of a model that owns nothing.
     late_by_autoscaler: the same under its autoscaler; None where that was not played.
     needed: the smallest constant number of replicas with which at most 1 % would have been late; 0 without work.
+    counted_work: replica-seconds of work whose requests were counted.
     """
 
     hour: int
@@ -55,6 +56,7 @@ class ModelHour(NamedTuple):
     late_alone: float | None
     late_by_autoscaler: float | None
     needed: int
+    counted_work: float
 
 
 class AutoscalerCourse(NamedTuple):
@@ -67,7 +69,7 @@ class AutoscalerCourse(NamedTuple):
 def played(
     day: RecordedDay, autoscaler_from: dict[str, int] | None, hear: Callable[[int, F64], None] = lambda _, __: None
 ) -> list[ModelHour]:
-    """Every hour of the day, by model; `hear` hears the day's first second and each model's late requests by second.
+    """Every hour of the day, by model; `hear` hears the day's first second and late requests by second, where counted.
 
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
@@ -82,9 +84,11 @@ def played(
         own = recorded.entry.entitlement
         was = late_with(model, recorded.ready[: day.seconds])
         alone = late_with(model, np.full(day.seconds, own, np.int32)) if own else None
-        hear(day.since, was)
-        late, work, requests = (
-            np.add.reduceat(of, begins) for of in (was, model.work, recorded.requests[: day.seconds])
+        counted = recorded.requests[: day.seconds]
+        if counted.any():
+            hear(day.since, was)
+        late, work, requests, counted_work = (
+            np.add.reduceat(of, begins) for of in (was, model.work, counted, np.where(counted > 0.0, model.work, 0.0))
         )
         late_alone = None if alone is None else np.add.reduceat(alone, begins)
         late_auto = None if by_autoscaler is None else np.add.reduceat(by_autoscaler[name].late, begins)
@@ -102,6 +106,7 @@ def played(
                     None if late_alone is None else float(late_alone[at]),
                     None if late_auto is None else float(late_auto[at]),
                     needed(model, int(begin), int(end)),
+                    float(counted_work[at]),
                 )
             )
     return rows

@@ -21,7 +21,7 @@ from rebalancer.report.recorded import RecordedFrom
 DASH = "-"  # what is unknown
 GAPS_TOLD = 20
 UNCOUNTED = "nobody counts its requests, or what one of them costs is not learnt yet"
-COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
+COUNTED_SHARE = 0.9  # of the time, or of the work, whose tokens and requests must have been counted: all is paid for
 
 
 class ModelService(Struct, frozen=True):
@@ -32,7 +32,7 @@ class ModelService(Struct, frozen=True):
     late: late ones as it was; where nobody counts requests, replica-seconds of work that was late.
     late_alone: with its entitlement only; None of a model that owns nothing.
     late_by_autoscaler: by its own autoscaler, or its replicas as they stood.
-    usd_per_1000_requests: None without a price, or where nobody counts requests.
+    usd_per_1000_requests: None without a price, or where requests of nine tenths of the work were not counted.
     tokens: read and written; None where they were not counted in nine tenths of the time.
     usd_per_million_tokens: None without a price, or where `tokens` is.
     """
@@ -123,6 +123,7 @@ class Report(Struct, frozen=True):
 
 
 class _Sums(NamedTuple):
+    counted: bool  # requests of nine tenths of its work
     requests: float | None
     late: float
     alone: float | None
@@ -155,7 +156,7 @@ def report(
         idle=idle_models(money.models),
         advice=advice(seen),
         free=free_hours(seen.least_free),
-        notes=tuple(_notes(seen, money, shelves)),
+        notes=tuple(_notes(seen, money, shelves, sums)),
         predictions=tuple(predictions),
         sources=tuple(seen.sources),
     )
@@ -166,17 +167,20 @@ def _sums(hours: Sequence[ModelHour]) -> _Sums:
         known = [value for value in values if value is not None]
         return sum(known) if known else None
 
+    counted = [hour for hour in hours if hour.requests is not None]
+    same = counted or hours  # on days on which nobody counts requests what is late is work
     return _Sums(
-        total([hour.requests for hour in hours]),
-        sum(hour.late for hour in hours),
-        total([hour.late_alone for hour in hours]),
-        total([hour.late_by_autoscaler for hour in hours]),
+        sum(hour.counted_work for hour in counted) >= COUNTED_SHARE * sum(hour.work for hour in hours),
+        total([hour.requests for hour in counted]),
+        sum(hour.late for hour in same),
+        total([hour.late_alone for hour in same]),
+        total([hour.late_by_autoscaler for hour in same]),
     )
 
 
 def _service(name: str, sums: _Sums, row: BillRow | None, tokens: float | None) -> ModelService:
     usd = None if row is None else row.usd
-    per = None if usd is None or not sums.requests else 1000.0 * usd / sums.requests
+    per = None if usd is None or not sums.requests or not sums.counted else 1000.0 * usd / sums.requests
     per_million = None if usd is None or not tokens else 1e6 * usd / tokens
     return ModelService(name, sums.requests, sums.late, sums.alone, sums.autoscaler, per, tokens, per_million)
 
@@ -207,7 +211,13 @@ def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
     )
 
 
-def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
+def _notes(seen: Gathered, money: Bill, shelves: set[Shelf], sums: Mapping[str, _Sums]) -> Iterator[str]:
+    partly = sorted(name for name, each in sums.items() if each.requests and not each.counted)
+    if partly:
+        yield (
+            f"Cost per 1,000 requests is unknown of {', '.join(partly)}: requests were counted of less than"
+            f" {100 * COUNTED_SHARE:.0f} % of the work."
+        )
     uncounted = sorted(model.id for model in seen.policy.models if _tokens(seen, model.id) is None)
     if uncounted:
         whose = "every model" if len(uncounted) == len(seen.policy.models) else ", ".join(uncounted)

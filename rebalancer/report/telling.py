@@ -16,6 +16,7 @@ from rebalancer.report.report import DASH, ModelService, Report, amount, headlin
 NOBODY = "(nobody)"
 # At 80 columns; below the tables, as the column `late` reads like what was measured.
 REPLAYED = "late, alone and before are the recorded work played again, not measured requests"
+UNCOUNTED = "where nobody counts requests, late is in seconds of one replica's work"
 NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
@@ -168,7 +169,7 @@ def lines(of: Report) -> Iterator[str]:
     if of.services:
         yield ""
         yield from columns(request_rows(of))
-        yield REPLAYED
+        yield from requests_said(of)
     if of.predictions:
         yield ""
         yield predictions_said(of.predictions)
@@ -191,6 +192,13 @@ def lines(of: Report) -> Iterator[str]:
             yield f"  and {len(of.advice) - MOST_ADVICE} more: -o json and --page have all"
         yield ""
         yield patch(of.advice)
+
+
+def requests_said(of: Report) -> Iterator[str]:
+    """What the numbers of the table of requests are."""
+    yield REPLAYED
+    if any(each.requests is None for each in of.services):
+        yield UNCOUNTED
 
 
 def idle_said(of: Report) -> Iterator[str]:

@@ -65,6 +65,16 @@ def a_day(ready: int, entitlement: int) -> RecordedDay:
     return day
 
 
+def test_late_work_of_which_nobody_counts_requests_is_heard_as_no_late_request() -> None:
+    day = a_day(ready=2, entitlement=2)
+    heard: list[float] = []
+    played(day, None, lambda _, late: heard.append(float(late.sum())))
+    day.models["a"].requests[:] = 0.0
+    (hour,) = played(day, None, lambda _, late: heard.append(float(late.sum())))
+    assert (hour.requests, hour.counted_work, len(heard)) == (None, 0.0, 1)
+    assert hour.late > 0.0
+
+
 def test_alone_a_model_has_its_entitlement_and_nothing_else() -> None:
     (hour,) = played(a_day(ready=5, entitlement=2), None)
     assert (hour.late, hour.late_by_autoscaler, hour.needed) == (0.0, None, 4)

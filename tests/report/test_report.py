@@ -78,6 +78,36 @@ def test_what_lending_was_worth_is_told_first_and_with_its_baselines(made: Repor
     assert said[1].startswith("With KEDA within their recorded bounds")
 
 
+def test_requests_that_were_counted_for_part_of_the_time_have_no_price_and_late_ones_are_of_that_part(
+    gathered: Gathered, made: Report
+) -> None:
+    """Nobody counted the busiest model's requests before noon; in half of the hours of another not all of them."""
+    short = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    noon = gathered.hours[0].hour + 12
+    short.hours = [
+        hour._replace(requests=None, counted_work=0.0)
+        if hour.model == "model-14" and hour.hour < noon
+        else hour._replace(counted_work=0.5 * hour.work)
+        if hour.model == "model-00" and hour.hour < noon
+        else hour
+        for hour in gathered.hours
+    ]
+    services = {each.model: each for each in report(short, {}).services}
+    assert [services[f"model-{n}"].usd_per_1000_requests is None for n in ("00", "01", "14")] == [True, False, True]
+    late = sum(hour.late for hour in gathered.hours if hour.model == "model-14" and hour.hour >= noon)
+    assert services["model-14"].late == pytest.approx(late)
+    assert all(each.usd_per_1000_requests for each in made.services if each.model in {"model-00", "model-14"})
+    (note,) = [note for note in report(short, {}).notes if "1,000 requests" in note]
+    assert "unknown of model-00, model-14: requests were counted of less than 90 %" in note
+
+
+def test_the_picture_has_the_late_requests_of_the_table(gathered: Gathered, made: Report) -> None:
+    """Also where late is told of a model whose requests nobody counts: that is work."""
+    counted = [each for each in made.services if each.requests is not None]
+    assert gathered.late.sum() == pytest.approx(sum(each.late for each in counted))
+    assert len(counted) < len(made.services)
+
+
 def test_a_million_tokens_cost_what_their_requests_do_and_nothing_where_nobody_counts_them(made: Report) -> None:
     services = {each.model: each for each in made.services}
     assert [each.model for each in made.services if each.tokens is None] == [f"model-{n:02}" for n in range(3, 20, 4)]
