@@ -9,6 +9,7 @@ more.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -142,7 +143,10 @@ def side_of(  # noqa: PLR0913  # what one side of a contest is made of
         models = tuple(replace(model, first=owned[model.name]) for model in models)
     nodes = joined_nodes(nodes, policy)
     world = Scenario("journal", "", models, nodes, day.seconds, whole.pools[0].price_per_gpu_hour)
-    return Side(who, world, whole, called, {model.name: model.slots for model in models}, paid(policy))
+    price = paid(policy)
+    if price is not None:
+        price = msgspec.structs.replace(price, gpus=min(price.gpus, sum(nodes)))  # those that are played, not the limit
+    return Side(who, world, whole, called, {model.name: model.slots for model in models}, price)
 
 
 def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: RecordedDay) -> ScenarioModel:

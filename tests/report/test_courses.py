@@ -53,6 +53,8 @@ def test_a_higher_limit_of_gpus_brings_as_many_more_than_were_recorded() -> None
     day = a_day(recorded, work=5.0, ready=3, nodes=(3,))  # one of four GPUs was never there
     courses = played(day, a_ruling(most=8, gpus=8))
     assert courses.after.late["a"] < 0.5 * courses.before.late["a"]
+    assert courses.before.usd == pytest.approx(3 * 2.0 * SECONDS / 3600)  # a limit of 4 is no fourth GPU
+    assert courses.after.usd == pytest.approx(7 * 2.0 * SECONDS / 3600)
     assert courses.before.gpu_hours <= 3 * SECONDS / 3600 + 0.01
     assert 3 * SECONDS / 3600 < courses.after.gpu_hours <= 7 * SECONDS / 3600
 
