@@ -31,7 +31,7 @@ class ModelService(Struct, frozen=True):
     requests: that came; None where nobody counts them.
     late: late ones as it was; where nobody counts requests, replica-seconds of work that was late.
     late_alone: with its entitlement only; None of a model that owns nothing.
-    late_by_autoscaler: by its own autoscaler, or its replicas as they stood.
+    late_by_autoscaler: by its own autoscaler, or its replicas as they stood; None where nothing was written.
     usd_per_1000_requests: None without a price, or where requests of nine tenths of the work were not counted.
     tokens: read and written; None where they were not counted in nine tenths of the time.
     usd_per_million_tokens: None without a price, or where `tokens` is.
@@ -55,7 +55,7 @@ class Lending(Struct, frozen=True):
     requests: of these models.
     late: as it was.
     late_alone: with their entitlements only.
-    late_by_autoscaler: by what scaled them before, as recorded; None where that was not played.
+    late_by_autoscaler: by what scaled them before, as recorded; None where nothing was written, as what came is that.
     autoscaler: who that is: keda, hpa, or static where nobody scaled them.
     left_out: models that are not compared, each with the reason.
     """
@@ -140,7 +140,7 @@ def report(
     shelves = {shelf for _, shelf in seen.books.capacity}
     money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves, dated))
     rows = {row.name: row for row in money.models}
-    sums = {name: _sums(hours) for name, hours in models_of(seen.hours).items()}
+    sums = {name: _sums(hours, acted=seen.writes > 0) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
     return Report(
         since=seen.since,
@@ -162,7 +162,7 @@ def report(
     )
 
 
-def _sums(hours: Sequence[ModelHour]) -> _Sums:
+def _sums(hours: Sequence[ModelHour], *, acted: bool) -> _Sums:
     def total(values: list[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return sum(known) if known else None
@@ -174,7 +174,7 @@ def _sums(hours: Sequence[ModelHour]) -> _Sums:
         total([hour.requests for hour in counted]),
         sum(hour.late for hour in same),
         total([hour.late_alone for hour in same]),
-        total([hour.late_by_autoscaler for hour in same]),
+        total([hour.late_by_autoscaler for hour in same]) if acted else None,
     )
 
 
@@ -271,7 +271,7 @@ def worth(of: Report) -> Iterator[str]:
         f"Lending {amount(lending.gpu_hours)} GPU-hours {does} {abs(lending.spared):,.0f} of {lending.requests:,.0f}"
         f" requests {what}: {share:.2f} % late in place of {alone:.2f} % with each of {of_models} alone."
     )
-    if lending.late_by_autoscaler is not None and of.writes:
+    if lending.late_by_autoscaler is not None:
         who = {"keda": "KEDA", "hpa": "HPAs"}.get(lending.autoscaler)
         what = "the replicas as they stood at first" if who is None else f"{who} within their recorded bounds"
         late = 100 * lending.late_by_autoscaler / lending.requests if lending.requests else 0.0

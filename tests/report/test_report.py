@@ -21,7 +21,7 @@ from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
 from rebalancer.report.prices import PriceUnknown, prices
 from rebalancer.report.report import UNCOUNTED, Report, headline, report, worth
-from rebalancer.report.telling import columns, lines
+from rebalancer.report.telling import columns, lines, request_rows
 from rebalancer.settings.policy_file import check_bytes
 from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, IDLE, NODES, a_month_policy
@@ -106,6 +106,16 @@ def test_the_picture_has_the_late_requests_of_the_table(gathered: Gathered, made
     counted = [each for each in made.services if each.requests is not None]
     assert gathered.late.sum() == pytest.approx(sum(each.late for each in counted))
     assert len(counted) < len(made.services)
+
+
+def test_where_nothing_was_written_nothing_is_told_of_before(gathered: Gathered) -> None:
+    """What came is what the autoscalers made of it."""
+    shadow = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    shadow.writes = 0
+    made = report(shadow, {})
+    assert {each.late_by_autoscaler for each in (made.lending, *made.services)} == {None}
+    assert [row[4] for row in request_rows(made)] == ["before", *["-"] * len(made.services)]
+    assert not any(sentence.startswith("With ") for sentence in worth(made))
 
 
 def test_a_million_tokens_cost_what_their_requests_do_and_nothing_where_nobody_counts_them(made: Report) -> None:
