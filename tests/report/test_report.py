@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import Counter
+from collections.abc import Callable
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import Carries
+from rebalancer.domain.signals import Signals
 from rebalancer.ledger.books import MICRO
 from rebalancer.report.advice import Advice, advice, patch
 from rebalancer.report.bill import bill
@@ -27,6 +30,14 @@ from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, IDLE, NODES, a_month_policy
 
 POLICY = a_month_policy()
+TAKES_IDLE: dict[str, object] = {
+    "takes_idle": True,
+    "workload_class": "batch",
+    "entitlement": 0,
+    "min_replicas": 0,
+    "signals": Signals(),
+    "slo": None,
+}
 THERE = NODES * GPUS * (STEPS - 1) * STEP_SECONDS  # GPU-seconds: nodes x GPUs x time, by hand
 
 
@@ -113,7 +124,7 @@ def test_where_nothing_was_written_nothing_is_told_of_before(gathered: Gathered)
     shadow = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
     shadow.writes = 0
     made = report(shadow, {})
-    assert {each.late_by_autoscaler for each in (made.lending, *made.services)} == {None}
+    assert made.lending.late_by_autoscaler is None
     assert [row[4] for row in request_rows(made)] == ["before", *["-"] * len(made.services)]
     assert not any(sentence.startswith("With ") for sentence in worth(made))
 
@@ -138,15 +149,37 @@ def test_a_model_without_work_is_idle_and_owns_too_much(made: Report) -> None:
     assert any(each.subject == f"model/model-{IDLE}" and each.key == "entitlement" for each in made.advice)
 
 
-def test_the_advised_patch_makes_a_policy_that_is_in_order(made: Report) -> None:
-    changes = yaml.safe_load(patch(made.advice))
-    whole = POLICY.to_mapping()
+def with_models(gathered: Gathered, change: Callable[[Model], dict[str, object]]) -> Gathered:
+    """The same recorded under a policy whose models are others."""
+    other = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    models = tuple(each.model_copy(update=change(each)) for each in gathered.policy.models)
+    other.policy = gathered.policy.model_copy(update={"models": models})
+    return other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _: {}, id="as it was recorded"),
+        pytest.param(lambda model: {"max_replicas": model.entitlement}, id="who may have no more than it owns"),
+        pytest.param(
+            lambda model: TAKES_IDLE if model.id == "model-14" else {},
+            id="who takes what is idle",
+        ),
+    ],
+)
+def test_the_advised_patch_makes_a_policy_that_is_in_order(
+    gathered: Gathered, change: Callable[[Model], dict[str, object]]
+) -> None:
+    recorded = with_models(gathered, change)
+    changes = yaml.safe_load(patch(advice(recorded)))
+    whole = recorded.policy.to_mapping()
     for section, name in (("pools", "name"), ("models", "id")):
         entries = whole[section]
         assert isinstance(entries, list)
         by_name = {each[name]: each for each in entries}
-        for change in changes.get(section, ()):
-            by_name[change[name]] |= change
+        for each in changes.get(section, ()):
+            by_name[each[name]] |= each
     policy, problems = check_bytes(yaml.safe_dump(whole, default_flow_style=False).encode(), "advised.yaml")
     assert (policy is not None, [str(each) for each in problems]) == (True, [])
 
