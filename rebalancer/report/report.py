@@ -33,7 +33,7 @@ class ModelService(Struct, frozen=True):
     late_alone: with its entitlement only; None of a model that owns nothing.
     late_by_autoscaler: by its own autoscaler, or its replicas as they stood; None where nothing was written.
     usd_per_1000_requests: None without a price, or where requests of nine tenths of the work were not counted.
-    tokens: read and written; None where they were not counted in nine tenths of the time.
+    tokens: read and written; None where they were not counted in nine tenths of the time in which it was there.
     usd_per_million_tokens: None without a price, or where `tokens` is.
     """
 
@@ -138,7 +138,7 @@ def report(
 ) -> Report:
     """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
-    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves, dated))
+    money = bill(seen.books, seen.named, prices(seen.named, given_prices, shelves, dated))
     rows = {row.name: row for row in money.models}
     sums = {name: _sums(hours, acted=seen.writes > 0) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
@@ -186,9 +186,10 @@ def _service(name: str, sums: _Sums, row: BillRow | None, tokens: float | None) 
 
 
 def _tokens(seen: Gathered, model: str) -> float | None:
-    """What a model read and wrote; None where they were counted in less of the time: all of it is paid for."""
+    """What a model read and wrote; None where they were counted in less of its time: all of it is paid for."""
     counted = seen.tokens.get(model)
-    return None if counted is None or counted.seconds < COUNTED_SHARE * seen.seconds else counted.tokens
+    enough = counted is not None and 0.0 < counted.seconds >= COUNTED_SHARE * counted.there
+    return counted.tokens if counted is not None and enough else None
 
 
 def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
@@ -218,9 +219,9 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf], sums: Mapping[str, 
             f"Cost per 1,000 requests is unknown of {', '.join(partly)}: requests were counted of less than"
             f" {100 * COUNTED_SHARE:.0f} % of the work."
         )
-    uncounted = sorted(model.id for model in seen.policy.models if _tokens(seen, model.id) is None)
+    uncounted = sorted(model.id for model in seen.named.models if _tokens(seen, model.id) is None)
     if uncounted:
-        whose = "every model" if len(uncounted) == len(seen.policy.models) else ", ".join(uncounted)
+        whose = "every model" if len(uncounted) == len(seen.named.models) else ", ".join(uncounted)
         yield (
             f"Cost per million tokens is unknown of {whose}: tokens were counted in less than"
             f" {100 * COUNTED_SHARE:.0f} % of the time."
