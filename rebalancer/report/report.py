@@ -15,7 +15,7 @@ from rebalancer.report.bill import Bill, BillRow, bill
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
-from rebalancer.report.prices import DatedPrice, prices
+from rebalancer.report.prices import DatedPrice, Prices, prices
 from rebalancer.report.recorded import RecordedFrom
 
 DASH = "-"  # what is unknown
@@ -138,7 +138,8 @@ def report(
 ) -> Report:
     """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
-    money = bill(seen.books, seen.named, prices(seen.named, given_prices, shelves, dated))
+    of = prices(seen.named, given_prices, shelves, dated)
+    money = bill(seen.books, seen.named, of)
     rows = {row.name: row for row in money.models}
     sums = {name: _sums(hours, acted=seen.writes > 0) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
@@ -156,7 +157,7 @@ def report(
         idle=idle_models(money.models),
         advice=advice(seen),
         free=free_hours(seen.least_free),
-        notes=tuple(_notes(seen, money, shelves, sums)),
+        notes=(*_notes(seen, money, shelves, sums), *_unused(of, seen)),
         predictions=tuple(predictions),
         sources=tuple(seen.sources),
     )
@@ -236,6 +237,16 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf], sums: Mapping[str, 
         yield "Nodes name no instance type (node.kubernetes.io/instance-type), so pools stand for them."
     if not seen.writes:
         yield "Nothing was written in this time: what came is what your own autoscalers did, and is compared as such."
+
+
+def _unused(of: Prices, seen: Gathered) -> Iterator[str]:
+    unused = of.unused(seen.books.capacity)
+    if unused:
+        there = sorted({shelf.kind or shelf.pool for _, shelf in seen.books.capacity})
+        yield (
+            f"--prices: {', '.join(name or 'a row without instance_type' for name in unused)} priced nothing of this"
+            f" time; there are {', '.join(there)}."
+        )
 
 
 def amount(hours: float) -> str:
