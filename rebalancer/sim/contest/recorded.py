@@ -52,24 +52,26 @@ def read_demand(content: bytes, name: str, row_seconds: int = 1) -> DemandStream
                 strings_can_be_null=False,
             ),
         )
-        columns = {each: table[each].to_numpy() for each in TRACE_COLUMNS}
+        columns = {each: table[each].to_numpy() for each in TRACE_COLUMNS if each != "model"}
+        models = table["model"].combine_chunks().dictionary_encode()
     except (ArrowException, KeyError):
         _explain(content)
         raise
     times = columns["t_seconds"]
-    numbers = [columns[each] for each in TRACE_COLUMNS if each != "model"]
+    numbers = list(columns.values())
     if not len(times) or any(not np.isfinite(each).all() or each.min() < 0 for each in numbers):
         _explain(content)
     begin = float(np.floor(times.min()))
     seconds = int(np.ceil(times.max() - begin)) + row_seconds
     if seconds > SECONDS_MOST:
         raise BadTrace(f"t_seconds goes over {seconds / 86_400:.0f} days, {SECONDS_MOST // 86_400} are the most")
+    numbered = models.indices.to_numpy()
+    by_model = np.split(np.argsort(numbered, kind="stable"), np.cumsum(np.bincount(numbered))[:-1])
     streams = []
-    for model in sorted(set(columns["model"])):
-        mine = columns["model"] == model
+    for model, mine in zip(models.dictionary.to_pylist(), by_model, strict=True):
         sums = [_by_second(times[mine] - begin, each[mine], seconds, row_seconds) for each in numbers[1:]]
-        streams.append(Stream(str(model), *sums))
-    return DemandStreams(name, tuple(streams))
+        streams.append(Stream(model, *sums))
+    return DemandStreams(name, tuple(sorted(streams, key=lambda stream: stream.model)))
 
 
 def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:

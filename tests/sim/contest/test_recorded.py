@@ -1,5 +1,7 @@
 """A trace and a policy file become a scenario, or it is said why not."""
 
+from time import process_time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,6 +33,16 @@ def demand(*models: str, seconds: int = 10) -> DemandStreams:
 
 
 # --- traces
+
+
+def test_four_thousand_models_are_read_as_fast_as_one() -> None:
+    """Where each row's name is compared once per model, this takes four times as long."""
+    rows = "".join(f"{second},model-{number},1,100,50\n" for second in range(100) for number in range(4000))
+    begin = process_time()
+    read = read_demand(f"{HEADER}\n{rows}".encode(), "made")
+    assert process_time() - begin < 5.0
+    assert [stream.model for stream in read.streams] == sorted(f"model-{number}" for number in range(4000))
+    assert {float(stream.requests.sum()) for stream in read.streams} == {100.0}
 
 
 def test_a_shipped_trace_is_what_its_recipe_makes(capsys: pytest.CaptureFixture[str]) -> None:
