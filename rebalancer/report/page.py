@@ -75,14 +75,14 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
 _MODELS = (
     "GPU-hours. Busy and idle: under Ready replicas of the model's own. Borr.: under Ready ones beyond what it owns."
     " Lent: its own, under others' replicas; they are in the others' rows. Other: starting, ending, doomed, of pods of"
-    " no model, free, unknown. Late: share of its requests; alone: with only what it owns."
+    " no model, free, kept warm, unknown. Late: share of its requests; alone: with only what it owns."
 )
 _REQUESTS = (
     "Late requests as it was, with each model alone on what it owns, and before: by its own autoscaler within its"
     " recorded bounds, or with the replicas as they stood at first. Played again on the recorded work; where nobody"
     " counts requests, late is in seconds of one replica's work."
 )
-_POOLS = "GPU-hours; ? is time of which nothing is known."
+_POOLS = "GPU-hours; warm: under placeholders that keep GPUs ready; ? is time of which nothing is known."
 _FREE = (
     "Of nine of ten recorded hours so many GPUs or more were free all the hour, in pieces of three hours of the day."
 )

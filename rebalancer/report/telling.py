@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalancer.domain.words import counted
-from rebalancer.ledger.states import BORROWED, DOOMED, LOADING, OWNED_BUSY, OWNED_IDLE, TERMINATING, UNKNOWN
+from rebalancer.ledger.states import BORROWED, OWNED_BUSY, OWNED_IDLE, STATES
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
@@ -111,14 +111,27 @@ def group_rows(kind: str, rows: Sequence[BillRow], of: Report) -> list[list[str]
 
 def pool_rows(of: Report) -> list[list[str]]:
     """Every pool's GPU-hours by state, heads first."""
-    heads = ["pool", "type", "GPU-h", "busy", "idle", "borr.", "loading", "ending", "doomed", "foreign", "free", "?"]
-    states = (OWNED_BUSY, OWNED_IDLE, BORROWED, LOADING, TERMINATING, DOOMED, "foreign", "free", UNKNOWN)
+    heads = [
+        "pool",
+        "type",
+        "GPU-h",
+        "busy",
+        "idle",
+        "borr.",
+        "loading",
+        "ending",
+        "doomed",
+        "foreign",
+        "free",
+        "warm",
+        "?",
+    ]
     body = [
         [
             row.pool,
             "/".join(filter(None, (row.instance_type, row.capacity_type))) or DASH,
             amount(row.capacity_gpu_seconds / 3600),
-            *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in states),
+            *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in STATES),
         ]
         for row in of.bill.shelves
     ]

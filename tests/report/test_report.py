@@ -10,21 +10,23 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 from pyarrow import parquet
 
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import Carries
 from rebalancer.domain.signals import Signals
 from rebalancer.ledger.books import MICRO
+from rebalancer.ledger.states import STATES
 from rebalancer.report.advice import Advice, advice, patch
-from rebalancer.report.bill import bill
+from rebalancer.report.bill import ShelfRow, bill
 from rebalancer.report.export import COLUMNS, as_csv, write_parquet
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
 from rebalancer.report.prices import PriceUnknown, prices
 from rebalancer.report.report import UNCOUNTED, Report, headline, report, worth
-from rebalancer.report.telling import columns, lines, request_rows
+from rebalancer.report.telling import columns, lines, pool_rows, request_rows
 from rebalancer.settings.policy_file import check_bytes
 from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, IDLE, NODES, a_month_policy
@@ -216,6 +218,13 @@ def test_a_name_that_is_too_long_for_its_column_stands_whole_above_its_numbers()
     table = [*columns([[name, *row] for name, row in zip(names, cells, strict=True)])]
     assert [line.split()[0] for line in table] == ["llama-70b-chat", "1,000.00", "llama-70b-code", "1,000.00", "qwen"]
     assert max(map(len, table)) <= 80
+
+
+def test_the_pools_table_has_a_column_for_each_word_of_the_ledger(made: Report) -> None:
+    seconds = dict.fromkeys(STATES, 3600.0)
+    shelf = ShelfRow("h100", "p5", seconds, sum(seconds.values()), None, None)
+    _, row = pool_rows(structs.replace(made, bill=structs.replace(made.bill, shelves=(shelf,))))
+    assert row == ["h100", "p5", f"{len(STATES)}.0", *["1.00"] * len(STATES)]
 
 
 def test_tables_fit_80_columns(made: Report) -> None:
