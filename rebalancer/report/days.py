@@ -113,9 +113,10 @@ class Days:
             self.end()
             self._day = RecordedDay(int(now.at), recorded.policy)
         day, end = self._day, int(now.at) - self._day.since
-        if {model.id for model in recorded.policy.models} != {model.id for model in day.policy.models}:
-            day.earlier.append((max(day.seconds, end), day.policy))
-        day.policy = recorded.policy
+        if recorded.policy is not day.policy:
+            if {model.id for model in recorded.policy.models} != {model.id for model in day.policy.models}:
+                day.earlier.append((max(day.seconds, end), day.policy))
+            day.policy = recorded.policy
         day.nodes = max(day.nodes, now.nodes, key=sum)
         _introduce(day, now)
         patience = patience_seconds(recorded.policy)
