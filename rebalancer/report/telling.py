@@ -16,7 +16,7 @@ from rebalancer.report.report import DASH, ModelService, Report, amount, headlin
 NOBODY = "(nobody)"
 # At 80 columns; below the tables, as the column `late` reads like what was measured.
 REPLAYED = "late, alone and before are the recorded work played again, not measured requests"
-UNCOUNTED = "where nobody counts requests, late is in seconds of one replica's work"
+LATE_AS_WORK = "where nobody counts requests, late is in seconds of one replica's work"
 NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
@@ -211,7 +211,7 @@ def requests_said(of: Report) -> Iterator[str]:
     """What the numbers of the table of requests are."""
     yield REPLAYED
     if any(each.requests is None for each in of.services):
-        yield UNCOUNTED
+        yield LATE_AS_WORK
 
 
 def idle_said(of: Report) -> Iterator[str]:
