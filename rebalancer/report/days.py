@@ -4,7 +4,7 @@ Between two looks the work is what the later one tells (it tells of the time bef
 earlier one. Seconds of which nothing is known carry no work and are not counted as seen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 
@@ -16,6 +16,7 @@ from rebalancer.domain.readings import keeps
 from rebalancer.ledger.books import patience_seconds
 from rebalancer.ledger.looks import LedgerLook, ModelLook
 from rebalancer.obs.ledger_reading import RecordedLook
+from rebalancer.report.fitting import fit
 from rebalancer.sim.demand import F64
 
 DAY = 86_400  # seconds: a day of 20 models is 55 MB
@@ -113,7 +114,9 @@ class Days:
             self.end()
             self._day = RecordedDay(int(now.at), recorded.policy)
         day, end = self._day, int(now.at) - self._day.since
+        names: Mapping[str, str] = {}
         if recorded.policy is not day.policy:
+            names = fit(day.policy, recorded.policy).names
             if {model.id for model in recorded.policy.models} != {model.id for model in day.policy.models}:
                 day.earlier.append((max(day.seconds, end), day.policy))
             day.policy = recorded.policy
@@ -123,7 +126,7 @@ class Days:
         known = before is not None and not recorded.after_loss and 0.0 < now.at - before.at <= patience
         begin = max(day.seconds, int(before.at) - day.since, 0) if known and before is not None else None
         if begin is not None and before is not None and end > begin:
-            _fill(day, before, now, slice(begin, end))
+            _fill(day, before, now, slice(begin, end), names)
         day.seconds = max(day.seconds, end)
 
     def end(self) -> None:
@@ -153,9 +156,10 @@ def _seconds(seen: ModelLook, entry: Model) -> float:
     return inf if late else nan
 
 
-def _fill(day: RecordedDay, before: LedgerLook, now: LedgerLook, where: slice) -> None:
+def _fill(day: RecordedDay, before: LedgerLook, now: LedgerLook, where: slice, names: Mapping[str, str]) -> None:
+    """`names`: what models of the look before are called now, where that may be another name."""
     for name, earlier in before.models.items():
-        model, later = day.models.get(name), now.models.get(name)
+        model, later = day.models.get(name), now.models.get(names.get(name, name))
         if model is None:
             continue
         model.ready[where] = earlier.ready

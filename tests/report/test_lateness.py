@@ -121,8 +121,9 @@ def test_a_model_that_took_anothers_place_has_all_gpus_before_too() -> None:
 def test_a_model_that_gets_another_name_and_its_old_one_again_is_before_one_model() -> None:
     """Its replicas stay as they stood: at no time are there twice as many, and none waits for GPUs."""
     named = a_policy(a_model("a"))
-    renamed = a_policy(a_model("z").model_copy(update={"aliases": ("a",)}))
+    renamed = a_policy(named.models[0].model_copy(update={"id": "z"}))  # the workload is the same
     day = a_day_of([named] * 2 + [renamed] * 2 + [named] * 2, work=2.0, replicas=3)
+    assert list(day.models["a"].work[:60] + day.models["z"].work[:60]) == [2.0] * 60  # the look that shows it, too
     courses = by_its_autoscaler(day, begin := {"a": 4})
     assert [part.policy.models[0].id for part in day.stretches()] == ["a", "z", "a"]
     assert list(courses["a"].ready + courses["z"].ready) == [4] * 60
