@@ -29,14 +29,20 @@ class NoJournal(Exception):
 
 
 def journal_files(place: Path) -> tuple[Path, ...]:
-    """The files of a journal, oldest first: a folder's, or the one file. Raises NoJournal."""
+    """The files of a journal, oldest first: a folder's, or the one file. Raises NoJournal.
+
+    Of a file with a packed copy beside it (`gzip -k`) the plain one counts: it may have grown since.
+    """
     if place == STANDARD_INPUT or place.is_file():
         return (place,)
-    names = (f"{name}{end}" for name in (PATTERN, SINGLE) for end in PACKED)
-    files = sorted((path for name in names for path in place.glob(name)), key=lambda path: path.name)
+    files: dict[str, Path] = {}
+    for end in reversed(PACKED):
+        files |= {
+            path.name.removesuffix(end): path for name in (PATTERN, SINGLE) for path in place.glob(f"{name}{end}")
+        }
     if not files:
         raise NoJournal(f"no journal in {place}: give the service's folder (REBALANCER_JOURNAL_DIR) or a file of it")
-    return tuple(files)
+    return tuple(files[name] for name in sorted(files))
 
 
 def last_instant(files: Sequence[Path]) -> float:

@@ -41,7 +41,9 @@ def looked(turn: RecordedTurn) -> RecordedLook:
 
 
 def ledger_files(folder: Path) -> tuple[Path, ...]:
-    """The ledger's files in a journal's folder, oldest first; none where it has none, or is a file."""
+    """The ledger's files in a journal's folder, or the one that it is, oldest first; none where there are none."""
+    if folder.is_file():
+        return (folder,) if folder.match(LEDGER_PATTERN) or folder.match(f"{LEDGER_PATTERN}{PACKED}") else ()
     packed = {path.name.removesuffix(PACKED): path for path in folder.glob(f"{LEDGER_PATTERN}{PACKED}")}
     plain = {path.name: path for path in folder.glob(LEDGER_PATTERN)}
     by_name = plain | packed  # where both are there, they say the same

@@ -59,7 +59,12 @@ def advice(seen: Gathered) -> tuple[Advice, ...]:
     """Models first, then pools."""
     hours = models_of([hour for hour in seen.hours if hour.seen_seconds])
     of_models = [
-        each for model in seen.policy.models for each in _of_model(model, hours.get(model.id, ()), seen.carries)
+        each
+        for model in seen.policy.models
+        for each in (
+            *_of_engine(model, seen.carries.get(model.id)),
+            *(_of_replicas(model, hours.get(model.id, ())) if _home(seen.policy, model) else ()),
+        )
     ]
     owned = {each.subject.partition("/")[2]: int(each.better) for each in of_models if each.key == "entitlement"}
     return (*of_models, *_of_pools(seen.policy, hours, owned))
@@ -79,20 +84,29 @@ def _idle_usd(row: BillRow) -> float | None:
     return None if row.usd is None or not row.gpu_hours else row.usd * row.hours("owned-idle") / row.gpu_hours
 
 
-def _of_model(model: Model, hours: Sequence[ModelHour], carries: Mapping[str, Carries]) -> Iterator[Advice]:
-    subject = f"model/{model.id}"
-    learnt = carries.get(model.id)
+def _home(policy: Policy, model: Model) -> str | None:
+    """The pool that holds what the model owns: its first primary one. None: it can own nothing."""
+    primary = {pool.name for pool in policy.pools if pool.kind == "primary"}
+    return None if model.takes_idle else next((each.pool for each in model.targets if each.pool in primary), None)
+
+
+def _of_engine(model: Model, learnt: Carries | None) -> Iterator[Advice]:
     if learnt is not None and _mistaken(learnt):
         yield Advice(
-            subject,
+            f"model/{model.id}",
             "signals.concurrency.perReplica",
             learnt.prior,
             float(figure(learnt.learnt)),
             f"a replica carries {figure(learnt.learnt)} requests within its SLO, by {learnt.readings} looks at loaded"
             f" replicas; four times out of five it is {_range(learnt)}",
         )
+
+
+def _of_replicas(model: Model, hours: Sequence[ModelHour]) -> Iterator[Advice]:
+    """What it should own, may have and is kept at least; in this order they make a policy that is in order."""
     if len(hours) < LEAST_HOURS:
         return
+    subject = f"model/{model.id}"
     needs = np.array([hour.needed for hour in hours])
     owned, held = (int(np.quantile(needs, share, method="higher")) for share in (MOST_HOURS, FLOOR_HOURS))
     most = int(needs.max())
@@ -106,6 +120,8 @@ def _of_model(model: Model, hours: Sequence[ModelHour], carries: Mapping[str, Ca
             f"{owned} of its own would have sufficed in {_share(needs <= owned)} {of}, {model.entitlement} did in"
             f" {_share(needs <= model.entitlement)}; the busiest needed {most}",
         )
+    if owned > model.max_replicas:
+        yield Advice(subject, "maxReplicas", model.max_replicas, owned, "it may hold what it is to own")
     floor = min(held, owned)
     if floor < model.min_replicas:
         yield Advice(
@@ -138,8 +154,8 @@ def _of_pools(policy: Policy, hours: Mapping[str, Sequence[ModelHour]], owned: M
     Never fewer GPUs than models are advised to own. `owned`: advised entitlements by model.
     """
     for pool in policy.pools:
-        models = [model for model in policy.models if model.targets[0].pool == pool.name]
-        if pool.kind != "primary" or not models:
+        models = [model for model in policy.models if _home(policy, model) == pool.name]
+        if not models:
             continue
         together: dict[int, int] = {}
         alone = 0

@@ -94,7 +94,7 @@ class Bill(Struct, frozen=True):
 
 
 def bill(books: Books, policy: Policy, of: Prices) -> Bill:
-    """`books` as money. Models are charged to the team and cost center that the last policy names."""
+    """`books` as money. Models are charged to the team and cost center that `policy` names."""
     entries = {model.id: model for model in policy.models}
     lent: Counter[str] = Counter()
     for (_, _, owner), amount in books.lent.items():

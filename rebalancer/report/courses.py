@@ -9,12 +9,13 @@ more.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import Policy
 from rebalancer.report.days import ModelDay, RecordedDay
-from rebalancer.report.fitting import PolicyFit, fit
+from rebalancer.report.fitting import fit
 from rebalancer.report.lateness import late_with, served
 from rebalancer.sim.contest.contest import Side, contest
 from rebalancer.sim.contest.one_pool import joined_nodes, one_pool, unpriced
@@ -46,17 +47,18 @@ class PolicyCourse:
     ready_hours: dict[str, float] = field(default_factory=dict)
     blocks: list[NDArray[np.float64]] = field(default_factory=list)
 
-    def add(self, run: ContestRun, counted: set[str]) -> None:
-        """A day more."""
+    def add(self, run: ContestRun, counted: set[str], names: Mapping[str, str]) -> None:
+        """A day more, or a part of one; `names`: what its models are called here, where that is not their own id."""
         outcome = run.outcome
         self.gpu_hours += outcome.gpu_hours
         usd = None if outcome.owned_usd is None else outcome.owned_usd + (outcome.rented_usd or 0.0)
         self.usd = None if usd is None or self.usd is None else self.usd + usd
         for each in outcome.models:
-            self.ready_hours[each.model] = self.ready_hours.get(each.model, 0.0) + each.gpu_hours
+            name = names.get(each.model, each.model)
+            self.ready_hours[name] = self.ready_hours.get(name, 0.0) + each.gpu_hours
             if each.model in counted:
                 late = (each.violation or 0.0) * each.requests
-                self.late[each.model] = self.late.get(each.model, 0.0) + late
+                self.late[name] = self.late.get(name, 0.0) + late
         self.blocks.append(_blocks(run.record, counted))
 
 
@@ -83,7 +85,15 @@ class Courses:
 
 
 def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[str, float], None]) -> None:
-    """Play one day twice, and add it up. Model ids are the other policy's where it has the model."""
+    """Play one day twice, and add it up. Model ids are the other policy's where it has the model.
+
+    Each stretch in which the recorded policy named the same models is played by itself.
+    """
+    for part in day.stretches():
+        _play_both(part, other, into, tell)
+
+
+def _play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[str, float], None]) -> None:
     fitted = fit(day.policy, other)
     who = contender("ours")
     if not isinstance(who, Ours):
@@ -102,14 +112,8 @@ def play_both(day: RecordedDay, other: Policy, into: Courses, tell: Callable[[st
         of, new = day.models[name], fitted.names[name]
         into.requests[new] = into.requests.get(new, 0.0) + float(of.requests[: day.seconds].sum())
         into.late_recorded += float(late_with(served(of, day), of.ready[: day.seconds]).sum())
-    into.before.add(runs[0], {name for name in counted if name in fitted.names})
-    into.after.add(runs[1], {fitted.names[name] for name in counted if name in fitted.names})
-    _rename(into.before, fitted)
-
-
-def _rename(course: PolicyCourse, fitted: PolicyFit) -> None:
-    course.late = {fitted.names.get(name, name): late for name, late in course.late.items()}
-    course.ready_hours = {fitted.names.get(name, name): hours for name, hours in course.ready_hours.items()}
+    into.before.add(runs[0], {name for name in counted if name in fitted.names}, fitted.names)
+    into.after.add(runs[1], {fitted.names[name] for name in counted if name in fitted.names}, {})
 
 
 def _blocks(record: Record, counted: set[str]) -> NDArray[np.float64]:
@@ -142,7 +146,10 @@ def side_of(  # noqa: PLR0913  # what one side of a contest is made of
         models = tuple(replace(model, first=owned[model.name]) for model in models)
     nodes = joined_nodes(nodes, policy)
     world = Scenario("journal", "", models, nodes, day.seconds, whole.pools[0].price_per_gpu_hour)
-    return Side(who, world, whole, called, {model.name: model.slots for model in models}, paid(policy))
+    price = paid(policy)
+    if price is not None:
+        price = msgspec.structs.replace(price, gpus=min(price.gpus, sum(nodes)))  # those that are played, not the limit
+    return Side(who, world, whole, called, {model.name: model.slots for model in models}, price)
 
 
 def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: RecordedDay) -> ScenarioModel:

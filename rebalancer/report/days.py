@@ -4,8 +4,8 @@ Between two looks the work is what the later one tells (it tells of the time bef
 earlier one. Seconds of which nothing is known carry no work and are not counted as seen.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import inf, nan
 
 import numpy as np
@@ -16,6 +16,7 @@ from rebalancer.domain.readings import keeps
 from rebalancer.ledger.books import patience_seconds
 from rebalancer.ledger.looks import LedgerLook, ModelLook
 from rebalancer.obs.ledger_reading import RecordedLook
+from rebalancer.report.fitting import fit
 from rebalancer.sim.demand import F64
 
 DAY = 86_400  # seconds: a day of 20 models is 55 MB
@@ -46,6 +47,18 @@ class ModelDay:
     ready: NDArray[np.int32] = field(default_factory=lambda: np.zeros(DAY, np.int32))
     latency: F64 = field(default_factory=lambda: np.full(DAY, np.nan))
 
+    def part(self, begin: int, end: int) -> "ModelDay":
+        """The seconds from `begin` to `end` as a day of their own, which begins with what was Ready then."""
+        where = slice(begin, end)
+        return replace(
+            self,
+            first=int(self.ready[begin]) or self.first if begin else self.first,
+            work=self.work[where],
+            requests=self.requests[where],
+            ready=self.ready[where],
+            latency=self.latency[where],
+        )
+
 
 @dataclass(slots=True)
 class RecordedDay:
@@ -56,6 +69,7 @@ class RecordedDay:
     policy: the last policy in force.
     models: by id.
     nodes: GPUs of each node, from the look at which there were the most.
+    earlier: policies of that day that named other models, in time, each with the second in which it ended.
     """
 
     since: int
@@ -63,11 +77,22 @@ class RecordedDay:
     seconds: int = 0
     models: dict[str, ModelDay] = field(default_factory=dict)
     nodes: tuple[int, ...] = ()
+    earlier: list[tuple[int, Policy]] = field(default_factory=list)
 
     @property
     def hours(self) -> NDArray[np.int64]:
         """The hour since the epoch of each second, shape (seconds,)."""
         return (self.since + np.arange(self.seconds)) // 3600
+
+    def stretches(self) -> Iterator["RecordedDay"]:
+        """The day in parts in which policies named the same models, in time; each has these models and no others."""
+        begin = 0
+        for end, policy in (*self.earlier, (self.seconds, self.policy)):
+            named = [model.id for model in policy.models if model.id in self.models]
+            if end > begin:
+                models = {name: self.models[name].part(begin, end) for name in named}
+                yield RecordedDay(self.since + begin, policy, end - begin, models, self.nodes)
+                begin = end
 
 
 class Days:
@@ -88,16 +113,20 @@ class Days:
         if self._day is None or int(now.at) // DAY != self._day.since // DAY:
             self.end()
             self._day = RecordedDay(int(now.at), recorded.policy)
-        day = self._day
-        day.policy = recorded.policy
+        day, end = self._day, int(now.at) - self._day.since
+        names: Mapping[str, str] = {}
+        if recorded.policy is not day.policy:
+            names = fit(day.policy, recorded.policy).names
+            if {model.id for model in recorded.policy.models} != {model.id for model in day.policy.models}:
+                day.earlier.append((max(day.seconds, end), day.policy))
+            day.policy = recorded.policy
         day.nodes = max(day.nodes, now.nodes, key=sum)
         _introduce(day, now)
         patience = patience_seconds(recorded.policy)
         known = before is not None and not recorded.after_loss and 0.0 < now.at - before.at <= patience
         begin = max(day.seconds, int(before.at) - day.since, 0) if known and before is not None else None
-        end = int(now.at) - day.since
         if begin is not None and before is not None and end > begin:
-            _fill(day, before, now, slice(begin, end))
+            _fill(day, before, now, slice(begin, end), names)
         day.seconds = max(day.seconds, end)
 
     def end(self) -> None:
@@ -127,9 +156,10 @@ def _seconds(seen: ModelLook, entry: Model) -> float:
     return inf if late else nan
 
 
-def _fill(day: RecordedDay, before: LedgerLook, now: LedgerLook, where: slice) -> None:
+def _fill(day: RecordedDay, before: LedgerLook, now: LedgerLook, where: slice, names: Mapping[str, str]) -> None:
+    """`names`: what models of the look before are called now, where that may be another name."""
     for name, earlier in before.models.items():
-        model, later = day.models.get(name), now.models.get(name)
+        model, later = day.models.get(name), now.models.get(names.get(name, name))
         if model is None:
             continue
         model.ready[where] = earlier.ready

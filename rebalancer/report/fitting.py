@@ -157,14 +157,14 @@ def _notes(recorded: Policy, other: Policy, names: Mapping[str, str], pools: fro
     for model in recorded.models:
         if model.id not in names:
             yield (
-                f"model {model.id} is not in the new policy: its replicas stay as they are, as pods of no model; if it"
-                f" has another name there, give that model `aliases: [{model.id}]`"
+                f"model {model.id} is not in the new policy: its replicas stay as they are, as pods of no model, and"
+                f" its requests are not compared; if it has another name there, give that model `aliases: [{model.id}]`"
             )
     for model in other.models:
         if model.id not in names.values():
             yield (
-                f"model {model.id} is not in the journal: nothing is known of its load or its pods, so nothing is"
-                " decided for it, and it is played without requests"
+                f"model {model.id} is not in a recorded policy: while that was in force nothing is known of its load or"
+                " its pods, so nothing is decided for it, and it is played without requests"
             )
     for name in sorted({pool.name for pool in recorded.pools} - pools):
         yield f"pool {name} is not in the new policy: what runs there is left out of the decisions"

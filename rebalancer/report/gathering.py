@@ -29,10 +29,11 @@ POINTS = 360  # of the picture
 
 @dataclass(slots=True)
 class TokensCounted:
-    """Tokens of one model, read and written together, and the seconds in which they were counted."""
+    """Tokens of one model, read and written together; seconds in which they were counted, and in which it was there."""
 
     tokens: float = 0.0
     seconds: float = 0.0
+    there: float = 0.0
 
 
 @dataclass(slots=True)
@@ -44,16 +45,16 @@ class Gathered:
     books: the accounts by the hour.
     fine: the accounts by the piece of the picture; piece 0 begins at the epoch.
     pieces: the pieces of the picture, from `since`.
-    late: late requests by piece, all models together.
+    late: late requests by piece, of all models whose requests are counted.
     hours: every model's hours, played again; empty where the fluid path is not installed.
     least_free: fewest GPUs that were free at once, by hour and pool.
     tally: what was read.
     policy: the last policy in force.
+    named: the same with every model and pool of the time, as the last policy that named it has it.
     carries: by model what the journal's last look knows of a replica's requests.
     autoscaler: which peer stood for the autoscalers that were recorded: keda, hpa, or static where there are none.
     predictions: of the UTC days that have ended, where they were asked for.
     tokens: by model what its counters came to.
-    seconds: between two cycles of which the second came in time: as long as tokens can be known.
     cycles: recorded cycles.
     writes: our writes that were carried out.
     sources: where what was read came from, in time.
@@ -66,6 +67,7 @@ class Gathered:
     pieces: Bins
     late: F64
     policy: Policy
+    named: Policy
     tally: JournalRead = field(default_factory=JournalRead)
     hours: list[ModelHour] = field(default_factory=list)
     least_free: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -73,7 +75,6 @@ class Gathered:
     autoscaler: str = "static"
     predictions: list[DayPrediction] = field(default_factory=list)
     tokens: dict[str, TokensCounted] = field(default_factory=dict)
-    seconds: float = 0.0
     cycles: int = 0
     writes: int = 0
     sources: list[RecordedFrom] = field(default_factory=list)
@@ -105,7 +106,15 @@ class _Gathering:
         pieces = bins(max(1, int(until) - int(since)), POINTS)
         fine = Books(pieces.width * MICRO)
         self._into = Gathered(
-            since, until, Books(HOUR), fine, pieces, np.zeros(len(pieces.begins)), first.policy, recorded.tally
+            since,
+            until,
+            Books(HOUR),
+            fine,
+            pieces,
+            np.zeros(len(pieces.begins)),
+            first.policy,
+            first.policy,
+            recorded.tally,
         )
         self._into.sources = recorded.sources
         self._autoscaler: dict[str, int] = {}
@@ -128,7 +137,8 @@ class _Gathering:
         into.writes += recorded.look.writes
         self._count_tokens(recorded, patience)
         self._note_free(seen)
-        into.policy = recorded.policy
+        if recorded.policy is not into.policy:
+            into.policy, into.named = recorded.policy, _with_those_gone(recorded.policy, into.named)
         into.carries.update(recorded.look.carries)
 
     def end(self) -> Gathered:
@@ -143,10 +153,10 @@ class _Gathering:
         seconds = recorded.look.at - before.at
         if recorded.after_loss or not 0.0 < seconds <= patience:
             return
-        self._into.seconds += seconds
         for each in before.models.values():
+            counted = self._into.tokens.setdefault(each.model, TokensCounted())
+            counted.there += seconds
             if each.tokens is not None:
-                counted = self._into.tokens.setdefault(each.model, TokensCounted())
                 counted.tokens += seconds * each.tokens
                 counted.seconds += seconds
 
@@ -173,6 +183,12 @@ class _Gathering:
             into.predictions += predicted(day, writes=self._writes)
         self._writes = 0
         into.autoscaler = autoscaler_of(list(day.models.values()))
+
+
+def _with_those_gone(now: Policy, before: Policy) -> Policy:
+    models = {model.id: model for model in (*before.models, *now.models)}
+    pools = {pool.name: pool for pool in (*before.pools, *now.pools)}
+    return now.model_copy(update={"models": tuple(models.values()), "pools": tuple(pools.values())})
 
 
 def models_of(hours: Sequence[ModelHour]) -> dict[str, list[ModelHour]]:

@@ -4,8 +4,8 @@ The physics are those of `rebalancer simulate` (`sim.fluid`): a model's work is 
 away; a request is late when it waits longer than its model's SLO. Each course gets the same recorded work, so their
 difference is what the replicas did. As it was: the recorded Ready replicas. Alone: the model's entitlement, all the
 time, whatever happened to nodes, which is in its favour. By its autoscaler: KEDA or an HPA at its default target within
-the recorded bounds on all GPUs there were; thresholds are in no journal. A model's requests are 1 per replica-second of
-work where nobody counts them.
+the recorded bounds on all GPUs there were, each model while the policy names it; thresholds are in no journal. A
+model's requests are 1 per replica-second of work where nobody counts them.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.domain.policy import Model
+from rebalancer.domain.policy import Model, Policy
 from rebalancer.report.days import ModelDay, RecordedDay
+from rebalancer.report.fitting import fit
 from rebalancer.sim import scenario
 from rebalancer.sim.contest.one_pool import joined_nodes
 from rebalancer.sim.contest.recorded import SLO_SECONDS
@@ -24,7 +25,6 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.fluid.serving import serve
-from rebalancer.sim.record import Record
 from rebalancer.sim.suite.names import Entry, contender
 from rebalancer.state.outlooks import PATIENCE_SECONDS
 
@@ -44,6 +44,7 @@ class ModelHour(NamedTuple):
     late_alone: the same with its entitlement only; None of a model that owns nothing.
     late_by_autoscaler: the same under its autoscaler; None where that was not played.
     needed: the smallest constant number of replicas with which at most 1 % would have been late; 0 without work.
+    counted_work: replica-seconds of work whose requests were counted.
     """
 
     hour: int
@@ -55,32 +56,42 @@ class ModelHour(NamedTuple):
     late_alone: float | None
     late_by_autoscaler: float | None
     needed: int
+    counted_work: float
+
+
+class AutoscalerCourse(NamedTuple):
+    """What an autoscaler makes of one model's day, by second; nothing while the policy does not name the model."""
+
+    late: F64
+    ready: NDArray[np.int32]
 
 
 def played(
     day: RecordedDay, autoscaler_from: dict[str, int] | None, hear: Callable[[int, F64], None] = lambda _, __: None
 ) -> list[ModelHour]:
-    """Every hour of the day, by model; `hear` hears the day's first second and each model's late requests by second.
+    """Every hour of the day, by model; `hear` hears the day's first second and late requests by second, where counted.
 
     `autoscaler_from`: replicas by model with which the autoscaler's course begins, and after it those with which it
     ended; None where that course is the recorded one, because nothing was written.
     """
     models = {name: served(of, day) for name, of in sorted(day.models.items())}
-    by_autoscaler = None if autoscaler_from is None else by_its_autoscaler(day, models, autoscaler_from).late
+    by_autoscaler = None if autoscaler_from is None else by_its_autoscaler(day, autoscaler_from)
     hours = day.hours
     begins = np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
     rows: list[ModelHour] = []
-    for index, (name, model) in enumerate(models.items()):
+    for name, model in models.items():
         recorded = day.models[name]
         own = recorded.entry.entitlement
         was = late_with(model, recorded.ready[: day.seconds])
         alone = late_with(model, np.full(day.seconds, own, np.int32)) if own else None
-        hear(day.since, was)
-        late, work, requests = (
-            np.add.reduceat(of, begins) for of in (was, model.work, recorded.requests[: day.seconds])
+        counted = recorded.requests[: day.seconds]
+        if counted.any():
+            hear(day.since, was)
+        late, work, requests, counted_work = (
+            np.add.reduceat(of, begins) for of in (was, model.work, counted, np.where(counted > 0.0, model.work, 0.0))
         )
         late_alone = None if alone is None else np.add.reduceat(alone, begins)
-        late_auto = None if by_autoscaler is None else np.add.reduceat(by_autoscaler[index], begins)
+        late_auto = None if by_autoscaler is None else np.add.reduceat(by_autoscaler[name].late, begins)
         seen = np.add.reduceat((recorded.ready[: day.seconds] > 0) | (model.work > 0.0), begins)
         for at, begin in enumerate(begins):
             end = begins[at + 1] if at + 1 < len(begins) else day.seconds
@@ -95,6 +106,7 @@ def played(
                     None if late_alone is None else float(late_alone[at]),
                     None if late_auto is None else float(late_auto[at]),
                     needed(model, int(begin), int(end)),
+                    float(counted_work[at]),
                 )
             )
     return rows
@@ -112,10 +124,15 @@ def late_with(model: scenario.ScenarioModel, ready: NDArray[np.int32]) -> F64:
 
 
 def needed(model: scenario.ScenarioModel, begin: int, end: int) -> int:
-    """The smallest constant number of replicas with which at most 1 % of what came in that time is late."""
+    """The smallest constant number of replicas with which at most 1 % of what came in that time is late.
+
+    Where nobody counted requests for some of the time, that is 1 % of its work.
+    """
     work = model.work[begin:end]
     if not work.any():
         return 0
+    if not model.requests[begin:end][work > 0.0].all():
+        model = replace(model, requests=model.work)
     low, high = 0, max(1, int(np.ceil(work.mean())))
     while high < MOST_SEARCHED and _too_late(model, begin, end, high):
         low, high = high, 2 * high
@@ -193,15 +210,28 @@ def autoscaler_of(days: Sequence[ModelDay]) -> str:
     return "keda" if "ScaledObject" in kinds else "hpa" if kinds else "static"
 
 
-def by_its_autoscaler(day: RecordedDay, models: dict[str, scenario.ScenarioModel], begin: dict[str, int]) -> Record:
-    """The day with its autoscaler in charge; `begin` holds afterwards what each model ended with."""
-    for name, model in models.items():
-        begin.setdefault(name, model.first)
-    from_before = tuple(replace(model, first=begin[name]) for name, model in models.items())
+def by_its_autoscaler(day: RecordedDay, begin: dict[str, int]) -> dict[str, AutoscalerCourse]:
+    """The day with its autoscaler in charge; `begin` holds afterwards what each model ended with.
+
+    A model holds replicas while the policy names it. Under another name it goes on where it ended under the old one.
+    """
+    courses = {name: AutoscalerCourse(np.zeros(day.seconds), np.zeros(day.seconds, np.int32)) for name in day.models}
     entry = contender(autoscaler_of(list(day.models.values())))
     if not isinstance(entry, Entry):
         raise TypeError("an autoscaler is a peer")
-    world = scenario.Scenario("recorded", "", from_before, joined_nodes(day.nodes, day.policy), day.seconds)
-    record = play(world, entry.peer.make(entry.tuning), entry.name)
-    begin.update(zip(models, (int(row[-1]) for row in record.ready), strict=True))
-    return record
+    before: Policy | None = None
+    for part in day.stretches():
+        names = {} if before is None else fit(before, part.policy).names
+        begin.update({new: begin[old] for old, new in names.items() if old in begin})
+        before = part.policy
+        models = [served(of, part) for _, of in sorted(part.models.items())]
+        if not models:
+            continue
+        from_before = tuple(replace(model, first=begin.get(model.name, model.first)) for model in models)
+        world = scenario.Scenario("recorded", "", from_before, joined_nodes(part.nodes, part.policy), part.seconds)
+        record = play(world, entry.peer.make(entry.tuning), entry.name)
+        where = slice(part.since - day.since, part.since - day.since + part.seconds)
+        for model, late, ready in zip(models, record.late, record.ready, strict=True):
+            courses[model.name].late[where], courses[model.name].ready[where] = late, ready
+            begin[model.name] = int(ready[-1])
+    return courses

@@ -32,8 +32,8 @@ NARROW_INCHES = 5.2
 DAYS_FROM, MINUTES_FROM = 2 * 86_400, 900  # seconds of the whole picture: from there on ticks are days, and minutes
 ABOUT = (
     "Above: GPUs that models held, whether replicas served, started or ended there; in grey those of pods of no model,"
-    " and those of which nothing is known; what is left below the line was free. Below: late requests of all models,"
-    " played again on the recorded work and replicas."
+    " and those of which nothing is known; what is left below the line was free. Below: late requests of all models"
+    " whose requests are counted, played again on the recorded work and replicas."
 )
 
 
@@ -75,13 +75,14 @@ def _page(of: Report, seen: Gathered) -> Iterator[str]:
 _MODELS = (
     "GPU-hours. Busy and idle: under Ready replicas of the model's own. Borr.: under Ready ones beyond what it owns."
     " Lent: its own, under others' replicas; they are in the others' rows. Other: starting, ending, doomed, of pods of"
-    " no model, free, unknown. Late: share of its requests; alone: with only what it owns."
+    " no model, free, kept warm, unknown. Late: share of its requests; alone: with only what it owns."
 )
 _REQUESTS = (
     "Late requests as it was, with each model alone on what it owns, and before: by its own autoscaler within its"
-    " recorded bounds, or with the replicas as they stood at first. Played again on the recorded work."
+    " recorded bounds, or with the replicas as they stood at first. Played again on the recorded work; where nobody"
+    " counts requests, late is in seconds of one replica's work."
 )
-_POOLS = "GPU-hours; ? is time of which nothing is known."
+_POOLS = "GPU-hours; warm: under placeholders that keep GPUs ready; ? is time of which nothing is known."
 _FREE = (
     "Of nine of ten recorded hours so many GPUs or more were free all the hour, in pieces of three hours of the day."
 )

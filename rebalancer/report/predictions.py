@@ -6,7 +6,7 @@ autoscaler in charge, and with us in charge in the simulated cluster of `courses
 of whoever was in charge that day.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -28,8 +28,11 @@ Heard = Callable[[str, float], None]  # what is under way, the share of it that 
 def predicted(day: RecordedDay, *, writes: int, heard: Heard = lambda _, __: None) -> tuple[DayPrediction, ...]:
     """The day's predictions by model, and what came; `writes` of ours in that day: with none the autoscaler had it."""
     models = {name: served(of, day) for name, of in sorted(day.models.items())}
-    by_autoscaler = _by_model(by_its_autoscaler(day, models, {}))
-    by_us = _by_model(_with_us(day, heard))
+    by_autoscaler = {
+        name: (float(course.late.sum()), float(course.ready.sum()) * models[name].gpus / 3600)
+        for name, course in by_its_autoscaler(day, {}).items()
+    }
+    by_us = _by_model([_with_us(part, heard) for part in day.stretches()])
     date = f"{datetime.fromtimestamp(day.since, UTC):%Y-%m-%d}"
     return tuple(_prediction(day, date, model, by_autoscaler, by_us, writes) for model in models.values())
 
@@ -43,13 +46,14 @@ def _with_us(day: RecordedDay, heard: Heard) -> Record:
     return run.record
 
 
-def _by_model(record: Record) -> dict[str, tuple[float, float]]:
+def _by_model(records: Iterable[Record]) -> dict[str, tuple[float, float]]:
     """(late requests, GPU-hours of Ready replicas) of each model."""
-    models = record.scenario.models
-    return {
-        model.name: (float(late.sum()), float(ready.sum()) * model.gpus / 3600)
-        for model, late, ready in zip(models, record.late, record.ready, strict=True)
-    }
+    sums: dict[str, tuple[float, float]] = {}
+    for record in records:
+        for model, late, ready in zip(record.scenario.models, record.late, record.ready, strict=True):
+            had = sums.get(model.name, (0.0, 0.0))
+            sums[model.name] = had[0] + float(late.sum()), had[1] + float(ready.sum()) * model.gpus / 3600
+    return sums
 
 
 def _prediction(  # noqa: PLR0913  # what a line is made of

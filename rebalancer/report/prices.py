@@ -2,7 +2,7 @@
 
 import csv
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -35,7 +35,7 @@ class Prices(Struct, frozen=True):
 
     pools: by name, with the prices of the policy.
     given: by pool, instance type, or `TYPE/CAPACITY`, as `--price` says; they go before all others.
-    dated: by `TYPE/CAPACITY`, or by type, in time; they go before the policy's.
+    dated: by `TYPE/CAPACITY`, or by type, in small letters and in time; they go before the policy's.
     """
 
     pools: Mapping[str, Pool]
@@ -47,13 +47,26 @@ class Prices(Struct, frozen=True):
         for name in (shelf.kind, shelf.instance_type, shelf.pool):
             if name in self.given:
                 return self.given[name]
-        for name in (shelf.kind, shelf.instance_type):
+        for _, usd in self._of_table(shelf, hour):
+            return usd
+        pool = self.pools.get(shelf.pool)
+        return None if pool is None else usd_per_gpu_hour(pool, shelf)
+
+    def unused(self, there: Iterable[tuple[int, Shelf]]) -> list[str]:
+        """What the table has prices for and priced none of the GPUs that were `there`, by hour."""
+        used = set()
+        for hour, shelf in there:
+            if not self.given.keys() & {shelf.kind, shelf.instance_type, shelf.pool}:
+                used.update([name for name, _ in self._of_table(shelf, hour)][:1])
+        return sorted(self.dated.keys() - used)
+
+    def _of_table(self, shelf: Shelf, hour: int) -> Iterator[tuple[str, float]]:
+        """What it is called there and costs in that hour, the more exact name first."""
+        for name in (shelf.kind.lower(), shelf.instance_type.lower()):
             row = self.dated.get(name, ())
             place = bisect_right(row, float(hour * HOUR_SECONDS), key=lambda each: each.since)
             if place:
-                return row[place - 1].usd
-        pool = self.pools.get(shelf.pool)
-        return None if pool is None else usd_per_gpu_hour(pool, shelf)
+                yield name, row[place - 1].usd
 
 
 def prices(
@@ -76,10 +89,11 @@ def prices(
 def dated_prices(lines: Iterable[str], name: str) -> dict[str, tuple[DatedPrice, ...]]:
     """A CSV table with the columns of `HEAD`; an empty capacity type is any, an empty since is ever since.
 
-    Raises PriceUnknown, which says in which line of `name`.
+    Capitals, and blanks around a cell, make no difference. Raises PriceUnknown, which says in which line of `name`.
     """
     rows = csv.DictReader(lines)
-    if rows.fieldnames is None or not set(HEAD) <= set(rows.fieldnames):
+    rows.fieldnames = [column.strip().lower() for column in rows.fieldnames or ()]
+    if not set(HEAD) <= set(rows.fieldnames):
         raise PriceUnknown(f"{name}: its first line must name {', '.join(HEAD)}")
     table: dict[str, list[DatedPrice]] = {}
     for row in rows:
@@ -93,10 +107,11 @@ def dated_prices(lines: Iterable[str], name: str) -> dict[str, tuple[DatedPrice,
 
 def _dated(row: Mapping[str, str | None]) -> tuple[str, DatedPrice]:
     """Raises ValueError."""
-    since, instance_type, capacity, usd = (row[name] for name in HEAD)
-    if since is None or instance_type is None or capacity is None or usd is None:
+    cells = [cell.strip() for cell in map(row.get, HEAD) if cell is not None]
+    if len(cells) < len(HEAD):
         raise ValueError("it has fewer columns than the first")
-    return "/".join(filter(None, (instance_type, capacity))), DatedPrice(_instant(since), _usd(usd))
+    since, instance_type, capacity, usd = cells
+    return "/".join(filter(None, (instance_type.lower(), capacity.lower()))), DatedPrice(_instant(since), _usd(usd))
 
 
 def _instant(text: str) -> float:

@@ -15,13 +15,13 @@ from rebalancer.report.bill import Bill, BillRow, bill
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered, models_of
 from rebalancer.report.lateness import ModelHour
-from rebalancer.report.prices import DatedPrice, prices
+from rebalancer.report.prices import DatedPrice, Prices, prices
 from rebalancer.report.recorded import RecordedFrom
 
 DASH = "-"  # what is unknown
 GAPS_TOLD = 20
 UNCOUNTED = "nobody counts its requests, or what one of them costs is not learnt yet"
-COUNTED_SHARE = 0.9  # of the time, in which tokens must have been counted
+COUNTED_SHARE = 0.9  # of the time, or of the work, whose tokens and requests must have been counted: all is paid for
 
 
 class ModelService(Struct, frozen=True):
@@ -31,9 +31,9 @@ class ModelService(Struct, frozen=True):
     requests: that came; None where nobody counts them.
     late: late ones as it was; where nobody counts requests, replica-seconds of work that was late.
     late_alone: with its entitlement only; None of a model that owns nothing.
-    late_by_autoscaler: by its own autoscaler, or its replicas as they stood.
-    usd_per_1000_requests: None without a price, or where nobody counts requests.
-    tokens: read and written; None where they were not counted in nine tenths of the time.
+    late_by_autoscaler: by its own autoscaler, or its replicas as they stood; None where nothing was written.
+    usd_per_1000_requests: None without a price, or where requests of nine tenths of the work were not counted.
+    tokens: read and written; None where they were not counted in nine tenths of the time in which it was there.
     usd_per_million_tokens: None without a price, or where `tokens` is.
     """
 
@@ -55,7 +55,7 @@ class Lending(Struct, frozen=True):
     requests: of these models.
     late: as it was.
     late_alone: with their entitlements only.
-    late_by_autoscaler: by what scaled them before, as recorded; None where that was not played.
+    late_by_autoscaler: by what scaled them before, as recorded; None where nothing was written, as what came is that.
     autoscaler: who that is: keda, hpa, or static where nobody scaled them.
     left_out: models that are not compared, each with the reason.
     """
@@ -123,6 +123,7 @@ class Report(Struct, frozen=True):
 
 
 class _Sums(NamedTuple):
+    counted: bool  # requests of nine tenths of its work
     requests: float | None
     late: float
     alone: float | None
@@ -137,9 +138,10 @@ def report(
 ) -> Report:
     """The report of what was gathered, and of what was predicted before. Raises PriceUnknown."""
     shelves = {shelf for _, shelf in seen.books.capacity}
-    money = bill(seen.books, seen.policy, prices(seen.policy, given_prices, shelves, dated))
+    of = prices(seen.named, given_prices, shelves, dated)
+    money = bill(seen.books, seen.named, of)
     rows = {row.name: row for row in money.models}
-    sums = {name: _sums(hours) for name, hours in models_of(seen.hours).items()}
+    sums = {name: _sums(hours, acted=seen.writes > 0) for name, hours in models_of(seen.hours).items()}
     services = tuple(_service(name, each, rows.get(name), _tokens(seen, name)) for name, each in sorted(sums.items()))
     return Report(
         since=seen.since,
@@ -155,36 +157,40 @@ def report(
         idle=idle_models(money.models),
         advice=advice(seen),
         free=free_hours(seen.least_free),
-        notes=tuple(_notes(seen, money, shelves)),
+        notes=(*_notes(seen, money, shelves, sums), *_unused(of, seen)),
         predictions=tuple(predictions),
         sources=tuple(seen.sources),
     )
 
 
-def _sums(hours: Sequence[ModelHour]) -> _Sums:
+def _sums(hours: Sequence[ModelHour], *, acted: bool) -> _Sums:
     def total(values: list[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return sum(known) if known else None
 
+    counted = [hour for hour in hours if hour.requests is not None]
+    same = counted or hours  # on days on which nobody counts requests what is late is work
     return _Sums(
-        total([hour.requests for hour in hours]),
-        sum(hour.late for hour in hours),
-        total([hour.late_alone for hour in hours]),
-        total([hour.late_by_autoscaler for hour in hours]),
+        sum(hour.counted_work for hour in counted) >= COUNTED_SHARE * sum(hour.work for hour in hours),
+        total([hour.requests for hour in counted]),
+        sum(hour.late for hour in same),
+        total([hour.late_alone for hour in same]),
+        total([hour.late_by_autoscaler for hour in same]) if acted else None,
     )
 
 
 def _service(name: str, sums: _Sums, row: BillRow | None, tokens: float | None) -> ModelService:
     usd = None if row is None else row.usd
-    per = None if usd is None or not sums.requests else 1000.0 * usd / sums.requests
+    per = None if usd is None or not sums.requests or not sums.counted else 1000.0 * usd / sums.requests
     per_million = None if usd is None or not tokens else 1e6 * usd / tokens
     return ModelService(name, sums.requests, sums.late, sums.alone, sums.autoscaler, per, tokens, per_million)
 
 
 def _tokens(seen: Gathered, model: str) -> float | None:
-    """What a model read and wrote; None where they were counted in less of the time: all of it is paid for."""
+    """What a model read and wrote; None where they were counted in less of its time: all of it is paid for."""
     counted = seen.tokens.get(model)
-    return None if counted is None or counted.seconds < COUNTED_SHARE * seen.seconds else counted.tokens
+    enough = counted is not None and 0.0 < counted.seconds >= COUNTED_SHARE * counted.there
+    return counted.tokens if counted is not None and enough else None
 
 
 def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
@@ -207,10 +213,16 @@ def _lending(seen: Gathered, money: Bill, sums: Mapping[str, _Sums]) -> Lending:
     )
 
 
-def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
-    uncounted = sorted(model.id for model in seen.policy.models if _tokens(seen, model.id) is None)
+def _notes(seen: Gathered, money: Bill, shelves: set[Shelf], sums: Mapping[str, _Sums]) -> Iterator[str]:
+    partly = sorted(name for name, each in sums.items() if each.requests and not each.counted)
+    if partly:
+        yield (
+            f"Cost per 1,000 requests is unknown of {', '.join(partly)}: requests were counted of less than"
+            f" {100 * COUNTED_SHARE:.0f} % of the work."
+        )
+    uncounted = sorted(model.id for model in seen.named.models if _tokens(seen, model.id) is None)
     if uncounted:
-        whose = "every model" if len(uncounted) == len(seen.policy.models) else ", ".join(uncounted)
+        whose = "every model" if len(uncounted) == len(seen.named.models) else ", ".join(uncounted)
         yield (
             f"Cost per million tokens is unknown of {whose}: tokens were counted in less than"
             f" {100 * COUNTED_SHARE:.0f} % of the time."
@@ -225,6 +237,16 @@ def _notes(seen: Gathered, money: Bill, shelves: set[Shelf]) -> Iterator[str]:
         yield "Nodes name no instance type (node.kubernetes.io/instance-type), so pools stand for them."
     if not seen.writes:
         yield "Nothing was written in this time: what came is what your own autoscalers did, and is compared as such."
+
+
+def _unused(of: Prices, seen: Gathered) -> Iterator[str]:
+    unused = of.unused(seen.books.capacity)
+    if unused:
+        there = sorted({shelf.kind or shelf.pool for _, shelf in seen.books.capacity})
+        yield (
+            f"--prices: {', '.join(name or 'a row without instance_type' for name in unused)} priced nothing of this"
+            f" time; there are {', '.join(there)}."
+        )
 
 
 def amount(hours: float) -> str:
@@ -261,7 +283,7 @@ def worth(of: Report) -> Iterator[str]:
         f"Lending {amount(lending.gpu_hours)} GPU-hours {does} {abs(lending.spared):,.0f} of {lending.requests:,.0f}"
         f" requests {what}: {share:.2f} % late in place of {alone:.2f} % with each of {of_models} alone."
     )
-    if lending.late_by_autoscaler is not None and of.writes:
+    if lending.late_by_autoscaler is not None:
         who = {"keda": "KEDA", "hpa": "HPAs"}.get(lending.autoscaler)
         what = "the replicas as they stood at first" if who is None else f"{who} within their recorded bounds"
         late = 100 * lending.late_by_autoscaler / lending.requests if lending.requests else 0.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalancer.domain.words import counted
-from rebalancer.ledger.states import BORROWED, DOOMED, LOADING, OWNED_BUSY, OWNED_IDLE, TERMINATING, UNKNOWN
+from rebalancer.ledger.states import BORROWED, OWNED_BUSY, OWNED_IDLE, STATES
 from rebalancer.report.advice import patch
 from rebalancer.report.bill import BillRow
 from rebalancer.report.free_hours import FreeHour
@@ -16,6 +16,7 @@ from rebalancer.report.report import DASH, ModelService, Report, amount, headlin
 NOBODY = "(nobody)"
 # At 80 columns; below the tables, as the column `late` reads like what was measured.
 REPLAYED = "late, alone and before are the recorded work played again, not measured requests"
+LATE_AS_WORK = "where nobody counts requests, late is in seconds of one replica's work"
 NONE = "(none)"  # of a team or a cost center: models without one, and what nobody held
 WIDE = 80
 MODELS = ("model", "GPU-h", "busy", "idle", "borr.", "lent", "other", "USD", "late", "alone")
@@ -110,14 +111,27 @@ def group_rows(kind: str, rows: Sequence[BillRow], of: Report) -> list[list[str]
 
 def pool_rows(of: Report) -> list[list[str]]:
     """Every pool's GPU-hours by state, heads first."""
-    heads = ["pool", "type", "GPU-h", "busy", "idle", "borr.", "loading", "ending", "doomed", "foreign", "free", "?"]
-    states = (OWNED_BUSY, OWNED_IDLE, BORROWED, LOADING, TERMINATING, DOOMED, "foreign", "free", UNKNOWN)
+    heads = [
+        "pool",
+        "type",
+        "GPU-h",
+        "busy",
+        "idle",
+        "borr.",
+        "loading",
+        "ending",
+        "doomed",
+        "foreign",
+        "free",
+        "warm",
+        "?",
+    ]
     body = [
         [
             row.pool,
             "/".join(filter(None, (row.instance_type, row.capacity_type))) or DASH,
             amount(row.capacity_gpu_seconds / 3600),
-            *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in states),
+            *(amount(row.gpu_seconds.get(state, 0.0) / 3600) for state in STATES),
         ]
         for row in of.bill.shelves
     ]
@@ -168,7 +182,7 @@ def lines(of: Report) -> Iterator[str]:
     if of.services:
         yield ""
         yield from columns(request_rows(of))
-        yield REPLAYED
+        yield from requests_said(of)
     if of.predictions:
         yield ""
         yield predictions_said(of.predictions)
@@ -191,6 +205,13 @@ def lines(of: Report) -> Iterator[str]:
             yield f"  and {len(of.advice) - MOST_ADVICE} more: -o json and --page have all"
         yield ""
         yield patch(of.advice)
+
+
+def requests_said(of: Report) -> Iterator[str]:
+    """What the numbers of the table of requests are."""
+    yield REPLAYED
+    if any(each.requests is None for each in of.services):
+        yield LATE_AS_WORK
 
 
 def idle_said(of: Report) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import csv
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -97,11 +97,15 @@ class Trace:
 def read_trace(lines: Iterable[str]) -> Mapping[str, Rows]:
     """Rows per model of a CSV with the columns `TRACE_COLUMNS`. Raises BadTrace."""
     reader = csv.DictReader(lines)
-    missing = [name for name in TRACE_COLUMNS if name not in (reader.fieldnames or ())]
+    header = list(reader.fieldnames or ())
+    missing = [name for name in TRACE_COLUMNS if name not in header]
     if missing:
         raise BadTrace(f"line 1: no column {', '.join(missing)}; the header is {','.join(TRACE_COLUMNS)}")
+    check_once(header)
     rows: dict[str, Rows] = {}
     for row in reader:
+        if None in row:
+            raise BadTrace(f"line {reader.line_num}: it has more cells than the header, which has {len(header)}")
         at, count, prompt, generated = (
             _number(row, name, reader.line_num) for name in TRACE_COLUMNS if name != "model"
         )
@@ -111,9 +115,16 @@ def read_trace(lines: Iterable[str]) -> Mapping[str, Rows]:
     return rows
 
 
+def check_once(header: Sequence[str]) -> None:
+    """Raises BadTrace where a column is there twice: nobody knows which of them counts."""
+    twice = [name for name in TRACE_COLUMNS if header.count(name) > 1]
+    if twice:
+        raise BadTrace(f"line 1: more than one column {', '.join(twice)}")
+
+
 def _number(row: Mapping[str, str | None], name: str, line: int) -> float:
     try:
-        value = float(row[name] or "")
+        value = -1.0 if "_" in (row[name] or "") else float(row[name] or "")  # 1_000 is a number to Python alone
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):

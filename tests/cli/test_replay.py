@@ -127,7 +127,7 @@ def test_what_is_no_journal_is_a_sentence(
     [
         ({"id": "z", "aliases": ["a"]}, "Model a is called z in the new policy"),
         ({"id": "z"}, "Model a is called z in the new policy"),
-        ({"id": "z", "targets": [{"pool": "gpus", "name": "z"}]}, "Model z is not in the journal"),
+        ({"id": "z", "targets": [{"pool": "gpus", "name": "z"}]}, "Model z is not in a recorded policy"),
         ({"gone": True}, "Model a is not in the new policy"),
         ({"pool": "h100"}, "Pool gpus is called h100 in the new policy"),
     ],

@@ -49,6 +49,16 @@ def test_cycles_come_in_order_over_files_plain_and_gzipped(tmp_path: Path) -> No
     assert tally.damaged == []
 
 
+def test_a_file_with_a_packed_copy_beside_it_is_read_once_and_as_long_as_it_is_now(tmp_path: Path) -> None:
+    written = lines(1, 5)
+    (tmp_path / "journal-000001.jsonl.gz").write_bytes(gzip.compress(b"".join(written[:-2])))
+    (tmp_path / "journal-000001.jsonl").write_bytes(b"".join(written))
+    (tmp_path / "journal-000002.jsonl.gz").write_bytes(gzip.compress(b"".join(lines(6, 2))))
+    found, tally = read(*journal_files(tmp_path))
+    assert [turn.snapshot.cycle for turn in found] == [1, 2, 3, 4, 5, 6, 7]
+    assert (tally.damaged, tally.skipped) == ([], 0)
+
+
 def test_a_line_cut_off_by_a_kill_costs_itself_and_is_told(tmp_path: Path) -> None:
     whole = b"".join(lines(1, 3))
     (tmp_path / "journal-000001.jsonl").write_bytes(whole[:-40])

@@ -53,6 +53,8 @@ def test_a_higher_limit_of_gpus_brings_as_many_more_than_were_recorded() -> None
     day = a_day(recorded, work=5.0, ready=3, nodes=(3,))  # one of four GPUs was never there
     courses = played(day, a_ruling(most=8, gpus=8))
     assert courses.after.late["a"] < 0.5 * courses.before.late["a"]
+    assert courses.before.usd == pytest.approx(3 * 2.0 * SECONDS / 3600)  # a limit of 4 is no fourth GPU
+    assert courses.after.usd == pytest.approx(7 * 2.0 * SECONDS / 3600)
     assert courses.before.gpu_hours <= 3 * SECONDS / 3600 + 0.01
     assert 3 * SECONDS / 3600 < courses.after.gpu_hours <= 7 * SECONDS / 3600
 
@@ -61,6 +63,24 @@ def test_a_model_that_is_in_one_policy_only_counts_in_neither() -> None:
     recorded = a_ruling(most=4, gpus=4)
     courses = played(a_day(recorded, work=3.5, ready=2, nodes=(4,)), a_ruling(most=4, gpus=4, name="b"))
     assert (courses.before.late, courses.after.late, courses.requests, courses.late_recorded) == ({}, {}, {}, 0.0)
+
+
+def test_what_a_model_did_before_it_was_renamed_or_retired_that_day_counts_under_its_name() -> None:
+    ruling = a_ruling(most=4, gpus=4)
+    renamed = a_policy(ruling.models[0].model_copy(update={"id": "z"}), pools=ruling.pools)  # the workload is the same
+    noon = SECONDS // 2
+    day = a_day(ruling, work=3.5, ready=2, nodes=(4,))
+    day.earlier, day.policy = [(noon, ruling)], renamed
+    day.models["z"] = a_day(renamed, work=3.5, ready=2, nodes=(4,)).models["z"]
+    for other, name in ((renamed, "z"), (ruling, "a")):
+        courses = played(day, other)
+        assert courses.requests == {name: pytest.approx(14.0 * SECONDS)}
+        assert courses.before.late == courses.after.late
+        assert (list(courses.after.late), courses.seconds) == ([name], SECONDS)
+    day.policy = a_ruling(most=4, gpus=4, name="b")
+    courses = played(day, ruling)
+    assert courses.requests == {"a": pytest.approx(14.0 * noon)}
+    assert courses.before.late == courses.after.late
 
 
 def test_another_figure_of_what_a_replica_carries_changes_no_engine() -> None:

@@ -95,7 +95,7 @@ def test_what_only_one_policy_has_is_said_with_the_way_out() -> None:
     notes = fit(RECORDED, OTHERS["other models"]).notes
     assert len(notes) == 4
     assert "aliases: [a]" in notes[0]
-    assert "model x is not in the journal" in notes[2]
+    assert "model x is not in a recorded policy" in notes[2]
     pools = fit(RECORDED, OTHERS["another pool"]).notes
     assert [note.split(":")[0] for note in pools] == [
         "pool a100 is not in the new policy",

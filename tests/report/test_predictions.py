@@ -106,6 +106,22 @@ def test_without_counted_requests_nothing_is_said_of_late_ones() -> None:
     assert "nobody counts requests" in predictions_said([made])
 
 
+def test_what_is_predicted_of_a_renamed_model_is_under_each_name_what_was_so_long() -> None:
+    of, day = a_told_day(0.5, SECONDS)
+    renamed = a_policy(of.entry.model_copy(update={"id": "z"}))  # the workload is the same
+    day.earlier, day.policy = [(SECONDS // 2, day.policy)], renamed
+    day.models["z"] = ModelDay(renamed.models[0], 3, (1, 8))
+    for rows in ("work", "requests", "ready"):
+        getattr(day.models["z"], rows)[SECONDS // 2 : SECONDS] = getattr(of, rows)[SECONDS // 2 : SECONDS]
+        getattr(of, rows)[SECONDS // 2 :] = 0
+    made = predicted(day, writes=0)
+    assert [(each.model, each.requests) for each in made] == [("a", 1.0 * SECONDS), ("z", 1.0 * SECONDS)]
+    for each in made:
+        assert each.gpu_hours == each.gpu_hours_by_autoscaler == pytest.approx(3 * SECONDS / 2 / 3600)
+        assert each.gpu_hours_by_us is not None
+        assert each.gpu_hours_by_us <= 8 * SECONDS / 2 / 3600  # all eight GPUs, for that long
+
+
 def test_a_day_ends_at_midnight_utc_and_an_old_latency_is_none() -> None:
     policy = a_policy()
     days: list[RecordedDay] = []

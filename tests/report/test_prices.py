@@ -12,7 +12,9 @@ from rebalancer.domain.pool_view import PoolView
 from rebalancer.ledger.books import Books, patience_seconds
 from rebalancer.ledger.inventory import INSTANCE_TYPE, Shelf, capacity_type, inventory
 from rebalancer.report.bill import bill
+from rebalancer.report.gathering import Gathered
 from rebalancer.report.prices import Prices, PriceUnknown, dated_prices, prices
+from rebalancer.report.report import report
 from tests.builders import a_model, a_node, a_policy, a_pool, a_snapshot
 from tests.house.repository import ROOT
 
@@ -44,6 +46,26 @@ def test_an_hour_costs_what_the_table_says_at_its_begin_and_other_capacity_what_
     assert of.of(OWNED, HOUR) == 3.0
     given = prices(a_policy(pools=(pool,)), {"p5/spot": 0.5}, {SPOT}, dated_prices(TABLE.splitlines(), "spot.csv"))
     assert given.of(SPOT, HOUR) == 0.5
+
+
+def test_capitals_and_blanks_make_no_difference_in_a_table() -> None:
+    table = "Since, Instance_Type , capacity_type,USD_per_GPU_hour\n, P5 ,Spot, 1.5\n,Standard_ND96,,4\n"
+    of = Prices({}, {}, dated_prices(table.splitlines(), "spot.csv"))
+    assert [of.of(shelf, HOUR) for shelf in (SPOT, OWNED, Shelf("a100", "Standard_ND96"))] == [1.5, None, 4.0]
+
+
+def test_what_a_table_prices_and_was_not_there_then_is_named() -> None:
+    table = f"{TABLE},p4,spot,1\n,p5,on-demand,3\n2027-01-01T00:00:00Z,p5,reserved,2\n,,,1\n"
+    dated = dated_prices(table.splitlines(), "spot.csv")
+    there = [(HOUR, SPOT), (HOUR, OWNED), (HOUR, Shelf("a100", "p5", "reserved"))]
+    assert Prices({}, {}, dated).unused(there) == ["", "p4/spot", "p5/reserved"]
+    assert Prices({}, {"p5/spot": 1.0}, dated).unused(there) == ["", "p4/spot", "p5/reserved", "p5/spot"]
+
+
+def test_the_report_says_which_prices_of_a_table_priced_nothing(gathered: Gathered) -> None:
+    dated = dated_prices([*TABLE.splitlines(), ",p5.48xlarge,,3"], "spot.csv")
+    (note,) = [note for note in report(gathered, {}, (), dated).notes if note.startswith("--prices")]
+    assert note == "--prices: p5/spot priced nothing of this time; there are p5.48xlarge, p5e.48xlarge."
 
 
 @pytest.mark.parametrize(

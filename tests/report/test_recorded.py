@@ -134,6 +134,12 @@ def test_where_the_journal_has_forgotten_the_report_says_from_when_to_when_each_
     assert said.endswith(" UTC.")
 
 
+def test_one_file_of_the_ledger_is_a_report_too_plain_or_packed(kept_day: Path) -> None:
+    files = ledger_files(kept_day)
+    for path in (files[3], files[-1]):
+        assert of_a_place(path).cycles == len(list(ledger_looks((path,), JournalRead()))) > 0
+
+
 def test_so_much_of_the_past_as_is_asked_for_and_no_more(kept_day: Path) -> None:
     made = report(gather(kept_day, 3 * 3600.0), {})
     assert made.until - made.since == 3 * 3600.0

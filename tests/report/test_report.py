@@ -3,30 +3,43 @@
 import csv
 import re
 from collections import Counter
+from collections.abc import Callable
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 from pyarrow import parquet
 
+from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import Carries
+from rebalancer.domain.signals import Signals
 from rebalancer.ledger.books import MICRO
+from rebalancer.ledger.states import STATES
 from rebalancer.report.advice import Advice, advice, patch
-from rebalancer.report.bill import bill
+from rebalancer.report.bill import ShelfRow, bill
 from rebalancer.report.export import COLUMNS, as_csv, write_parquet
 from rebalancer.report.free_hours import FreeHour, free_hours
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.page import page
 from rebalancer.report.prices import PriceUnknown, prices
 from rebalancer.report.report import UNCOUNTED, Report, headline, report, worth
-from rebalancer.report.telling import columns, lines
+from rebalancer.report.telling import columns, lines, pool_rows, request_rows
 from rebalancer.settings.policy_file import check_bytes
 from tests.report.conftest import STEP_SECONDS, STEPS
 from tests.report.month import GPUS, IDLE, NODES, a_month_policy
 
 POLICY = a_month_policy()
+TAKES_IDLE: dict[str, object] = {
+    "takes_idle": True,
+    "workload_class": "batch",
+    "entitlement": 0,
+    "min_replicas": 0,
+    "signals": Signals(),
+    "slo": None,
+}
 THERE = NODES * GPUS * (STEPS - 1) * STEP_SECONDS  # GPU-seconds: nodes x GPUs x time, by hand
 
 
@@ -78,6 +91,46 @@ def test_what_lending_was_worth_is_told_first_and_with_its_baselines(made: Repor
     assert said[1].startswith("With KEDA within their recorded bounds")
 
 
+def test_requests_that_were_counted_for_part_of_the_time_have_no_price_and_late_ones_are_of_that_part(
+    gathered: Gathered, made: Report
+) -> None:
+    """Nobody counted the busiest model's requests before noon; in half of the hours of another not all of them."""
+    short = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    noon = gathered.hours[0].hour + 12
+    short.hours = [
+        hour._replace(requests=None, counted_work=0.0)
+        if hour.model == "model-14" and hour.hour < noon
+        else hour._replace(counted_work=0.5 * hour.work)
+        if hour.model == "model-00" and hour.hour < noon
+        else hour
+        for hour in gathered.hours
+    ]
+    services = {each.model: each for each in report(short, {}).services}
+    assert [services[f"model-{n}"].usd_per_1000_requests is None for n in ("00", "01", "14")] == [True, False, True]
+    late = sum(hour.late for hour in gathered.hours if hour.model == "model-14" and hour.hour >= noon)
+    assert services["model-14"].late == pytest.approx(late)
+    assert all(each.usd_per_1000_requests for each in made.services if each.model in {"model-00", "model-14"})
+    (note,) = [note for note in report(short, {}).notes if "1,000 requests" in note]
+    assert "unknown of model-00, model-14: requests were counted of less than 90 %" in note
+
+
+def test_the_picture_has_the_late_requests_of_the_table(gathered: Gathered, made: Report) -> None:
+    """Also where late is told of a model whose requests nobody counts: that is work."""
+    counted = [each for each in made.services if each.requests is not None]
+    assert gathered.late.sum() == pytest.approx(sum(each.late for each in counted))
+    assert len(counted) < len(made.services)
+
+
+def test_where_nothing_was_written_nothing_is_told_of_before(gathered: Gathered) -> None:
+    """What came is what the autoscalers made of it."""
+    shadow = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    shadow.writes = 0
+    made = report(shadow, {})
+    assert made.lending.late_by_autoscaler is None
+    assert [row[4] for row in request_rows(made)] == ["before", *["-"] * len(made.services)]
+    assert not any(sentence.startswith("With ") for sentence in worth(made))
+
+
 def test_a_million_tokens_cost_what_their_requests_do_and_nothing_where_nobody_counts_them(made: Report) -> None:
     services = {each.model: each for each in made.services}
     assert [each.model for each in made.services if each.tokens is None] == [f"model-{n:02}" for n in range(3, 20, 4)]
@@ -98,15 +151,37 @@ def test_a_model_without_work_is_idle_and_owns_too_much(made: Report) -> None:
     assert any(each.subject == f"model/model-{IDLE}" and each.key == "entitlement" for each in made.advice)
 
 
-def test_the_advised_patch_makes_a_policy_that_is_in_order(made: Report) -> None:
-    changes = yaml.safe_load(patch(made.advice))
-    whole = POLICY.to_mapping()
+def with_models(gathered: Gathered, change: Callable[[Model], dict[str, object]]) -> Gathered:
+    """The same recorded under a policy whose models are others."""
+    other = Gathered(**{name: getattr(gathered, name) for name in Gathered.__slots__})
+    models = tuple(each.model_copy(update=change(each)) for each in gathered.policy.models)
+    other.policy = gathered.policy.model_copy(update={"models": models})
+    return other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _: {}, id="as it was recorded"),
+        pytest.param(lambda model: {"max_replicas": model.entitlement}, id="who may have no more than it owns"),
+        pytest.param(
+            lambda model: TAKES_IDLE if model.id == "model-14" else {},
+            id="who takes what is idle",
+        ),
+    ],
+)
+def test_the_advised_patch_makes_a_policy_that_is_in_order(
+    gathered: Gathered, change: Callable[[Model], dict[str, object]]
+) -> None:
+    recorded = with_models(gathered, change)
+    changes = yaml.safe_load(patch(advice(recorded)))
+    whole = recorded.policy.to_mapping()
     for section, name in (("pools", "name"), ("models", "id")):
         entries = whole[section]
         assert isinstance(entries, list)
         by_name = {each[name]: each for each in entries}
-        for change in changes.get(section, ()):
-            by_name[change[name]] |= change
+        for each in changes.get(section, ()):
+            by_name[each[name]] |= each
     policy, problems = check_bytes(yaml.safe_dump(whole, default_flow_style=False).encode(), "advised.yaml")
     assert (policy is not None, [str(each) for each in problems]) == (True, [])
 
@@ -143,6 +218,13 @@ def test_a_name_that_is_too_long_for_its_column_stands_whole_above_its_numbers()
     table = [*columns([[name, *row] for name, row in zip(names, cells, strict=True)])]
     assert [line.split()[0] for line in table] == ["llama-70b-chat", "1,000.00", "llama-70b-code", "1,000.00", "qwen"]
     assert max(map(len, table)) <= 80
+
+
+def test_the_pools_table_has_a_column_for_each_word_of_the_ledger(made: Report) -> None:
+    seconds = dict.fromkeys(STATES, 3600.0)
+    shelf = ShelfRow("h100", "p5", seconds, sum(seconds.values()), None, None)
+    _, row = pool_rows(structs.replace(made, bill=structs.replace(made.bill, shelves=(shelf,))))
+    assert row == ["h100", "p5", f"{len(STATES)}.0", *["1.00"] * len(STATES)]
 
 
 def test_tables_fit_80_columns(made: Report) -> None:

@@ -113,8 +113,8 @@ def command(
         raise Failed(str(error)) from error
     except PriceUnknown as error:
         raise Failed(f"--price: {error}", USAGE) from error
-    of = prices(seen.policy, given, {shelf for _, shelf in seen.books.capacity}, dated)
-    accounts = seen.books, seen.policy, of, cluster
+    of = prices(seen.named, given, {shelf for _, shelf in seen.books.capacity}, dated)
+    accounts = seen.books, seen.named, of, cluster
     if page is not None:
         from rebalancer.report.page import page as drawn
 

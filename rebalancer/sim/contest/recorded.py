@@ -6,6 +6,7 @@ replica: a prompt has the replica for itself, generated tokens share it with the
 """
 
 from collections.abc import Mapping, Sequence
+from csv import reader
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 
@@ -18,9 +19,10 @@ from rebalancer.sim.contest.outcome import Paid
 from rebalancer.sim.contest.replica import ReplicaSpeeds
 from rebalancer.sim.demand import F64, DemandStreams, Stream
 from rebalancer.sim.scenario import Scenario, ScenarioModel
-from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, read_trace
+from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, check_once, read_trace
 
 SECONDS_MOST = 31 * 86_400  # a month at 1 s is 21 MB per model and array
+HEAD_BYTES = 4096  # in which a trace's header is
 SLO_SECONDS = 2.0  # where the policy promises nothing
 
 
@@ -42,6 +44,8 @@ def read_demand(content: bytes, name: str, row_seconds: int = 1) -> DemandStream
 
     Raises BadTrace with the line and what it should hold.
     """
+    head = content[:HEAD_BYTES].decode("utf-8-sig", "replace").lstrip()
+    check_once(next(reader(head.splitlines()), ()))
     try:
         table = csv.read_csv(
             BytesIO(content),
@@ -52,24 +56,26 @@ def read_demand(content: bytes, name: str, row_seconds: int = 1) -> DemandStream
                 strings_can_be_null=False,
             ),
         )
-        columns = {each: table[each].to_numpy() for each in TRACE_COLUMNS}
-    except (ArrowException, KeyError):
-        _explain(content)
+        columns = {each: table[each].to_numpy() for each in TRACE_COLUMNS if each != "model"}
+        models = table["model"].combine_chunks().dictionary_encode()
+    except (ArrowException, KeyError) as error:
+        _explain(content, str(error))
         raise
     times = columns["t_seconds"]
-    numbers = [columns[each] for each in TRACE_COLUMNS if each != "model"]
+    numbers = list(columns.values())
     if not len(times) or any(not np.isfinite(each).all() or each.min() < 0 for each in numbers):
         _explain(content)
     begin = float(np.floor(times.min()))
     seconds = int(np.ceil(times.max() - begin)) + row_seconds
     if seconds > SECONDS_MOST:
         raise BadTrace(f"t_seconds goes over {seconds / 86_400:.0f} days, {SECONDS_MOST // 86_400} are the most")
+    numbered = models.indices.to_numpy()
+    by_model = np.split(np.argsort(numbered, kind="stable"), np.cumsum(np.bincount(numbered))[:-1])
     streams = []
-    for model in sorted(set(columns["model"])):
-        mine = columns["model"] == model
+    for model, mine in zip(models.dictionary.to_pylist(), by_model, strict=True):
         sums = [_by_second(times[mine] - begin, each[mine], seconds, row_seconds) for each in numbers[1:]]
-        streams.append(Stream(str(model), *sums))
-    return DemandStreams(name, tuple(streams))
+        streams.append(Stream(model, *sums))
+    return DemandStreams(name, tuple(sorted(streams, key=lambda stream: stream.model)))
 
 
 def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
@@ -97,13 +103,14 @@ def _spread(each: F64, row_seconds: int) -> F64:
         window, width = wider, 2 * width
 
 
-def _explain(content: bytes) -> None:
-    """The slow reader knows which line is wrong. Raises BadTrace."""
+def _explain(content: bytes, why: str = "") -> None:
+    """The slow reader knows which line is wrong; what it takes is wrong for what pyarrow said. Raises BadTrace."""
     try:
         read_trace(StringIO(content.decode("utf-8-sig"), newline=""))  # what pyarrow read: a BOM is no column's
     except UnicodeDecodeError as error:
         raise BadTrace(f"byte {error.start} is no UTF-8 text") from error
-    raise BadTrace(f"it cannot be read as a CSV; the header is {','.join(TRACE_COLUMNS)}")
+    reason = f" ({why.splitlines()[0]})" if why else ""
+    raise BadTrace(f"it cannot be read as a CSV{reason}; the header is {','.join(TRACE_COLUMNS)}")
 
 
 def with_gpus(policy: Policy, gpus: Mapping[str | None, int]) -> Policy:

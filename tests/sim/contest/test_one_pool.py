@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rebalancer.domain.policy import Model, Policy, Pool
-from rebalancer.report.lateness import by_its_autoscaler, served
+from rebalancer.report.lateness import by_its_autoscaler
 from rebalancer.sim.contest.named import ruling
 from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, price_of, signal_notes
 from rebalancer.sim.contest.recorded import ContestTerms, Unfit, paid, scenario_of
@@ -69,7 +69,7 @@ def test_a_replica_of_several_pods_has_nodes_that_together_hold_it() -> None:
     assert scenario_of(policy, DEMAND).nodes == (16, 16, 8)
     assert scenario_of(a_group(8, pods=2, limit=40), DEMAND).nodes == (8,) * 5
     day = a_day(policy, work=0.5, ready=1, nodes=(8, 8, 8))
-    assert by_its_autoscaler(day, {"b": served(day.models["b"], day)}, {}).ready[0, -1] == 1
+    assert by_its_autoscaler(day, {})["b"].ready[-1] == 1
 
 
 @pytest.mark.parametrize(

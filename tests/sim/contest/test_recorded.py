@@ -1,5 +1,7 @@
 """A trace and a policy file become a scenario, or it is said why not."""
 
+from time import process_time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,6 +33,16 @@ def demand(*models: str, seconds: int = 10) -> DemandStreams:
 
 
 # --- traces
+
+
+def test_four_thousand_models_are_read_as_fast_as_one() -> None:
+    """Where each row's name is compared once per model, this takes four times as long."""
+    rows = "".join(f"{second},model-{number},1,100,50\n" for second in range(100) for number in range(4000))
+    begin = process_time()
+    read = read_demand(f"{HEADER}\n{rows}".encode(), "made")
+    assert process_time() - begin < 5.0
+    assert [stream.model for stream in read.streams] == sorted(f"model-{number}" for number in range(4000))
+    assert {float(stream.requests.sum()) for stream in read.streams} == {100.0}
 
 
 def test_a_shipped_trace_is_what_its_recipe_makes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +112,10 @@ def test_a_row_that_speaks_of_several_seconds_is_spread_evenly_over_them(
         (f"{HEADER}\n1,a,nan,2,3\n", "line 2: requests is 'nan'"),
         (f"{HEADER}\n1,a,1,-2,3\n", "line 2: input_tokens is '-2'"),
         (f"{HEADER}\n1,a,1,2\n", "line 2: output_tokens is None"),
+        (f"{HEADER}\n1,a,1,2,3\n1,a,1,2,3,\n", "line 3: it has more cells than the header, which has 5"),
+        (f"{HEADER}\n1,a,1_000,2,3\n", "line 2: requests is '1_000'"),
+        (f"\ufeff{HEADER},requests\n1,a,1,2,3,4\n", "line 1: more than one column requests"),
+        (f'{HEADER}\n1,a,1,2,"3\n4"\n', "line 3: output_tokens is '3\\\\n4'"),
         (f"\ufeff{HEADER}\n1,a,1,2,3\n2,a,x,2,3\n", "line 3: requests is 'x'"),
         (f"{HEADER}\n0,a,1,2,3\n99999999,a,1,2,3\n", "t_seconds goes over 1157 days, 31 are the most"),
     ],
