@@ -121,7 +121,13 @@ class _Advanced(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TriggersWire(Struct, frozen=True, gc=False):
-    """What of a ScaledObject's spec says by which numbers it scales, and how its HPA follows them."""
+    """What of a ScaledObject's spec says by which numbers it scales, and how its HPA follows them.
+
+    triggers: what it asks, each with a target.
+    fallback: what its HPA is told while nothing answers.
+    advanced: the behavior of its HPA, and a formula over its triggers.
+    polling_interval: seconds between two looks of KEDA's own; None for its default.
+    """
 
     triggers: list[_Trigger] | None = None
     fallback: _Fallback | None = None
