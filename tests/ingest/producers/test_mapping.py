@@ -6,8 +6,8 @@ import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
 from rebalancer.ingest.engines import ENGINES
-from rebalancer.ingest.producers.counted import plain
-from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
+from rebalancer.ingest.producers.counted import FORGOTTEN_INTERVALS, plain
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.mapping import MAX_PODS, TOLD_INTERVALS, ProducerMapping, Readings, ToldUids
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
