@@ -2,18 +2,21 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. A release may have dots
-     in its name, a Service may not. */}}
+{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. */}}
 {{- define "rebalancer.fullname" -}}
 {{- $name := include "rebalancer.name" . -}}
-{{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name $release -}}
-{{- $release | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Name of our Service, which may have no dots, as a release may. */}}
+{{- define "rebalancer.serviceName" -}}
+{{- include "rebalancer.fullname" . | replace "." "-" -}}
 {{- end -}}
 
 {{/* Name of what has no namespace: two installations of one name in two namespaces do not meet. */}}
