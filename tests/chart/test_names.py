@@ -33,6 +33,7 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
             "overrideKeysSecret": NAME,
         },
         "login": {"operators": {"groups": [NAME]}, "viewers": {"users": [NAME]}},
+        "nameOverride": NAME,
         "namespaces": [NAME],
         "policyConfigMap": NAME,
         "priorityClassName": NAME,
@@ -49,6 +50,11 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
     for objects in (render(given, NAME).objects, render(given | claims, NAME).objects):
         assert [obj["kind"] for obj in objects if NUMBER in leaves(obj)] == []
         assert sum(NAME in leaves(obj) for obj in objects) > 20
+
+
+def test_a_volumes_size_that_is_a_number_stays_that_number() -> None:
+    claim = render({"journal.persistence": {"enabled": True, "size": 2**31}}).one("PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == str(2**31)
 
 
 @pytest.mark.parametrize(("release", "name"), [("gpu.v2", "gpu-v2-rebalancer"), ("rebalancer.v2", "rebalancer-v2")])
