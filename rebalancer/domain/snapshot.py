@@ -222,9 +222,9 @@ class TargetView(Struct, frozen=True):
     applied: who applies from manifests the numbers that we write.
     shape: what sets it apart from a Deployment, left out for those.
     ours: numbers that were ours last: replicas, or minimum and maximum; None where nobody changed them, and we did not.
-    unproven: whether its pods are of a newer template of which none is Ready, and not all ever were; left out where it
-        is not so.
+    unproven: whether of a newer template none of its pods is Ready, nor all ever were; left out where it is not so.
     metric: how it follows what we answer its ScaledObject, left out where the model's actuation is another one.
+    guessed: which of `tolerations` it is only taken to get, as it has no pods; left out where there are none.
     """
 
     pool: str
@@ -254,6 +254,7 @@ class TargetView(Struct, frozen=True):
     ours: tuple[int | None, ...] | None = None
     unproven: bool | UnsetType = UNSET
     metric: MetricView | UnsetType = UNSET
+    guessed: tuple[Toleration, ...] | UnsetType = UNSET
 
     @property
     def victims(self) -> str:

@@ -39,6 +39,9 @@ QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP
 # quantile, the percentile is not the bound that histogram_quantile gives then, but somewhere above.
 BELOW: Final = ".below"
 BOUNDED, UNBOUNDED = 'le!="+Inf"', 'le="+Inf"'
+# Labels by which two scrapes of one address differ: of two jobs, Services, names of a port, or Prometheis.
+SCRAPED_BY: Final = ("job", "service", "endpoint", "prometheus", "prometheus_replica")
+ADDRESSED, UNADDRESSED = 'instance!=""', 'instance=""'
 STARTED: Final = "process_start_time_seconds"
 COUNTERS: Final = frozenset(Counters.__struct_encode_fields__)
 
@@ -196,13 +199,20 @@ def _figure(each: MetricMap, source: MetricSource, reading: str, has: MetricInve
     if _is_histogram(source, reading):
         return f"histogram_quantile({QUANTILES[reading]:g}, {_buckets(each, source, has, among)})"
     by = BY.get(reading, "sum") if source.by is None or reading == AT else source.by
-    of = "timestamp({})" if reading == AT else "{}"
-    series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
-    if reading != AT:
-        series = _once(each, series)
-    if by == "sum" and each.model_label is None:
-        series = _of_each_target(series)
     whose = each.model_label or "namespace, pod"
+
+    def series_of(*more: str) -> str:
+        of_them = source.model_copy(update={"where": (*source.where, *more)})
+        of = "timestamp({})" if reading == AT else "{}"
+        series = " or ".join(_renamed(of.format(name), style) for name, style in _series(of_them, has, among, each))
+        return series if reading == AT else _once(each, series)
+
+    if by != "sum":
+        series = series_of()
+    elif each.model_label is None:
+        series = _of_each_target(whose, series_of())
+    else:  # what a recording rule makes of several addresses has none, and all of it counts, whatever labels it keeps
+        series = f"{_of_each_target(whose, series_of(ADDRESSED))} or sum by ({whose}) ({series_of(UNADDRESSED)})"
     figure = f"{by} by ({whose}) ({series})"
     if source.mean_over is not None and reading != AT:
         counts = _series(MetricSource(reading=source.reading, series=source.mean_over), has, among, each)
@@ -248,13 +258,12 @@ def _once(each: MetricMap, series: str) -> str:
     return f"max without ({', '.join(each.copies)}) ({series})" if each.copies else series
 
 
-def _of_each_target(series: str) -> str:
-    """The sum at each address that is scraped: who has it of two jobs, services or Prometheis counts once.
+def _of_each_target(whose: str, series: str) -> str:
+    """The sum at each address that is scraped: what two jobs, services or Prometheis have of it counts once.
 
     Two engines of one pod have two addresses, and all of what one of them tells comes by one job.
     """
-    scrape = "job, service, prometheus, prometheus_replica"
-    return f"max by (namespace, pod, instance) (sum by (namespace, pod, instance, {scrape}) ({series}))"
+    return f"max by ({whose}, instance) (sum by ({whose}, instance, {', '.join(SCRAPED_BY)}) ({series}))"
 
 
 def _divided(figure: str, per: float) -> str:

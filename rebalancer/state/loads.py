@@ -12,7 +12,7 @@ from msgspec import UNSET
 from rebalancer.domain.couples import couples
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.readings import ModelLoad, Work
+from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, Work
 from rebalancer.domain.starts import MeasuredStart
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.capacity import AGREES
@@ -148,8 +148,8 @@ class Loads:
                 self._dirty.add(track)
 
     def model_of(self, pod: str) -> str | None:
-        """The model whose pod has this UID, None where it is nobody's."""
-        return self._model_of_pod.get(pod)
+        """The model whose pod has this UID, whether it leads a replica or not; None where it is nobody's."""
+        return self._model_of_pod.get(pod) or self._model_of_worker.get(pod)
 
     def take(self, sample: MetricSample, now: float) -> None:
         """One sample, in any order and any number of times."""
@@ -162,7 +162,7 @@ class Loads:
             track = self.tracks[couple.other(track.id)]  # engines of both roles tell one name: the pod says whose it is
         subject = track.whole if sample.pod is None else track.pods.get(sample.pod)
         if subject is None:
-            self._unheard(sample)
+            self._unheard(sample, now)
         elif sample.at - now > MAX_AHEAD_SECONDS:
             self.counters["time-ahead"] += 1
         else:
@@ -193,13 +193,14 @@ class Loads:
         else:
             self._record(track, subject, sample, arrivals, late=late)
 
-    def _unheard(self, sample: MetricSample) -> None:
+    def _unheard(self, sample: MetricSample, now: float) -> None:
         """Notes what a pod tells that leads no replica; one that nobody knows is only counted."""
         uid, gauges = sample.pod or "", sample.gauges
         track = self.tracks.get(self._model_of_worker.get(uid, ""))
         self.counters["unknown-pod" if track is None else "worker-pod"] += 1
         if track is not None and (gauges.running is not None or gauges.waiting is not None):
-            track.unheard[uid] = (gauges.running or 0.0) + (gauges.waiting or 0.0)
+            until = now + max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * sample.interval_seconds)
+            track.unheard[uid] = until, (gauges.running or 0.0) + (gauges.waiting or 0.0)
             self._dirty.add(track)
 
     def _record(self, track: Track, subject: SampledSubject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
@@ -278,6 +279,7 @@ class Loads:
         for track in self.tracks.values():
             track.stepped_seconds += seconds
             track.checked_at += seconds
+            track.unheard = {uid: (until + seconds, requests) for uid, (until, requests) in track.unheard.items()}
         self._dirty.update(self.tracks.values())
 
     # --- what goes out
@@ -325,7 +327,8 @@ class Loads:
         return self._all
 
     def _rebuild(self, track: Track, work: Work, readings: SignalReadings, now: float) -> None:
-        track.due_at = min(readings.fresh_until, moves_on_at(track, work, now))
+        unheard = [(until, requests) for until, requests in track.unheard.values() if now < until]
+        track.due_at = min(readings.fresh_until, moves_on_at(track, work, now), *(until for until, _ in unheard))
         load = ModelLoad(
             model=track.id,
             signals=readings.by_name,
@@ -338,7 +341,7 @@ class Loads:
             known_until=None if work == Work() else float(known_until(track, now)),
             told_by=track.told_by,
             tokens=track.tokens.now,
-            unheard_requests=sum(track.unheard.values()) or UNSET,
+            unheard_requests=sum(requests for _, requests in unheard) or UNSET,
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load

@@ -95,7 +95,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
     running_gpus: int | None = None,
     by_others: bool = False,
     victims: str = "replicaSet",
-    borne: Iterable[tuple[Toleration, ...] | None] = (),
+    borne: Sequence[tuple[Toleration, ...] | None] = (),
 ) -> TargetView:
     """One scale target; `unconfirmed` is what we wrote and have not seen yet, others as in `TargetView`.
 
@@ -103,6 +103,8 @@ def target_view(  # noqa: PLR0913  # what it is made from
     borne: what each of its pods tolerates, None of one that does not tell.
     """
     of_template = workload.tolerations if workload.templated else None
+    tolerations = tolerated(of_template, borne, pool.resource if workload.gpus.get(pool.resource) else "")
+    guessed = () if borne else tuple(one for one in tolerations if one not in (of_template or ()))
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -116,7 +118,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         autoscaler=autoscaler,
         gpus_per_pod=workload.gpus.get(pool.resource, 0) + claimed_gpus,
         node_selector=workload.node_selector,
-        tolerations=tolerated(of_template, borne, pool.resource if workload.gpus.get(pool.resource) else ""),
+        tolerations=tolerations,
         grace_seconds=workload.grace_seconds,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
         running_gpus=running_gpus,
@@ -124,6 +126,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         placement=workload.placement,
         shape=_shape(workload, pool, victims, claimed_gpus),
         unproven=True if workload.unproven else UNSET,
+        guessed=guessed or UNSET,
     )
 
 

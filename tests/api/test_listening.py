@@ -19,12 +19,21 @@ async def answers(host: str, port: int) -> bool:
         return False
 
 
+def has_ipv6() -> bool:
+    """Whether this machine has an address of IPv6: a kernel that knows it may have it switched off by sysctl."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 async def test_two_colons_listen_on_ipv4_and_where_there_is_one_on_ipv6_at_one_port() -> None:
     listener = Listener(probe_app(some_status_port()))
     port = await listener.start("::", 0)
     try:
         assert await answers("127.0.0.1", port)
-        assert await answers("[::1]", port) == socket.has_dualstack_ipv6()
+        assert await answers("[::1]", port) == has_ipv6()
     finally:
         listener.close()
         await listener.end()

@@ -263,6 +263,7 @@ POOLS: list[Json] = [{"name": "claimed", "deviceClass": "gpu"}, {"name": "grown"
 VOLUME: Json = {"enabled": True, "size": "4G"}  # 3815 Mi
 HARMLESS: list[Json] = [
     {"journal": {"maxMiB": 3400, "persistence": VOLUME}},
+    {"journal": {"maxMiB": 3400, "persistence": {"enabled": True, "size": 4_000_000_000}}},
     {"journal": {"maxMiB": 4096, "persistence": {"enabled": False}}},
     {"journal": {"maxMiB": 4096, "persistence": {"enabled": True, "existingClaim": "ours"}}},
     {"policyConfigMap": "", "policy": {"models": [NIM]}, "targetKinds": ["statefulsets.apps", "fooes.example.com"]},

@@ -33,6 +33,7 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
             "overrideKeysSecret": NAME,
         },
         "login": {"operators": {"groups": [NAME]}, "viewers": {"users": [NAME]}},
+        "nameOverride": NAME,
         "namespaces": [NAME],
         "policyConfigMap": NAME,
         "priorityClassName": NAME,
@@ -51,10 +52,27 @@ def test_a_name_of_digits_alone_stays_a_name() -> None:
         assert sum(NAME in leaves(obj) for obj in objects) > 20
 
 
+def test_a_volumes_size_that_is_a_number_stays_that_number() -> None:
+    claim = render({"journal.persistence": {"enabled": True, "size": 2**31}}).one("PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == str(2**31)
+
+
 @pytest.mark.parametrize(("release", "name"), [("gpu.v2", "gpu-v2-rebalancer"), ("rebalancer.v2", "rebalancer-v2")])
 def test_a_release_with_a_dot_in_its_name_makes_a_service_for_a_service_may_have_none(release: str, name: str) -> None:
-    objects = [obj for obj in yaml.safe_load_all(helm("template", release, str(CHART))) if obj]
-    assert [obj["metadata"]["name"] for obj in objects if obj["kind"] in {"Service", "Deployment"}] == [name] * 2
+    tier = ("--set", "aggregate.enabled=true")
+    objects = [obj for obj in yaml.safe_load_all(helm("template", release, str(CHART), *tier)) if obj]
+    services = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "Service"}
+    assert services == {name, f"{name}-aggregate"}
+    (pods,) = (obj for obj in objects if obj["kind"] == "StatefulSet")
+    assert pods["spec"]["serviceName"] == f"{name}-aggregate"
+
+
+def test_what_is_installed_under_a_name_with_a_dot_keeps_its_volume_and_its_accounts() -> None:
+    journal = ("--set", "journal.persistence.enabled=true")
+    objects = [obj for obj in yaml.safe_load_all(helm("template", "gpu.v2", str(CHART), *journal)) if obj]
+    names = {obj["metadata"]["name"] for obj in objects if obj["kind"] != "Service"}
+    assert {"gpu.v2-rebalancer", "gpu.v2-rebalancer-journal", "gpu.v2-rebalancer-viewer"} <= names
+    assert [name for name in names if not name.startswith("gpu.v2-rebalancer")] == []
 
 
 @pytest.mark.parametrize("known", [each for each in KNOWN if each.kind != DEPLOYMENT], ids=lambda each: each.kind)

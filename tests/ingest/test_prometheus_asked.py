@@ -92,7 +92,7 @@ class TestOwnMaps:
         asked = question(["serving"], has, with_own([OURS, GATEWAY]))
         assert 'our_requests{namespace=~"serving",pod!="",state="running"}' in asked
         assert "/ 100" in asked
-        assert 'label_replace(sum by (model_name) (gateway_queue{model_name!=""}), "model", "$1", "model_name"' in asked
+        assert '(gateway_queue{model_name!="",instance=""})), "model", "$1", "model_name"' in asked
         assert '"own/gateway/waiting"' in asked
 
 

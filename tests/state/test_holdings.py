@@ -54,9 +54,10 @@ def test_models_and_targets_are_in_order_and_missing_ones_are_told() -> None:
 def test_a_target_shows_what_the_deployment_says() -> None:
     workload = a_workload("b", 3, resource_version="17", gpus={GPU: 4, "other/x": 1}, node_selector={"pool": "a100"},
                           grace_seconds=90, rolling=True)  # fmt: skip
+    added = (Toleration(GPU, "Exists", "", "NoSchedule"),)
     assert target_of(a_state(None, workload)) == a_target(
         "b", 3, resource_version="17", gpus_per_pod=4, grace_seconds=90, rolling=True, pods=(),
-        tolerations=(Toleration(GPU, "Exists", "", "NoSchedule"),),
+        tolerations=added, guessed=added,
     )  # fmt: skip
 
 

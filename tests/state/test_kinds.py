@@ -111,6 +111,19 @@ class TestGroups:
         feed(state, gone(worker))
         assert state.peek(NOW).loads[0].unheard_requests is UNSET
 
+    def test_a_worker_that_is_told_by_its_uid_alone_is_known_as_one(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
+        feed(state, a_sample("", "b-0-1", running=3.0))
+        assert state.peek(NOW).loads[0].unheard_requests == 3.0
+        assert (state.counters()["worker-pod"], state.counters()["unknown-pod"]) == (1, 0)
+
+    def test_what_a_worker_told_is_forgotten_three_intervals_after_it_told_last(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
+        feed(state, a_sample("b", "b-0-1", running=3.0))
+        state.stepped(-100.0)
+        assert state.peek(NOW - 100.0 + 14.0).loads[0].unheard_requests == 3.0
+        assert state.peek(NOW - 100.0 + 15.0).loads[0].unheard_requests is UNSET
+
     def test_workers_that_serve_nobody_are_no_word_of_an_unheard_request(self) -> None:
         state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
         feed(state, a_sample("b", "b-0-1", running=0.0))

@@ -69,6 +69,31 @@ class TestWithoutATemplate:
         assert granted(ADAPTER, (GPU_TAINT, TEAM_TAINT), (ADDED,), self.workload) == 0
 
 
+class TestWhileNoPodTells:
+    """A loaded model at 0 on a node of 8 GPUs."""
+
+    workload = a_workload("b", 0)
+
+    def granted(self, workload: Workload, *taints: Taint, replicas: int = 0) -> int:
+        model = a_model("b", entitlement=8, min_replicas=0)
+        workload = replace(workload, replicas=replicas)
+        state = a_state(a_policy(model), workload, a_cluster_node("n1", taints=taints))
+        feed(state, a_sample("b", at=NOW, running=0.0, gauges={"waiting": 64.0}))
+        changes = plan(state.snapshot(NOW, 1), a_policy(model), Memory()).plan.changes
+        return sum((one.replicas_to or 0) - (one.replicas_from or 0) for one in changes)
+
+    def test_one_replica_is_granted_on_nodes_that_it_may_have_by_a_guess_alone(self) -> None:
+        assert self.granted(self.workload, GPU_TAINT) == 1
+        assert self.granted(self.workload, GPU_TAINT, replicas=1) == 0, "it is asked for, and no pod yet"
+        assert self.granted(replace(self.workload, templated=False), TEAM_TAINT) == 1
+
+    def test_as_many_as_it_needs_where_no_guess_is_needed(self) -> None:
+        assert self.granted(self.workload) > 1
+        assert self.granted(self.workload, replace(GPU_TAINT, effect="PreferNoSchedule")) > 1
+        assert self.granted(replace(self.workload, tolerations=(TEAM,)), TEAM_TAINT) > 1
+        assert self.granted(replace(self.workload, tolerations=(ADDED,)), GPU_TAINT) > 1
+
+
 def test_a_target_has_one_order_of_tolerations_whichever_of_its_pods_comes_first() -> None:
     pods = [replace(a_ready_pod(f"b-{n}"), tolerations=each) for n, each in enumerate([(TEAM,), (ADDED,), (TEAM,)])]
     views = [_tolerations(*order) for order in (pods, pods[::-1])]

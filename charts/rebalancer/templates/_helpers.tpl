@@ -2,18 +2,21 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. A release may have dots
-     in its name, a Service may not. */}}
+{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. */}}
 {{- define "rebalancer.fullname" -}}
 {{- $name := include "rebalancer.name" . -}}
-{{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name $release -}}
-{{- $release | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Name of our Service, which may have no dots, as a release may. */}}
+{{- define "rebalancer.serviceName" -}}
+{{- include "rebalancer.fullname" . | replace "." "-" -}}
 {{- end -}}
 
 {{/* Name of what has no namespace: two installations of one name in two namespaces do not meet. */}}
@@ -27,7 +30,7 @@
 {{- end -}}
 
 {{- define "rebalancer.selector" -}}
-app.kubernetes.io/name: {{ include "rebalancer.name" . }}
+app.kubernetes.io/name: {{ include "rebalancer.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
@@ -93,10 +96,15 @@ rebalancer.io/component: service
 {{- add .Values.journal.maxMiB .Values.journal.ledgerMaxMiB 64 -}}
 {{- end -}}
 
+{{/* Size of the journal's volume; a number as JSON, for toString writes 2147483648 as 2.147483648e+09. */}}
+{{- define "rebalancer.journalSize" -}}
+{{- with .Values.journal.persistence.size }}{{ kindIs "string" . | ternary . (toJson .) }}{{ end -}}
+{{- end -}}
+
 {{/* "true" when the volume that we ask for holds the journal. */}}
 {{- define "rebalancer.journalFits" -}}
 {{- $bytes := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
-{{- $size := toString .Values.journal.persistence.size -}}
+{{- $size := include "rebalancer.journalSize" . -}}
 {{- $given := mulf (regexFind "^[0-9.]+" $size) (get $bytes (regexFind "[A-Za-z]*$" $size) | default 0.001) -}}
 {{- if ge $given (mulf (include "rebalancer.journalMiB" .) 1048576) }}true{{ end -}}
 {{- end -}}

@@ -33,8 +33,10 @@ for that is not there. The first pod of an engine that nobody ran before is seen
 
 A pod is read by one engine's map and one exporter's: the one of which it has the most readings, of two alike the first
 on this page. Two engines in one pod, as vLLM's data parallel ranks are, are summed. An address that several monitors,
-Services or Prometheis scrape is counted once. A metric that repeats another by a label, as vLLM's `_by_reason` does, is
-not asked for. Beside Kafka the counters are not asked for either, so that arrivals are counted once.
+Services or Prometheis scrape is counted once, where the series differ in `job`, `service`, `endpoint`, `prometheus` or
+`prometheus_replica` alone: what a monitor with a label of its own has is added. A metric that repeats another by a
+label, as vLLM's `_by_reason` does, is not asked for. Beside Kafka the counters are not asked for either, so that
+arrivals are counted once.
 
 Latencies are percentiles over four scrapes: 1 min where pods are scraped every 15 s, 4 min at every minute, 5 min at
 most. How often they are scraped is asked for with the names: of all pods older than 5 min the seldomest scraped counts.

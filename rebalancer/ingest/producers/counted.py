@@ -6,7 +6,7 @@ that the sums only have to be right about when counting began anew. Pure.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import inf, isfinite, nextafter
 from typing import NamedTuple
@@ -18,10 +18,12 @@ from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW
 QUANTILE = 0.95
 SCRAPE_SECONDS = 1.0  # buckets of one scrape have one instant, or come by Kafka's within so long of each other
 BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
+FORGOTTEN_INTERVALS = 20.0  # a pod, or a part of one, has gone that nobody told for so long
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
 # TGI's failures have `err`, Triton's `reason`.
 PARTS = ("finished_reason", "err", "reason", "model", "version")
+GONE: tuple[str, ...] = ()  # the part that all are which have gone, as replicas of Ray do: what they counted stays
 _SEPARATORS = re.compile(r"[:./]")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
@@ -102,10 +104,11 @@ class Percentile(NamedTuple):
 class PodCounts:
     """Counters and histograms of one pod, as they were last told. `began`: since when they count, as far as we know."""
 
-    __slots__ = ("_before", "_scrape_seconds", "_values", "_window_seconds", "began")
+    __slots__ = ("_before", "_forgotten_seconds", "_scrape_seconds", "_values", "_window_seconds", "began")
 
     def __init__(self, interval_seconds: float) -> None:
         self.began = inf
+        self._forgotten_seconds = FORGOTTEN_INTERVALS * interval_seconds
         self._scrape_seconds = min(SCRAPE_SECONDS, interval_seconds / 2)
         self._window_seconds = min(max(LEAST_WINDOW_SECONDS, SCRAPES * interval_seconds), MOST_WINDOW_SECONDS)
         self._values: dict[tuple[str, int], dict[CountedPart, CountReading]] = {}
@@ -121,6 +124,8 @@ class PodCounts:
         known = series.get((reading.part, reading.upper))
         if known is not None and (known.at, known.value) > (reading.at, reading.value):
             return
+        if known is None:
+            _fold(series, reading.at - self._forgotten_seconds)
         if known is None and series and reading.value > 0.0:
             self._widens(reading, max(one.at for one in series.values()))
         elif known is not None and reading.value < known.value:
@@ -150,7 +155,7 @@ class PodCounts:
         if not any(name in COUNTERS for name, *_ in self._first(since)):
             return {}
         return {
-            name: (max if source.by == "max" else sum)(each.value for each in series.values()) / source.per
+            name: _together(source, (each.value for each in series.values())) / source.per
             for name, source, series in self._first(oldest)
             if name in COUNTERS
         }
@@ -173,11 +178,16 @@ class PodCounts:
         return figures
 
     def _whole(self, series: Mapping[CountedPart, CountReading]) -> bool:
-        """Whether all buckets of each part are of one scrape: counts of two, or of two replicas', are no histogram."""
+        """Whether all buckets of each part are of one scrape: counts of two, or of two replicas', are no histogram.
+
+        A part of which nothing came within the window changed nothing in it, however its last look came.
+        """
         instants: dict[tuple[str, ...], list[float]] = {}
         for (part, _), each in series.items():
             instants.setdefault(part, []).append(each.at)
-        return all(max(every) - min(every) < self._scrape_seconds for every in instants.values())
+        oldest = max(map(max, instants.values())) - self._window_seconds
+        recent = (every for every in instants.values() if max(every) >= oldest)
+        return all(max(every) - min(every) < self._scrape_seconds for every in recent)
 
     def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
         """Of each reading the first row that was told since then."""
@@ -198,6 +208,22 @@ class PodCounts:
         if oldest is None or oldest.keys() != buckets.keys():
             return None
         return quantile({upper: count - oldest[upper] for upper, count in buckets.items()})
+
+
+def _together(source: MetricSource, values: Iterable[float]) -> float:
+    """What the parts of one counter come to."""
+    return (max if source.by == "max" else sum)(values)
+
+
+def _fold(series: dict[CountedPart, CountReading], oldest: float) -> None:
+    """Makes one part of those that nobody told since `oldest`."""
+    for key in [key for key, one in series.items() if one.at < oldest and key[0] != GONE]:
+        one = series.pop(key)
+        before = series.get((GONE, one.upper))
+        if before is not None:
+            value = _together(one.source, (before.value, one.value))
+            one = one._replace(value=value, at=max(before.at, one.at))
+        series[GONE, one.upper] = one._replace(part=GONE)
 
 
 def quantile(buckets: Mapping[float, float]) -> Percentile | None:

@@ -15,12 +15,11 @@ import msgspec
 from rebalancer.domain.events import Counters, Gauges, MetricSample, Position
 from rebalancer.domain.producers import Combine, MetricProducer
 from rebalancer.ingest.gauges import impossible
-from rebalancer.ingest.producers.counted import CountReading, PodCounts
+from rebalancer.ingest.producers.counted import FORGOTTEN_INTERVALS, CountReading, PodCounts
 from rebalancer.ingest.producers.mapping import MAX_PODS, GaugeReading, Pod
 
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
-FORGOTTEN_INTERVALS = 20.0
 OF_THE_GPU = frozenset({"gpuUtilisation", "fbUsedMib", "fbFreeMib"})
 
 Told = tuple[float, float]  # when it was measured, and the value: the newest counts, of one instant the highest

@@ -19,7 +19,7 @@ from rebalancer.ingest.rejected import Reason, RejectedError
 # DCGM_FI_PROF_GR_ENGINE_ACTIVE is the instance's own.
 OF_WHOLE_GPUS, INSTANCE = "DCGM_FI_DEV_GPU_UTIL", "GPU_I_ID"
 MAX_PODS = 20_000  # of one producer; more are a mistake, and would cost memory
-TOLD_INTERVALS = 20.0  # a name is a UID's for so long: a StatefulSet's next pod has the name, and another UID
+TOLD_INTERVALS = 3.0  # a name is a UID's for so long: a StatefulSet's next pod has the name, and another UID
 # A pod: its namespace and name, or "" and its UID.
 Pod = tuple[str, str]
 
@@ -165,7 +165,8 @@ class ProducerMapping:
         uid, namespace, name = (_first(labels, each) for each in (names.uid, names.namespace, names.pod))
         named = (namespace, name) if namespace and name else None
         if uid:
-            if named is not None:
+            # Beside two pods' names, an exporter's own and that of whom it tells, nobody knows whose the UID is.
+            if named is not None and _agree(labels, names.namespace) and _agree(labels, names.pod):
                 self._uids.tell(named, uid, now)
             return "", uid
         return None if named is None else self._uids.whose(named, now)
@@ -173,6 +174,11 @@ class ProducerMapping:
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((text for name in names if (text := labels.get(name))), "")
+
+
+def _agree(labels: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    """Whether all of these labels that there are have one value."""
+    return len({text for name in names if (text := labels.get(name))}) <= 1
 
 
 def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:

@@ -17,6 +17,7 @@ from rebalancer.planning.allocation.astray import WaitingPod, held_up
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
 from rebalancer.planning.allocation.out_order import OutOrder
 from rebalancer.planning.allocation.unit import Unit, Victim
+from rebalancer.planning.facts.landing import by_a_guess
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
@@ -174,6 +175,11 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit, robbed: WaitingPo
         return
     if robbed is not None:
         moves.wait(target.model, robbed.why)
+        return
+    first = target.desired_replicas == 0 and target.key not in moves.coming
+    rooms = scene.pools[target.pool].rooms
+    if not first and by_a_guess(target, [rooms[name].node for name in unit.places if name in rooms]):
+        moves.wait(target.model, "its first pod, which shows whether it tolerates the taints there")
         return
     over = budget(scene.pools[target.pool], moves.promised[target.pool], target.gpus)
     if over is not None:

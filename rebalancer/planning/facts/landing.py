@@ -8,6 +8,8 @@ where the target's other pods stand. Rules about other workloads' pods are left 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec import UNSET
+
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
 from rebalancer.domain.pool_view import NodeView, PoolView
@@ -66,6 +68,13 @@ def _bar(landing: PodPlacement, node: NodeView) -> str | None:
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)
+
+
+def by_a_guess(target: TargetFacts, nodes: Iterable[NodeView]) -> bool:
+    """Whether one of these nodes takes its pods only if admission adds what its target is taken to get."""
+    guessed = () if target.view.guessed is UNSET else target.view.guessed
+    taints = (taint for node in nodes for taint in node.taints if taint.effect != "PreferNoSchedule")
+    return any(one.tolerates(taint) for taint in taints for one in guessed)
 
 
 def crowded(

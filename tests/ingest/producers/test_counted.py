@@ -200,24 +200,6 @@ def test_failures_of_several_kinds_are_summed_but_where_the_map_takes_the_highes
     assert [one and one.requests_left for one in counters] == counted
 
 
-def test_two_replicas_of_ray_serve_in_one_worker_pod_are_summed() -> None:
-    def look(count: int) -> Numbers:
-        return {
-            f'{metric}{{ReplicaId="{replica}",WorkerId="w{replica}",model_name="llama"}}': value
-            for replica, running, finished in (("a", 20.0, 1000.0 + 30 * count), ("b", 3.0, 40.0 + 2 * count))
-            for metric, value in (
-                ("ray_vllm_num_requests_running", running),
-                ("ray_vllm_request_success_total", finished),
-            )
-        }
-
-    first, second = told("telegraf", [look(0), look(1)])
-    assert first.counters is not None
-    assert second.counters is not None
-    assert (second.gauges.running, second.counters.start_time) == (23.0, first.counters.start_time)
-    assert second.counters.requests_finished == 1072.0
-
-
 def buckets(counted: dict[str, float]) -> Numbers:
     return {f'{BUCKET}{{le="{upper}"}}': value for upper, value in counted.items()}
 

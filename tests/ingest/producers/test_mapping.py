@@ -6,8 +6,8 @@ import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
 from rebalancer.ingest.engines import ENGINES
-from rebalancer.ingest.producers.counted import plain
-from rebalancer.ingest.producers.gathering import FORGOTTEN_INTERVALS, SETTLE_SECONDS, PodGathering
+from rebalancer.ingest.producers.counted import FORGOTTEN_INTERVALS, plain
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.mapping import MAX_PODS, TOLD_INTERVALS, ProducerMapping, Readings, ToldUids
 from tests.ingest.producers.records import AT, HERE, NOW, POD, RUNNING, producer, read, readings, samples
 
@@ -37,6 +37,17 @@ def test_a_name_is_that_of_a_uid_told_beside_it_until_nobody_has_told_it_for_som
     assert pod_of(NOW + 30, pod="llama-70b-1") == ("serving", "llama-70b-1")
     assert pod_of(NOW + 45, pod_uid="u-2") == pod_of(NOW + 45 + 15 * TOLD_INTERVALS) == ("", "u-2")
     assert pod_of(NOW + 46 + 15 * TOLD_INTERVALS) == ("serving", "llama-70b-0")
+    assert TOLD_INTERVALS <= 4, "longer than a StatefulSet takes to make the next pod of that name"
+
+
+@pytest.mark.parametrize("own", [{"pod": "dcgm-x"}, {"pod": "llama-70b-0", "namespace": "gpu-operator"}])
+def test_an_exporters_own_uid_is_not_that_of_the_pod_that_it_tells_of(own: dict[str, str]) -> None:
+    mapping = ProducerMapping(producer())
+    of_another = {"exported_namespace": "serving", "exported_pod": "llama-70b-0", "pod_uid": "u-dcgm"}
+    mapping.read(telegraf({"DCGM_FI_DEV_GPU_UTIL": 50}, NOW, **of_another, **own), HERE, NOW, NOW)
+    result = mapping.read(telegraf({"vllm:num_requests_running": 3}, NOW), HERE, NOW, NOW)
+    assert isinstance(result, Readings)
+    assert result.readings[0].pod == ("serving", "llama-70b-0")
 
 
 def test_no_more_uids_are_remembered_than_a_producer_may_have_pods() -> None:

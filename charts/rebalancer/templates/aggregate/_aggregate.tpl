@@ -9,7 +9,7 @@ true
 {{- end -}}
 
 {{- define "rebalancer.aggregateName" -}}
-{{- printf "%s-aggregate" (include "rebalancer.fullname" .) -}}
+{{- printf "%s-aggregate" (include "rebalancer.serviceName" .) -}}
 {{- end -}}
 
 {{/* A name of their own: what selects the service's pods must not select these. */}}
