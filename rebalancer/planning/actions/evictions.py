@@ -96,7 +96,7 @@ def _evictions(
             if pod.uid in gone:
                 continue
             replaced = pod in target.beside and spare > 0
-            surplus = enough and pod not in target.beside and target.key not in moves.coming and not dated(notice)
+            surplus = enough and _is_surplus(moves, target, pod, notice)
             ends = dated(notice) and not outlasts(notice, pod, scene.now)
             if scene.now >= ends_at(scene, target, notice) if ends else replaced or surplus:
                 spare -= replaced
@@ -110,6 +110,15 @@ def _enough_elsewhere(moves: Moves, model: ModelShare) -> bool:
     name = model.entry.id
     ready = model.ready_staying - moves.tally.taken[name]
     return ready >= max(model.floor, model.needed) and not moves.waiting.get(name)
+
+
+def _is_surplus(moves: Moves, target: TargetFacts, pod: PodView, notice: NoticeView) -> bool:
+    """Whether a doomed replica without a replacement may go before its node does.
+
+    One that landed there since the notice came is left: where the cordon fails, the next would land there, too.
+    """
+    alone = pod not in target.beside and target.key not in moves.coming
+    return alone and not dated(notice) and pod.created_at < notice.since
 
 
 def _drained(
