@@ -37,6 +37,14 @@ def evicted(plan: Plan) -> list[int]:
 
 
 class TestElsewhere:
+    def test_it_stays_while_those_that_are_needed_load_elsewhere(self) -> None:
+        story = a_drain()
+        story.write(story.plan())
+        story.kubernetes()
+        assert evicted(story.plan()) == []
+        story.settle()
+        assert evicted(story.plan()) == [0, 0, 2, 2]
+
     def test_surplus_that_lands_on_the_drained_node_again_is_not_evicted_again(self) -> None:
         # The cordon is denied by a webhook, so the scheduler puts what is made anew where the most GPUs are free.
         story = a_drain()
