@@ -211,6 +211,8 @@ class Gate:
             if isinstance(error, Forbidden | Invalid) and not by_budgets and change.kind != "delete":
                 self._rests.denied(change, str(error))  # a deletion has seconds, not a minute
             raise
+        if status == WRITTEN:
+            self._rests.taken(change)
         return status, "; ".join(filter(None, (detail, trouble)))
 
     async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:

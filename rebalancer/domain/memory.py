@@ -259,7 +259,7 @@ class NodeGrant(Struct, frozen=True, omit_defaults=True):
     asked_at: when the raise was written.
     until: when it ends if no node has come.
     limit_due: whether its NodePool's limit is not known to be raised for it: it is asked for again while it is missing.
-    limit_error: why the last try to raise it failed; "" where none was made, or it was written.
+    limit_error: why the last try to raise it failed or was refused; "" where none was made, or it was written.
     """
 
     id: str

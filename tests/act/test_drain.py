@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.deletion_cost import ANNOTATION
 from rebalancer.act.drain import CORDONED_BY
+from rebalancer.act.rests import DENIED_SECONDS
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import DrainChange
 from rebalancer.sandbox.api import Obj
@@ -258,3 +259,20 @@ async def test_surplus_is_evicted_only_while_the_floor_is_ready_on_nodes_that_st
     rig.show("b", pods=(first, replace(other, node="a100-2")))
     (outcome,) = await rig.apply(surplus)
     assert says(outcome, "written")
+
+
+async def test_a_cordon_that_was_written_at_last_is_no_denied_one_in_the_next_drain(rig: Rig) -> None:
+    gate = rig.gate()
+
+    async def cordoned(*, denied: int = 0) -> Outcome:
+        rig.server.faults.fail_next(denied, 403, method="PATCH", path_part=f"/nodes/{NODE}")
+        (outcome,) = await rig.apply_by(gate, drain("cordon"))
+        return outcome
+
+    for _ in range(2):
+        assert says(await cordoned(denied=1), "failed")
+    rig.clock.passed += DENIED_SECONDS
+    assert says(await cordoned(), "written")
+    rig.store.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {}})
+    assert says(await cordoned(denied=1), "failed")
+    assert says(await cordoned(), "written")

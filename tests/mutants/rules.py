@@ -12,7 +12,7 @@ from rebalancer.domain.memory import Outage, Owed, SilentModel
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
-from rebalancer.planning.actions import bounds, drains, evictions, moves
+from rebalancer.planning.actions import bounds, drains, evictions, moves, node_grants
 from rebalancer.planning.allocation import allocate, donors, idle, loans, roles, seating
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
@@ -65,6 +65,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(evictions, "outlasts", "ladder", "trusts a deadline that is over", lambda *_: False)
+    yield _instead(node_grants, "_given", "given", "asks at once", lambda *_: {})
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
     yield _instead(allocate, "_homeless", "nowhere", "loads nowhere", lambda _: {})
     yield _instead(allocate, "_nodes_come", "nowhere", "awaits no node", lambda *_: False)
@@ -192,6 +193,8 @@ def _nodes_that_go() -> Iterator[Mutant]:
     yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "is voluntary", {*reasons, None})
     yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "never is", reasons - {"Drifted"})
     yield _instead(notices, "REASON_WITHIN_SECONDS", "disruption", "waits for no reason", 0.0)
+    yield _instead(evictions, "_enough_elsewhere", "elsewhere", "counts who loads", lambda *_: True)
+    yield _instead(evictions, "_room_for_another", "elsewhere", "takes others' room", lambda *_: True)
 
 
 def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401  anything may be broken

@@ -7,7 +7,7 @@ from rebalancer.domain.people import WriteStop
 from rebalancer.domain.plan import DrainChange, Plan
 from rebalancer.domain.snapshot import Place, Shape
 from tests.builders import a_model, a_notice, a_policy, a_pool, a_snapshot, an_override
-from tests.planning.story import Story, moves, refused
+from tests.planning.story import Story, moves, refusal_of, refused
 
 
 def a_story(gpus: int = 16, *, drain: bool = True, allowed: bool = True) -> Story:
@@ -207,6 +207,7 @@ class TestLadder:
         plan = story.plan()
         assert [kind for kind, _ in done(plan)] == ["evict"] * 4
         assert "its replacement is Ready" in the(plan, "evict").reason
+        assert refusal_of(plan, "marks", "b").why.endswith("b-3 is not it; it is evicted before its node goes")
         story.write(plan)
         assert done(story.plan()) == []  # they are on their way
 
@@ -237,6 +238,9 @@ class TestLadder:
         plan = story.plan()
         assert [kind for kind, _ in done(plan)] == ["evict"] * 4
         assert sorted(change.floor for change in plan.drains) == [0, 0, 2, 2]
+        assert refusal_of(plan, "marks", "b").why.endswith(
+            "and b-3 is not it; it is evicted once as many as are needed are Ready elsewhere"
+        )
         surplus = next(change for change in plan.drains if change.floor)
         assert surplus.reason.endswith("its grace is 30 s; as many as are needed are Ready elsewhere")
         story.write(plan)

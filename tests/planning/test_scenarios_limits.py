@@ -8,7 +8,7 @@ from rebalancer.domain.cluster import SavedNodePool
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, Outcome
 from rebalancer.domain.plan import Plan
-from tests.builders import an_override
+from tests.builders import a_node, an_override
 from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 from tests.planning.test_scenarios_handed_on import a_story as handed_on
 from tests.planning.test_scenarios_handed_on import refuse
@@ -139,3 +139,23 @@ def test_and_that_somebody_has_lowered_it_again() -> None:
     constraint, why = why_short(story)
     assert constraint == "nodes"
     assert "node grants need 8; it was raised, and somebody has lowered it again; 3 replicas of it" in why
+
+
+def test_but_nobody_lowered_it_where_the_node_has_come_that_takes_no_pods_yet() -> None:
+    story = a_story(3)
+    story.write(story.plan())
+    story.kubernetes()
+    story.wait(20.0)
+    story.add("spot", a_node("spot-1", 8, node_pool="spot", ready=False, created_at=story.snapshot.at))
+    story.pool("spot", node_pools=tuple(replace(one, gpus_used=8) for one in story.view("spot").node_pools))
+    story.wait(10.0)
+    assert limit_of(story, "spot") == 8
+    assert unmet_of(story.plan(), "b") is None
+
+
+def test_a_model_whose_limit_was_refused_from_the_start_is_told_why() -> None:
+    story = a_story(3)
+    why = "installation: nodepool/spot was written by installation blue"
+    write_all_but_the_limit(story, story.plan(), REFUSED, why)
+    story.wait(10.0)
+    assert f"to raise it fails ({why})" in why_short(story)[1]

@@ -67,8 +67,8 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "nodes": (
-        "Nobody brings nodes to the pool now: a person drains it, what it asked for failed, or a node group is full.",
-        "Wait until the instant that the refusal names; raise the group's maximum; name another NodePool or group.",
+        "No node comes: a person drains the pool, what it asked failed, a group is full, or the model just gave GPUs.",
+        "Wait until the instant it names, or the gift is granted; raise the group's maximum; name another NodePool.",
     ),
     "foreign": (
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
@@ -88,7 +88,7 @@ _GUARDS = {
     ),
     "marks": (
         "Asked for one less, Kubernetes might end another replica than the doomed one: nobody marks pods.",
-        "Set `actuation.deletionCost`, or let `kubectl drain` end those on the node.",
+        "Set `actuation.deletionCost`, or let `kubectl drain` end those on the node; pools with `drain` evict them.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }

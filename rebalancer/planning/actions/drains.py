@@ -11,11 +11,11 @@ to Karpenter.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from rebalancer.domain.drain import outlasts
+from rebalancer.domain.drain import dated, outlasts
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.domain.victims import ends_just, out_class
-from rebalancer.planning.actions.evictions import ends_at
+from rebalancer.planning.actions.evictions import drains, ends_at
 from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
@@ -78,7 +78,7 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
         for pod, notice in _noticed(_replaced_pods(target)[:beside], notices):
             leaves = _leaves(scene, notice, target) and not notice.karpenter
             waits = _open(notice) or outlasts(notice, pod, scene.now)
-            if leaves and (replacements > 0 or not waits) and _goes(scene, moves, target, pod, left):
+            if leaves and (replacements > 0 or not waits) and _goes(scene, moves, target, pod, notice, left):
                 replacements -= 1
                 above -= 1
                 left.end(pod)
@@ -88,7 +88,7 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
                 expected -= 1
                 continue
             leaves = _sure(notice) and _leaves(scene, notice, target) and not outlasts(notice, pod, scene.now)
-            leaves = leaves and _goes(scene, moves, target, pod, left)
+            leaves = leaves and _goes(scene, moves, target, pod, notice, left)
             if leaves and release(scene, moves, Victim(target, pod, Purpose.DRAIN), None):
                 left.end(pod)
 
@@ -125,15 +125,17 @@ class _Left:
         self._doomed[out_class(pod)] -= 1
 
 
-def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView, left: _Left) -> bool:
+def _goes(  # noqa: PLR0913  # who goes, from where and why, and who is left
+    scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView, notice: NoticeView, left: _Left
+) -> bool:
     """Whether a decrease by one replica would end this very pod; one refusal a model where its mark is missing."""
     if not ends_just(pod, left.staying, left.highest, marked=True):
         if pod.ordinal is not None:
-            _refuse_once(moves, _numbered(scene.models[target.model], target, pod))
+            _refuse_once(moves, _numbered(scene, target, pod, notice))
         return False
     if scene.snapshot.marks_victims or ends_just(pod, left.staying, left.highest, marked=False):
         return True
-    _refuse_once(moves, _unmarked(scene.models[target.model], pod))
+    _refuse_once(moves, _unmarked(scene, target, pod, notice))
     return False
 
 
@@ -142,26 +144,32 @@ def _refuse_once(moves: Moves, refusal: Refusal) -> None:
         moves.refuse(refusal, None)
 
 
-def _numbered(model: ModelShare, target: TargetFacts, pod: PodView) -> Refusal:
-    return Refusal(
-        guard="marks",
-        subject=model.entry.id,
-        replicas_from=model.committed_replicas,
-        replicas_to=model.committed_replicas - 1,
-        why=f"{target.view.kind} {target.view.name} ends its highest number first, and {pod.name} is not it; it goes"
-        " with its node, or by kubectl drain",
-    )
+def _numbered(scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView) -> Refusal:
+    why = f"{target.view.kind} {target.view.name} ends its highest number first, and {pod.name} is not it"
+    return _by_marks(scene, target, f"{why}; {_instead(scene, target, pod, notice)}")
 
 
-def _unmarked(model: ModelShare, pod: PodView) -> Refusal:
-    return Refusal(
-        guard="marks",
-        subject=model.entry.id,
-        replicas_from=model.committed_replicas,
-        replicas_to=model.committed_replicas - 1,
-        why=f"Kubernetes might end another replica than {pod.name} on {pod.node}, since pods are not marked where "
-        "actuation.deletionCost is off; it goes with its node, or by kubectl drain",
+def _unmarked(scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView) -> Refusal:
+    why = (
+        f"Kubernetes might end another replica than {pod.name} on {pod.node}, since pods are not marked where "
+        "actuation.deletionCost is off"
     )
+    return _by_marks(scene, target, f"{why}; {_instead(scene, target, pod, notice)}")
+
+
+def _by_marks(scene: Scene[ModelShare], target: TargetFacts, why: str) -> Refusal:
+    has = scene.models[target.model].committed_replicas
+    return Refusal(guard="marks", subject=target.model, replicas_from=has, replicas_to=has - 1, why=why)
+
+
+def _instead(scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView) -> str:
+    """How a doomed replica ends that no number ends."""
+    drained = drains(scene, target.pool, notice)
+    if drained and dated(notice):
+        return "it is evicted before its node goes"
+    if drained and (pod in target.beside or pod.created_at < notice.since):
+        return "it is evicted once as many as are needed are Ready elsewhere"
+    return "it goes with its node, or by kubectl drain"
 
 
 def _replaced_pods(target: TargetFacts) -> list[PodView]:

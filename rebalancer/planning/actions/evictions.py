@@ -18,6 +18,7 @@ from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.actions.moves import Going, Moves
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.guards.guards import budget
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -96,10 +97,11 @@ def _evictions(
             if pod.uid in gone:
                 continue
             replaced = pod in target.beside and spare > 0
-            surplus = enough and pod not in target.beside and target.key not in moves.coming and not dated(notice)
+            surplus = enough and _is_surplus(moves, target, pod, notice) and _room_for_another(scene, moves, target)
             ends = dated(notice) and not outlasts(notice, pod, scene.now)
             if scene.now >= ends_at(scene, target, notice) if ends else replaced or surplus:
                 spare -= replaced
+                moves.promised[target.pool] += target.gpus if surplus else 0
                 what = "as many as are needed are Ready elsewhere" if surplus else "nothing replaces it yet"
                 what = "its replacement is Ready" if replaced else what
                 yield _of_pod(scene, target, pod, notice, what, model.floor if surplus else 0)
@@ -110,6 +112,23 @@ def _enough_elsewhere(moves: Moves, model: ModelShare) -> bool:
     name = model.entry.id
     ready = model.ready_staying - moves.tally.taken[name]
     return ready >= max(model.floor, model.needed) and not moves.waiting.get(name)
+
+
+def _is_surplus(moves: Moves, target: TargetFacts, pod: PodView, notice: NoticeView) -> bool:
+    """Whether a doomed replica without a replacement may go before its node does.
+
+    One that landed there since the notice came is left: where the cordon fails, the next would land there, too.
+    """
+    alone = pod not in target.beside and target.key not in moves.coming
+    return alone and not dated(notice) and pod.created_at < notice.since
+
+
+def _room_for_another(scene: Scene[ModelShare], moves: Moves, target: TargetFacts) -> bool:
+    """Whether the pod that is made anew for a surplus one takes no GPUs that somebody waits for or was promised."""
+    pool = target.pool
+    if any(model.entry.id in moves.waiting for model in scene.of_pool[pool]):
+        return False
+    return budget(scene.pools[pool], moves.promised[pool], target.gpus) is None
 
 
 def _drained(

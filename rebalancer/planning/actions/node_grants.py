@@ -8,7 +8,7 @@ rests while GPUs are between owners.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ class NodePlan:
 
     caps: caps on elastic pools, with all units of the allocation counted.
     quotas: replicas that the cluster lets in, with all units of the allocation counted.
-    given: keys of targets that gave GPUs which are still on their way to another model.
+    given: for targets that gave GPUs which are not granted yet: the model that is to have them.
     changes: writes to NodePools, in the order in which they go out.
     nodes: nodes that this plan wants to come, by NodePool or node group.
     units: replicas granted onto nodes to come, each with its grant's id and the NodePool or node group.
@@ -49,7 +49,7 @@ class NodePlan:
 
     caps: Caps
     quotas: QuotaRoom
-    given: frozenset[tuple[str, str]] = frozenset()
+    given: Mapping[tuple[str, str], str] = field(default_factory=dict)
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
@@ -92,11 +92,15 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
     return plan
 
 
-def _given(scene: Scene[ModelShare], allocation: Allocation) -> frozenset[tuple[str, str]]:
-    """Keys of targets that gave GPUs in a shift whose recipient still waits in their pool, or is granted them now."""
+def _given(scene: Scene[ModelShare], allocation: Allocation) -> dict[tuple[str, str], str]:
+    """The recipient for each target that gave GPUs in a shift which is not granted before this plan.
+
+    A recipient that waits in that pool for nothing any more does not count.
+    """
     waits = {unit.target.key for unit in allocation.units if not unit.victims}
-    shifts = [shift for shift in scene.memory.shifts if (shift.recipient, shift.pool) in waits]
-    return frozenset([(donor, shift.pool) for shift in shifts for donor in shift.donors])
+    shifts = [shift for shift in scene.memory.shifts if shift.granted_at is None]
+    shifts = [shift for shift in shifts if (shift.recipient, shift.pool) in waits]
+    return {(donor, shift.pool): shift.recipient for shift in shifts for donor in shift.donors}
 
 
 def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
@@ -178,12 +182,12 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
     wanted = short - _replaced_by_karpenter(scene, model)
     for target in targets:
         state = scene.pools.get(target.pool)
-        most = _most(model, target, missing, plan)
-        if min(wanted, most) <= 0 or state is None or not _may_grow(state):
+        if wanted <= 0 or state is None or not _may_grow(state):
             continue
+        most = _most(model, target, missing, plan)
         person = model.ruling.excluded_pools.get(target.pool)
-        if person is not None:
-            plan.refusals += _being_drained(model, person, wanted)
+        if most <= 0 or person is not None:
+            plan.refusals += _no_node_now(model, target, person, wanted, plan)
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
             # One grant at a time, and the next when it has ended. What came under notice since cannot wait for that:
@@ -245,13 +249,23 @@ def _may_grow(state: PoolFacts) -> bool:
     return nodes_come and state.budget is not None and state.promised <= state.budget
 
 
-def _being_drained(model: ModelShare, person: Override, wanted: int) -> list[Refusal]:
-    """The refusal of nodes for a pool that a person empties: what came would be emptied, too, and replaced again."""
-    if person.kind != "drain":
+def _no_node_now(
+    model: ModelShare, target: TargetFacts, person: Override | None, wanted: int, plan: NodePlan
+) -> list[Refusal]:
+    """The refusal of nodes that would not bring the model what it is to have.
+
+    What came to a pool that a person empties would be emptied, too, and replaced again; who has just given GPUs there
+    waits until these are granted.
+    """
+    has, until = model.staying_replicas, None
+    if person is not None and person.kind == "drain":
+        why = f"pool {person.subject} is being drained by override {person.name}, so no node is asked for there"
+        until = person.expires_at
+    elif person is None and target.key in plan.given:
+        why = f"it gave GPUs to {plan.given[target.key]}, which are not free yet"
+    else:
         return []
-    why = f"pool {person.subject} is being drained by override {person.name}, so no node is asked for there"
-    has = model.staying_replicas
-    return [Refusal(NODES, model.entry.id, has, has + wanted, why, until=person.expires_at)]
+    return [Refusal(NODES, model.entry.id, has, has + wanted, why, until=until)]
 
 
 def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:

@@ -71,7 +71,7 @@ def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
 def _homeless(seating: Seating) -> dict[str, tuple[int, str, str]]:
     """Replicas without a node that fit on none and were given no place, the constraint, and why; by model id."""
     scene = seating.scene
-    grants = [grant for grant in scene.memory.node_grants if scene.now < grant.until]
+    grants = [one for one in scene.memory.node_grants if one.model in seating.unseated and scene.now < one.until]
     granted = {grant.model for grant in grants if not too_low(scene, grant)}
     homeless = {}
     for name, unseated in sorted(seating.unseated.items()):

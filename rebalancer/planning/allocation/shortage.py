@@ -2,13 +2,14 @@
 
 from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.instant import when
+from rebalancer.domain.snapshot import NoticeView
 from rebalancer.domain.words import counted, gpus, listed
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unmarked import UNMARKED
 from rebalancer.planning.facts.landing import bars, distance, needs_words
-from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import PoolFacts, TargetFacts
 from rebalancer.planning.guards.stuck import sentence
 from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
@@ -48,18 +49,18 @@ def _barred_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> st
     return ""
 
 
-def _closed_words(state: PoolFacts, scene: Scene[ModelShare]) -> list[str]:
+def _closed_words(now: float, state: PoolFacts, noticed: tuple[NoticeView, ...], doomed: frozenset[str]) -> list[str]:
     """The GPUs in the pool's budget that are free on nodes which take no new pods, and why they take none."""
-    notices = {notice.node: notice for notice in scene.snapshot.notices if not notice.doubted}
+    notices = {notice.node: notice for notice in noticed if not notice.doubted}
     closed = []
     for node in state.view.nodes:
         holds = state.taken[node.name].gpus if node.name in state.taken else 0
         free = node.gpus - node.unpreemptible_gpus - holds
-        if free <= 0 or node.name in state.rooms or node.name in scene.doomed:
+        if free <= 0 or node.name in state.rooms or node.name in doomed:
             continue
         notice = notices.get(node.name)
         if notice is not None:
-            until = f" until {when(notice.deadline, scene.now)}" if notice.deadline > scene.now else ""
+            until = f" until {when(notice.deadline, now)}" if notice.deadline > now else ""
             why = f"under notice{until}"
         elif not node.ready:
             why = "not Ready"
@@ -70,6 +71,7 @@ def _closed_words(state: PoolFacts, scene: Scene[ModelShare]) -> list[str]:
 
 
 def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
+    scene = seating.scene
     if state.budget is None:
         return f"the budget of pool {target.pool} is unknown: {state.unknown}"
     barred = _barred_words(target, state, seating)
@@ -86,11 +88,11 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     return "; ".join(
         [
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
-            *_closed_words(state, seating.scene),
+            *scene.memo.of(state.pool.name, _closed_words, scene.now, state, scene.snapshot.notices, scene.doomed),
             budget,
             *([f"pods of rollouts ask for {gpus(surging)} beside their replicas"] if surging else ()),
             *resliced(target, seating),
-            *([UNMARKED] if target.pod_gpus > 1 and not seating.scene.snapshot.marks_victims else ()),
-            *uncounted(state.view),
+            *([UNMARKED] if target.pod_gpus > 1 and not scene.snapshot.marks_victims else ()),
+            *scene.memo.of(state.pool.name, uncounted, state.view),
         ]
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.people import CLOCKS_APART_SECONDS
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import gpus
 from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
@@ -27,11 +28,15 @@ def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolVi
 def too_low(scene: Scene[ModelFacts], grant: NodeGrant) -> str:
     """Why no node comes for the grant while its NodePool's limit is less than it needs; "" where it is not.
 
-    A raise that was just written may not have been seen yet.
+    A raise that was just written may not have been seen yet. Where a node has come since the grant asked for it, the
+    limit has done its part: what waits is not told of a limit.
     """
     state = scene.pools[grant.pool]
     view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
     if view is None or view.gpu_limit is None:
+        return ""
+    since = grant.asked_at - CLOCKS_APART_SECONDS  # by our clock; of nodes the API server's says when
+    if any(node.node_pool == view.name and (node.created_at or 0.0) >= since for node in state.view.nodes):
         return ""
     needed = needed_limit(scene.memory.node_grants, state, view, 0)
     if view.gpu_limit >= needed or (scene.now - grant.asked_at < SHOWS_SECONDS and not grant.limit_error):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
-from rebalancer.domain.outcome import FAILED, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
@@ -162,11 +162,16 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
 
 
 def _with_limit(grant: NodeGrant, outcome: Outcome | None) -> NodeGrant:
-    """The grant after the raise of its NodePool's limit ended so; None: none was asked for."""
+    """The grant after the raise of its NodePool's limit ended so; None: none was asked for.
+
+    A write that rests (`webhook`) is refused for what the server has answered before, which stays the reason.
+    """
     if outcome is None:
         return grant
-    error = outcome.detail if outcome.status == FAILED else "" if outcome.status == WRITTEN else grant.limit_error
-    return replace(grant, limit_due=outcome.status != WRITTEN, limit_error=error)
+    written = outcome.status == WRITTEN
+    answered = outcome.status == FAILED or (outcome.status == REFUSED and not outcome.detail.startswith("webhook: "))
+    error = outcome.detail if answered else "" if written else grant.limit_error
+    return replace(grant, limit_due=not written, limit_error=error)
 
 
 def handed_on(
