@@ -209,7 +209,7 @@ def test_of_a_file_of_which_nothing_can_be_taken_only_its_own_problems_are_told(
     merged = (
         ("{pool: a100}", "{gpu: a100}"),
         ("  - name: spot\n    kind: elastic\n    nodeLabels: {pool: spot}\n    gpuLimit: 8\n", ""),
-        ("nodePools: [a100-1]\n    nodePools: [spot-1]", "nodePools: [a100-1, spot-1]"),
+        ("[a100-1]\n    gpusPerNode: 8\n    nodePools: [spot-1]", "[a100-1, spot-1]"),
         ("      - {pool: spot, name: qwen-spot}\n", ""),
         ("{pool: spot, name: sdxl}", "{pool: a100, name: sdxl}"),
     )
