@@ -30,13 +30,16 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, `go_on` with Kafka, then `follow`. `broker` keeps the last good policy (None: nobody does).
+    """`first` at the start, `go_on` with Kafka, then `follow`. Each new one goes to `recorder`.
 
-    Each new one goes to `recorder`.
+    `broker` keeps the last good policy of `installation`, ours (None: nobody does).
     """
 
-    def __init__(self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder, installation: str
+    ) -> None:
         self._file = file
+        self._installation = installation
         self._broker = broker
         self._clock = clock
         self._recorder = recorder
@@ -83,7 +86,9 @@ class FollowedPolicy:
 
     async def _go_on_from_the_last(self) -> None:
         """Let the file follow what Kafka keeps, if it keeps a policy. Raises PastUnreadable."""
-        last = None if self._broker is None else await read_last_policy(self._broker)
+        if self._broker is None:
+            return
+        last = await read_last_policy(self._broker, self._installation, self._clock.now())
         if last is not None:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             if self._file.trouble is not None:

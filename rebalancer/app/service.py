@@ -97,7 +97,7 @@ class Service:
         ledger = None if journal else ledger_of(settings)
         self.recorder = Recorder(self._files, *tells, settings.keyframe_seconds, ledger)
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
-        self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder)
+        self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder, settings.installation)
         self.history = History()
         self.leadership = lead = Leadership(settings, clock, end)
         self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, self.outbox, self.recorder, lead)
