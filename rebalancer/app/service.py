@@ -243,7 +243,7 @@ class Service:
             self._tasks.spawn("notice-queue", queue.run())
         self._tasks.spawn("intake", read_when_pods_are_known(intake, state, clock))
         self._tasks.spawn("watches", watches.run())
-        self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake))
+        self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches, intake, checkpoints.policy))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("clock", offset.run())
         self._tasks.spawn("predictions", self.reporter.predictions.run())
