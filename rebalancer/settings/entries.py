@@ -147,11 +147,11 @@ class _Parts:
         """A team without a model limits nobody, in a last good form either; with a model put back it comes back."""
         teams = {model.value.get("team") for model in self._lists["models"] if isinstance(model.value, dict)}
         for team in [one for one in self._lists["teams"] if one.path is None and one.name not in teams]:
-            stays, kept = (RefusedEntry(f"teams.{team.name}", form) for form in ("stays", "kept"))
+            not_named, put_back = (RefusedEntry(f"teams.{team.name}", form) for form in ("stays", "kept"))
             self._lists["teams"].remove(team)
-            if kept in self.refused:
-                self.refused.add(replace(kept, form="left-out"))
-            self.refused -= {stays, kept}
+            if put_back in self.refused:
+                self.refused.add(replace(put_back, form="left-out"))
+            self.refused -= {not_named, put_back}
 
     def in_file(self, problems: Iterable[Problem]) -> Iterator[Problem]:
         """Those in entries as the file has them, each at its place there."""

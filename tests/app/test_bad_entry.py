@@ -97,6 +97,8 @@ async def test_a_policy_is_kept_for_the_next_start_as_it_comes_into_force(
         await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
         await asyncio.to_thread(policy_path.write_text, without_image())
         async with asyncio.timeout(45.0):
-            while (kept := await read_last_policy(broker, service.settings.installation, service.clock.now())) is None:
+            while (
+                policy := await read_last_policy(broker, service.settings.installation, service.clock.now())
+            ) is None:
                 await asyncio.sleep(POLL_SECONDS)
-    assert {model.id for model in kept.models} == {"chat", "code"}
+    assert {model.id for model in policy.models} == {"chat", "code"}
