@@ -1,6 +1,6 @@
 """Memory into the `state` topic every half minute, the models' rings one after another over five minutes.
 
-And the policy in force, whenever it is another one.
+And the policy in force, whenever it is another one: at once (`followed`), else where Kafka did not take it then.
 """
 
 import asyncio
@@ -117,9 +117,9 @@ class Checkpoints:
         self.acknowledged_monotonic = self._clock.monotonic()
 
     async def policy(self) -> None:
-        """The policy in force, unless it was acknowledged before."""
+        """The policy in force, unless it was acknowledged before, or another replica leads: that one keeps its own."""
         policy = self._cycle_ports.policy
-        if policy is self._policy:
+        if policy is self._policy or not self._leads():
             return
         if await self._send(*checkpoint.policy_entry(policy)):
             self._policy = policy

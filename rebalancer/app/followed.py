@@ -1,6 +1,7 @@
 """The policy in force while the service runs: the file's, or at a start what was in force before a file it refuses."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -30,13 +31,16 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, `go_on` with Kafka, then `follow`. `broker` keeps the last good policy (None: nobody does).
+    """`first` at the start, `go_on` with Kafka, then `follow`. Each new one goes to `recorder`.
 
-    Each new one goes to `recorder`.
+    `broker` keeps the last good policy of `installation`, ours (None: nobody does).
     """
 
-    def __init__(self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self, file: PolicyFile, broker: Broker | None, clock: Clock, recorder: Recorder, installation: str
+    ) -> None:
         self._file = file
+        self._installation = installation
         self._broker = broker
         self._clock = clock
         self._recorder = recorder
@@ -83,7 +87,9 @@ class FollowedPolicy:
 
     async def _go_on_from_the_last(self) -> None:
         """Let the file follow what Kafka keeps, if it keeps a policy. Raises PastUnreadable."""
-        last = None if self._broker is None else await read_last_policy(self._broker)
+        if self._broker is None:
+            return
+        last = await read_last_policy(self._broker, self._installation, self._clock.now())
         if last is not None:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             if self._file.trouble is not None:
@@ -93,15 +99,19 @@ class FollowedPolicy:
         self._change = replace(self._change, at=self._clock.now())
         self._recorder.policy(policy, self._clock.now())
 
-    async def follow(
+    async def follow(  # noqa: PLR0913  # all that takes a policy over
         self,
         state: ClusterState,
         cycle_ports: ServicePorts,
         runner: Runner,
         watches: Watches,
         intake: KafkaIntake | None = None,
+        keep: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Take a changed policy over, for ever; a bad file keeps the last good one. `intake`: None without Kafka.
+        """Take a changed policy over, for ever; a bad file keeps the last good one.
+
+        `intake`, `keep`: None without Kafka. `keep` tells it at once which policy is in force: a start before the next
+        checkpoint would go on from the one before, and might take what has left for dropped by accident.
 
         Ports and state change without a wait between them: no plan is made, and no write passes the gate, under one of
         them alone. What leaves the policy is then given back by `Restoring`.
@@ -125,3 +135,5 @@ class FollowedPolicy:
                 self._recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._file.digest)
+                if keep is not None:
+                    await keep()

@@ -85,7 +85,7 @@ class Observer:
         self._files = journal_of(settings)
         self.recorder = Recorder(self._files, _unacknowledged, _untold, settings.keyframe_seconds, ledger_of(settings))
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
-        self._policy = FollowedPolicy(policy_file, None, clock, self.recorder)
+        self._policy = FollowedPolicy(policy_file, None, clock, self.recorder, settings.installation)
         self.history = History()
         leadership = Leadership(settings, clock)
         self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, None, self.recorder, leadership)

@@ -175,9 +175,7 @@ async def read_start(  # noqa: PLR0913  # where its past may lie
     its writes, for its own.
     """
     restored = await _restored(read, [model.id for model in policy.models], now)
-    for name, at in restored.writers.items():
-        if installation and name != installation and now - at < SHARED_SECONDS:
-            raise TopicsShared(_shared(name, installation, now - at))
+    _refuse_shared(restored, installation, now)
     return await _begin(read, restored, policy, now, files, keyframe_seconds)
 
 
@@ -200,13 +198,16 @@ async def read_succession(  # noqa: PLR0913  # as for a start
     return await _begin(read, restored, policy, now, files, keyframe_seconds)
 
 
-def _shared(name: str, installation: str, ago_seconds: float) -> str:
-    return (
-        f"installation {name} wrote its memory to our topic `state` {max(0.0, ago_seconds):.0f} s ago, and we are "
-        f"{installation}: give one of the two topics of its own (kafka.topicPrefix of the chart, "
-        f"REBALANCER_TOPIC_PREFIX); if {name} is our former name, this start goes on when it has been silent for "
-        f"{SHARED_SECONDS:.0f} s"
-    )
+def _refuse_shared(restored: Restored, installation: str, now: float) -> None:
+    """Raise TopicsShared where another installation has written memory a short while ago."""
+    for name, at in restored.writers.items():
+        if installation and name != installation and now - at < SHARED_SECONDS:
+            raise TopicsShared(
+                f"installation {name} wrote its memory to our topic `state` {max(0.0, now - at):.0f} s ago, and we are "
+                f"{installation}: give one of the two topics of its own (kafka.topicPrefix of the chart, "
+                f"REBALANCER_TOPIC_PREFIX); if {name} is our former name, this start goes on when it has been silent "
+                f"for {SHARED_SECONDS:.0f} s"
+            )
 
 
 def recent_seconds(checkpoint_seconds: float) -> float:
@@ -259,10 +260,18 @@ async def await_start(
             return start
 
 
-async def read_last_policy(broker: Broker) -> Policy | None:
-    """The policy that was in force last, if it is known. Raises kafka.topic_past.PastUnreadable without Kafka."""
-    entries = await reading(broker)("state", None)
-    return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
+async def read_last_policy(broker: Broker, installation: str, now: float) -> Policy | None:
+    """The policy that `installation`, ours, had in force last; None where it is not known.
+
+    What another one that wrote memory here has left is about its models, not about ours; an older version's memory does
+    not say whose it is, and counts as ours. Raises TopicsShared, and kafka.topic_past.PastUnreadable without Kafka.
+    """
+    entries = [(entry.key, entry.value) for entry in await reading(broker)("state", None)]
+    restored = checkpoint.read(entries, (), now)
+    _refuse_shared(restored, installation, now)
+    if restored.writers and installation not in restored.writers:
+        return None
+    return checkpoint.read_policy(entries)
 
 
 def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float) -> Start:

@@ -13,6 +13,7 @@ from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import Partly, decode_notice
 from rebalancer.ingest.producers.mapping import ProducerMapping, Readings
 from rebalancer.ingest.reader import Decoded
+from rebalancer.kafka.broker import TOPICS
 
 NOTICES = "notices"
 OWN = MetricProducer(topic="metrics", decoder="rebalancer")
@@ -87,13 +88,20 @@ class Understanding:
 
 
 def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understanding | None:
-    """How the service reads the topic with this full name; None: it does not."""
+    """How the service reads metrics or notices from the topic with this full name; None: it does not."""
     if topic == f"{prefix}{OWN.topic}":
         return Understanding()
     if topic == f"{prefix}{NOTICES}":
         return Understanding(notices=True)
+    if is_ours(topic, prefix):
+        return None
     entry = next((one for one in (policy.producers if policy else ()) if one.topic == topic), None)
     return None if entry is None else Understanding(entry)
+
+
+def is_ours(topic: str, prefix: str) -> bool:
+    """Whether it is one of our own topics: the service passes over what a policy says of a producer there."""
+    return topic.startswith(prefix) and topic.removeprefix(prefix) in TOPICS
 
 
 def _mapped(where: str, read: Readings | Rejection, interval_seconds: float, now: float) -> Understood:

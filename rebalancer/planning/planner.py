@@ -48,6 +48,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memo.follow(policy)
     snapshot = fitted(snapshot, policy)
     memory = outcomes.recall(memory, snapshot.outcomes, policy, snapshot.at)
+    memory = outcomes.call_pools_as_now(memory, snapshot, policy)
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
     memory = accounts.follow(memory, snapshot)

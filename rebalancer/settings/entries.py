@@ -7,8 +7,8 @@ entitlements that no longer fit a pool, nobody alone is at fault, and nothing of
 
 A file with problems takes nothing away: what it does not name may be what cannot be read in it. So no model leaves the
 policy, and nothing of it is handed back, by a slip of the pen. What stays so keeps its place, and what is new beside it
-and cannot be, as a model of another name for the same workload, is at fault. Only a team may leave that no model is of.
-Problems of what stays are not told: the file does not have them.
+and cannot be, as a model of another name for the same workload, is at fault. Only a team may leave that no model is of,
+also one that the file still has. Problems of what stays are not told: the file does not have them.
 
 A pool that was renamed has not left: last good forms call it as the file does (`renames`).
 """
@@ -79,7 +79,7 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
         policy, problems = check_document(parts.document(), sums_last=True)
         if not problems:
             return Taken(policy, _told(own, more, name), tuple(sorted(parts.refused)))
-        more += (problem for problem in problems if parts.in_file(problem.at))
+        more += parts.in_file(problems)
         if not parts.refuse(problem.at for problem in problems):
             break
     return Taken(None, _told(own, more, name))
@@ -138,22 +138,28 @@ class _Parts:
             index = next((at for at, entry in enumerate(entries) if entry.name == name), None)
             if index is None:
                 entries.insert(place + 1, _Entry(name, value))
-                self.refused.add(RefusedEntry(f"{key}.{name}", "stays"))
+                left_out = RefusedEntry(f"{key}.{name}", "left-out")
+                self.refused.add(replace(left_out, form="kept" if left_out in self.refused else "stays"))
+                self.refused.discard(left_out)
             place = place + 1 if index is None else index
 
     def _let_idle_teams_go(self) -> None:
-        """A team that stays without a model limits nobody; with a model that is put back it comes back."""
+        """A team without a model limits nobody, in a last good form either; with a model put back it comes back."""
         teams = {model.value.get("team") for model in self._lists["models"] if isinstance(model.value, dict)}
         for team in [one for one in self._lists["teams"] if one.path is None and one.name not in teams]:
-            stays = RefusedEntry(f"teams.{team.name}", "stays")
-            if stays in self.refused:
-                self._lists["teams"].remove(team)
-                self.refused.remove(stays)
+            not_named, put_back = (RefusedEntry(f"teams.{team.name}", form) for form in ("stays", "kept"))
+            self._lists["teams"].remove(team)
+            if put_back in self.refused:
+                self.refused.add(replace(put_back, form="left-out"))
+            self.refused -= {not_named, put_back}
 
-    def in_file(self, path: Path) -> bool:
-        """Whether `path` is in an entry as the file has it."""
-        entry = self._at(path)
-        return entry is not None and entry.path is not None
+    def in_file(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """Those in entries as the file has them, each at its place there."""
+        for problem in problems:
+            entry = self._at(problem.at)
+            if entry is not None and entry.path is not None:
+                at = (*entry.path, *problem.at[len(entry.path) :])
+                yield replace(problem, path=self._file.spell(at), at=at)
 
     def in_entries(self, paths: Iterable[Path]) -> bool:
         """Whether all `paths` are in entries, none in the file as a whole."""

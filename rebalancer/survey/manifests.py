@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from rebalancer.survey.objects import Object, Survey, taken_apart
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_VALUES: Final = 1_000_000  # of a file with aliases: an alias of aliases grows without end
+MERGE_KEY: Final = "tag:yaml.org,2002:merge"  # written as <<
 
 
 def survey_of(path: Path) -> Survey:
@@ -64,7 +67,9 @@ def _documents(file: Path) -> list[Any]:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".json":
         return [json.loads(text)]
-    documents = list(YAML(typ="safe", pure=True).load_all(text))
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Constructor = _BoundedConstructor
+    documents = list(yaml.load_all(text))
     _refuse_grown(documents, max(MOST_VALUES, len(text)))  # without aliases there are fewer values than letters
     return documents
 
@@ -77,5 +82,29 @@ def _refuse_grown(documents: list[Any], most: int) -> None:
         inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
         values += len(inner)
         if values > most:
-            raise ValueError(f"its aliases make more than {most:,} values of it: write them out, or leave them out")
+            raise _grown(most)
         todo += inner
+
+
+def _grown(most: int) -> ValueError:
+    return ValueError(f"its aliases make more than {most:,} values of it: write them out, or leave them out")
+
+
+class _BoundedConstructor(SafeConstructor):
+    """Raises ValueError where merge keys copy more than MOST_VALUES pairs: they are copied before there is a value."""
+
+    merged = 0
+
+    def flatten_mapping(self, node: Any) -> None:  # noqa: ANN401  ruamel's own signature
+        for key, value in node.value:
+            if key.tag == MERGE_KEY:
+                self._count(value.value if isinstance(value, SequenceNode) else [value])
+        super().flatten_mapping(node)
+
+    def _count(self, merged: list[Any]) -> None:
+        for node in merged:
+            if isinstance(node, MappingNode):  # else the constructor says what is wrong
+                self.flatten_mapping(node)
+                self.merged += len(node.value)
+                if self.merged > MOST_VALUES:
+                    raise _grown(MOST_VALUES)

@@ -7,12 +7,14 @@ import pytest
 
 from rebalancer.app import Service
 from rebalancer.app.followed import NoPolicy
+from rebalancer.app.past import read_last_policy
 from rebalancer.domain.pinned import DEPARTED
 from rebalancer.domain.policy import Model
+from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.demo_cluster import POLICY_FILE
 from rebalancer.sandbox.sandbox import Sandbox
-from tests.app.conftest import Started, get, until
-from tests.app.test_restoring import bounds, is_ours, pinned
+from tests.app.conftest import POLL_SECONDS, Started, get, until
+from tests.app.test_restoring import bounds, is_ours, pinned, without_image
 
 REFUSED = "models.image keeps its last good form"
 
@@ -84,3 +86,19 @@ async def test_a_reload_that_drops_more_than_half_of_the_models_is_refused_by_th
             assert "this reload would remove 2 of 3 models (chat, code)" in problem
             assert [one for one in reborn.reporter.status().pinned if one.state == DEPARTED] == []
     assert is_ours(sandbox, "code")
+
+
+async def test_a_policy_is_kept_for_the_next_start_as_it_comes_into_force(
+    started: Started, sandbox: Sandbox, policy_path: Path
+) -> None:
+    """The demo's models leave in two steps, none too large for a reload: a start must not take both for one."""
+    broker = Broker(sandbox.bootstrap)
+    async with started(checkpoint_seconds=300.0) as service:
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
+        await asyncio.to_thread(policy_path.write_text, without_image())
+        async with asyncio.timeout(45.0):
+            while (
+                policy := await read_last_policy(broker, service.settings.installation, service.clock.now())
+            ) is None:
+                await asyncio.sleep(POLL_SECONDS)
+    assert {model.id for model in policy.models} == {"chat", "code"}

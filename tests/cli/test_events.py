@@ -168,6 +168,17 @@ async def test_our_own_topics_are_read_as_ours_although_the_policy_gives_them_to
     assert "n1 goes: spot-interruption (certain)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("topic", ["t-readings", "t-overrides", "t-decisions", "t-state", "t-dead-letter"])
+async def test_our_own_topics_without_metrics_or_notices_are_nobody_s_although_the_policy_gives_them_to_a_producer(
+    broker: EmbeddedBroker, tmp_path: Path, capsys: Captured, topic: str
+) -> None:
+    await write(broker, topic, RUNNING["telegraf"])
+    policy = tmp_path / "policy.yaml"
+    policy.write_text((ROOT / "config/policy.yaml").read_text().replace("telegraf-metrics", topic))
+    assert await check(topic, "--policy", str(policy)) == 2
+    assert f"{topic} is our own" in capsys.readouterr().err
+
+
 async def test_only_the_newest_records_of_a_topic_are_asked_for(broker: EmbeddedBroker, capsys: Captured) -> None:
     await write(broker, "t-metrics", *(event(id=str(number)) for number in range(5)), structured=True)
     assert await check("t-metrics", "--limit", "2", "-o", "json") == 0

@@ -147,6 +147,22 @@ async def test_stop_names_what_is_in_flight_of_all_models_and_an_override_knows_
     await expect(page.locator("#override-names option[value=z-9]")).to_be_attached()
 
 
+async def test_stop_asked_for_before_the_first_picture_names_what_is_in_flight_once_that_comes(
+    scene: SceneServer, opened: Opened
+) -> None:
+    calm = tuple(replace(each, loading=0, doomed=0) for each in rows(100))
+    scene.overview = replace(OVERVIEW, models=calm, models_total=150)
+    scene.beyond = (replace(calm[0], model="z-9", loading=4),)
+    scene.silent = True
+    page = await opened(scene.url + "/console/")
+    await page.get_by_role("button", name="Stop writes").click()
+    dialog = page.locator("dialog")
+    await expect(dialog).to_contain_text("Stop all writes?")
+    await expect(dialog.locator(".flight")).to_have_count(0)
+    scene.silent = False
+    await expect(dialog).to_contain_text("z-9: 4 replicas loading")
+
+
 async def test_stop_does_not_say_that_nothing_is_in_flight_where_that_could_not_be_looked_up(
     scene: SceneServer, opened: Opened
 ) -> None:

@@ -296,6 +296,23 @@ async def test_keys_can_be_switched_off(scene: SceneServer, opened: Opened) -> N
     assert await page.evaluate("document.activeElement.closest('[data-row]')") is None
 
 
+async def test_of_two_tabs_the_later_choice_counts_in_both(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    other = await page.context.new_page()
+    await other.goto(scene.url + "/console/")
+    keys = "Single keys are on"
+    for tab in (page, other):
+        await shown(tab)
+        await tab.keyboard.press("?")
+    await page.get_by_label(keys).uncheck()
+    await other.get_by_label(keys).uncheck()
+    await other.get_by_label(keys).check()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog")).to_be_hidden()
+    await page.keyboard.press("?")
+    await expect(page.get_by_label(keys)).to_be_checked()
+
+
 async def test_everything_is_reached_by_tab_and_the_focus_is_seen(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
     await shown(page)

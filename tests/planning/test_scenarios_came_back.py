@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory, ModelMemory, Replaced
 from rebalancer.domain.outcome import Outcome
 from rebalancer.planning import Memo
-from rebalancer.planning.memory.outcomes import recall
+from rebalancer.planning.memory.outcomes import call_pools_as_now, recall
 from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, change_of, moves
 
@@ -152,3 +152,26 @@ def test_an_old_spelling_is_dropped() -> None:
 def test_whatever_is_spelled_can_be_read(spelled: str) -> None:
     one = Replaced.of(spelled)
     assert (one.pool, one.replicas) == ("a100", 6 if spelled == str(one) else -1)
+
+
+def test_a_pool_that_is_renamed_keeps_the_replacements_that_stand_beside_its_doomed_pods() -> None:
+    """No further ones are asked for, and the number comes back as the doomed node goes."""
+    story = replaced_on_a_doomed_node()
+    story.policy, view = (
+        a_policy(a_model("b", 1, entitlement=3, pools=("h",)), pools=(a_pool("h", gpus=24),)),
+        story.snapshot,
+    )
+    models = (replace(each, targets=tuple(replace(one, pool="h") for one in each.targets)) for each in view.models)
+    pools = (replace(each, name="h") for each in view.pools)
+    story.snapshot, story.compares = replace(view, models=tuple(models), pools=tuple(pools), outcomes=()), False
+    assert story.plan().changes == ()
+    assert {Replaced.of(entry).pool for entry in story.memory.models["b"].replaced} == {"h"}
+    lives_on(story, needed=3)
+
+
+def test_replacements_in_a_pool_that_left_the_policy_are_forgotten() -> None:
+    story = replaced_on_a_doomed_node()
+    policy = a_policy(a_model("b", 1, entitlement=3, pools=("h",)), pools=(a_pool("h", gpus=24),))
+    memory = call_pools_as_now(story.memory, replace(story.snapshot, models=()), policy)
+    assert memory.models["b"] == replace(story.memory.models["b"], replaced=())
+    assert call_pools_as_now(story.memory, story.snapshot, story.policy) == story.memory

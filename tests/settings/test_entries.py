@@ -75,6 +75,18 @@ def test_its_problem_is_told_with_the_line_of_the_file() -> None:
     assert (problem.file, problem.line) == ("policy.yaml", line_of(text, "maxReplicas: -8"))
 
 
+def test_a_problem_is_told_once_at_its_place_in_the_file_though_what_stays_is_put_before_it() -> None:
+    """Qwen, which the file does not name, goes before the model that has no name."""
+    start, sdxl = GOOD.index("  - id: qwen-32b"), GOOD.index("  - id: sdxl")
+    taken = after(GOOD[:start] + GOOD[sdxl:].replace("id: sdxl", "ident: sdxl"))
+    assert [problem.path for problem in taken.problems] == [
+        "teams.chat.name",
+        "models[0].id",
+        "models[0].ident",
+        "models[0].targets.sdxl.name",
+    ]
+
+
 def test_a_number_that_is_to_be_text_is_told_once_as_the_file_spells_it() -> None:
     (problem,) = after(spoilt(("    nodePools: [spot-1]\n", "    deviceClass: 0123\n"))).problems
     assert problem.fix == 'put it in quotes: "0123"'
@@ -190,6 +202,31 @@ def test_a_team_leaves_with_its_last_model_or_is_renamed_though_something_else_i
     assert taken.policy == take_over(spoilt(*change), "policy.yaml", None).policy
 
 
+@pytest.mark.parametrize("slips", [(), (("elasticGpus: 4", "elasticGpus: four"),)])
+def test_a_team_that_its_last_model_has_left_is_left_out_alone_though_the_file_still_has_it(
+    slips: tuple[tuple[str, str], ...],
+) -> None:
+    taken = after(spoilt(("    team: chat\n", ""), *slips, MORE_SDXL))
+    assert refused(taken) == [("teams.chat", "left-out")]
+    gone = ("teams:\n  - {name: chat, elasticGpus: 4}\n", "")
+    assert taken.policy == take_over(spoilt(gone, ("    team: chat\n", ""), MORE_SDXL), "policy.yaml", None).policy
+    assert taken.problems[-1].what == "no model is of team chat"
+
+
+def test_a_team_is_kept_that_a_model_put_back_is_of_though_it_had_been_left_out_without_one() -> None:
+    """Qwen names a pool that is left out only as soon as sums are checked; until then nobody is of the team."""
+    taken = after(
+        spoilt(
+            ("    team: chat\n", ""),
+            ("elasticGpus: 4", "elasticGpus: four"),
+            ("- {pool: spot, name: qwen-spot}", "- {pool: h100, name: qwen-spot}"),
+            ("surge:", NEW_POOL % "all" + "surge:"),
+        )
+    )
+    assert refused(taken) == [("models.qwen-32b", "kept"), ("pools.h100", "left-out"), ("teams.chat", "kept")]
+    assert taken.policy == good()
+
+
 def test_a_team_that_the_file_drops_stays_while_a_model_of_it_keeps_its_last_good_form() -> None:
     taken = after(
         spoilt(
@@ -209,7 +246,8 @@ def test_of_a_file_of_which_nothing_can_be_taken_only_its_own_problems_are_told(
     merged = (
         ("{pool: a100}", "{gpu: a100}"),
         ("  - name: spot\n    kind: elastic\n    nodeLabels: {pool: spot}\n    gpuLimit: 8\n", ""),
-        ("[a100-1]\n    gpusPerNode: 8\n    nodePools: [spot-1]", "[a100-1, spot-1]"),
+        ("nodePools: [a100-1]\n", "nodePools: [a100-1, spot-1]\n"),
+        ("    nodePools: [spot-1]\n    gpusPerNode: 8\n", ""),
         ("      - {pool: spot, name: qwen-spot}\n", ""),
         ("{pool: spot, name: sdxl}", "{pool: a100, name: sdxl}"),
     )

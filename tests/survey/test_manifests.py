@@ -47,6 +47,9 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for 
 LISTS = "a0: &a0 {kind: List, items: []}\n" + "".join(
     f"a{n}: &a{n} {{kind: List, items: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60)
 )
+MERGES = "a0: &a0 {k: v}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 6)}], k{n}: v}}\n" for n in range(1, 60)
+)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +57,12 @@ LISTS = "a0: &a0 {kind: List, items: []}\n" + "".join(
     [
         f"{BOMB}kind: Deployment\nmetadata: {{name: b, annotations: *a59}}\n",
         f"{LISTS}kind: List\nitems: [*a59]\n",
+        f"{MERGES}kind: Deployment\nmetadata: {{name: b, annotations: {{<<: *a59}}}}\n",
         "kind: List\nitems: &loop [*loop]\n",
         "kind: Deployment\nmetadata: &loop {name: b, annotations: *loop}\n",
         f"kind: List\nitems: {3000 * '['}{3000 * ']'}\n",
     ],
-    ids=["values", "lists", "loop", "loop of a mapping", "deep"],
+    ids=["values", "lists", "merge keys", "loop", "loop of a mapping", "deep"],
 )
 def test_a_file_that_grows_without_end_by_its_aliases_is_not_read_and_costs_no_other(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
@@ -67,3 +71,12 @@ def test_a_file_that_grows_without_end_by_its_aliases_is_not_read_and_costs_no_o
     assert [address(each) for each in survey.objects] == ["node/n1"]
     (why,) = survey.unread
     assert why.startswith(f"{tmp_path / 'a.yaml'}: ")
+
+
+def test_merge_keys_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "base: &base {name: n1, labels: &labels {pool: a}}\nkind: Node\n"
+        "metadata: {<<: *base, labels: {<<: [*labels, *labels], zone: b}}\n"
+    )
+    (node,) = survey_of(tmp_path).objects
+    assert node["metadata"] == {"name": "n1", "labels": {"pool": "a", "zone": "b"}}

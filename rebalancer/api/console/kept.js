@@ -11,10 +11,10 @@ export function kept(name) {
 }
 
 export function keep(name, value) {
-  chosen[name] = value;
   try {
     localStorage.setItem(name, value);
+    delete chosen[name]; // what another tab chooses later counts here, too
   } catch {
-    // it holds here
+    chosen[name] = value;
   }
 }

@@ -40,15 +40,21 @@ const inFlight = (loading, doomed) => [
   ...doomed.filter((each) => each.doomed).map((each) => `${each.model}: ${counted(each.doomed, "replica")} on nodes that go`),
 ];
 
-/** {list, total} of all models. */
-async function askInFlight() {
-  const [loading, doomed] = await Promise.all(["loading", "doomed"].map((state) => get(`/v1/overview?state=${state}`)));
-  return { list: inFlight(loading.models, doomed.models), total: loading.modelsTotal + doomed.modelsTotal };
+/** Once for a form: what is in flight of all models. */
+async function askInFlight(form) {
+  form.asking = true;
+  try {
+    const [loading, doomed] = await Promise.all(["loading", "doomed"].map((state) => get(`/v1/overview?state=${state}`)));
+    form.flight = { list: inFlight(loading.models, doomed.models), total: loading.modelsTotal + doomed.modelsTotal };
+  } catch (error) {
+    form.trouble = error.message;
+  }
+  again();
 }
 
-export async function askStop() {
+export function askStop() {
   const sending = new Sending((overview) => overview.writesStopped && "Writes stopped", (said) => tell(said));
-  const form = { reason: "stopped in the console", flight: null, trouble: "" };
+  const form = { reason: "stopped in the console", flight: null, asking: false, trouble: "" };
   const send = (event) => {
     event.preventDefault();
     if (!sending.busy) sending.send("POST", "/v1/writes/stop", { reason: form.reason.trim() || "stopped in the console" }).catch(() => {});
@@ -63,16 +69,11 @@ export async function askStop() {
       sending.outcome(),
       h("div", { class: "buttons" }, cancel(sending.busy ? "Close" : "Cancel"), h("button", { class: "stop", disabled: sending.busy }, "Stop writes"))),
   ]);
-  if (!now.overview || complete()) return;
-  try {
-    form.flight = await askInFlight();
-  } catch (error) {
-    form.trouble = error.message;
-  }
-  again();
 }
 
+/** Asked for as it is first drawn without: the first picture may come after the dialog. */
 function flight(form) {
+  if (!complete() && !form.asking) askInFlight(form);
   const all = complete() ? inFlight(now.overview.models, now.overview.models) : null;
   const { list, total } = (all ? { list: all, total: all.length } : form.flight) ?? {};
   if (!list) return h("p", { key: "flight", class: "quiet" }, form.trouble ? `What is in flight is not known: ${form.trouble}` : "Asking what is in flight");

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
 from rebalancer.domain.outcome import FAILED, REFUSED, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
@@ -72,6 +73,21 @@ def _renamed(grants: Iterable[NodeGrant], policy: Policy) -> Iterator[NodeGrant]
     brought = {name: pool.name for pool in policy.pools for name in pool.brings_nodes}
     for grant in grants:
         yield grant if grant.pool in pools else replace(grant, pool=brought.get(grant.node_pool, grant.pool))
+
+
+def call_pools_as_now(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
+    """Memory whose replaced pods are under their target's pool as the policy calls it now, without pools that left."""
+    if not any(each.replaced for each in memory.models.values()):
+        return memory
+    pools = {pool.name for pool in policy.pools}
+    pool_of = {target.uid: target.pool for model in snapshot.models for target in model.targets if target.uid}
+    models = dict(memory.models)
+    for name, each in memory.models.items():
+        replaced = [(pool_of.get(one.target, one.pool), one) for one in map(Replaced.of, each.replaced)]
+        if any(pool != one.pool or pool not in pools for pool, one in replaced):
+            entries = sorted(str(one._replace(pool=pool)) for pool, one in replaced if pool in pools)
+            models[name] = replace(each, replaced=tuple(entries))
+    return replace(memory, models=models)
 
 
 def stranger(intent: Intent, models: Container[str]) -> str | None:

@@ -28,6 +28,8 @@ HIGHEST_RATIO: Final = 10.0
 MOST_QUERY_CHARACTERS: Final = 4000
 """A longer query is not looked at: anybody who may make a ScaledObject writes one, and the patterns take their time."""
 
+_NOT_LONGER = f" A query of more than {MOST_QUERY_CHARACTERS:,} characters is not looked at."
+
 SEEN_SECONDS: Final = MOST_WINDOW_SECONDS / SCRAPES
 """The service asks for rates over four scrapes, and over 5 min at most."""
 
@@ -174,14 +176,15 @@ TRAPS: Final = (
     Trap(
         "used-over-free",
         WARN,
-        "FB_USED / FB_FREE is no share of the memory: 0.9 of it is 47 %, and vLLM takes some 90 % at its start anyway.",
+        "FB_USED / FB_FREE is no share of the memory: 0.9 of it is 47 %, and vLLM takes some 90 % at its start anyway."
+        + _NOT_LONGER,
         "Divide by used + free; watch the KV cache of engines that allocate ahead.",
         used_over_free,
     ),
     Trap(
         "bandwidth-for-memory",
         WARN,
-        "MEM_COPY_UTIL is how busy the memory's bus is, not how full the memory.",
+        "MEM_COPY_UTIL is how busy the memory's bus is, not how full the memory." + _NOT_LONGER,
         "Use FB_USED / (FB_USED + FB_FREE).",
         bandwidth_for_memory,
     ),

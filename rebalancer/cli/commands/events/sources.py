@@ -16,7 +16,7 @@ from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
 from rebalancer.cli.remote.kafka import kafka_settings, policy_in, trouble_of
 from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.instants import epoch
-from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, understanding_of
+from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, is_ours, understanding_of
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.last_records import last_records
 from rebalancer.obs import log
@@ -71,7 +71,10 @@ def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_fi
     if in_file:
         return Understanding()
     default = str(ServiceSettings.model_fields["topic_prefix"].default)
-    reading = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), policy_in(policy))
+    prefix = os.environ.get(f"{PREFIX}TOPIC_PREFIX", default)
+    reading = understanding_of(topic, prefix, policy_in(policy))
+    if reading is None and is_ours(topic, prefix):
+        raise Failed(f"{topic} is our own: the service reads neither metrics nor notices of others there", USAGE)
     if reading is None:
         what = "no producer of the policy has it" if policy else "give --policy, whose producers say how it is read"
         raise Failed(f"{topic} is none of our own topics: {what}, or say --as FORMAT", USAGE)

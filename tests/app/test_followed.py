@@ -1,0 +1,77 @@
+"""Which policy a start goes on with, by its file and by what was in force last, as Kafka keeps it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from rebalancer.app.followed import FollowedPolicy
+from rebalancer.app.past import TopicsShared
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.policy import Policy
+from rebalancer.kafka.broker import Broker
+from rebalancer.loop.clock import RealClock
+from rebalancer.obs.journal_files import JournalFiles
+from rebalancer.obs.recorder import Recorder
+from rebalancer.sandbox.broker import EmbeddedBroker
+from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.state import checkpoint
+from tests.builders import a_policy
+from tests.settings.a_policy_text import GOOD
+
+
+def ids(policy: Policy) -> set[str]:
+    return {model.id for model in policy.models}
+
+
+US, OTHERS = "prod/rebalancer", "staging/rebalancer"
+THEIRS = a_policy()
+OURS = {"qwen-32b", "sdxl"}
+NOW = RealClock().now()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with EmbeddedBroker({"rebalancer.state": 1}) as running:
+        yield Broker(running.bootstrap)
+
+
+@pytest.fixture
+def followed(broker: Broker, tmp_path: Path) -> FollowedPolicy:
+    (tmp_path / "policy.yaml").write_text(GOOD)
+    recorder = Recorder(JournalFiles(tmp_path / "journal", 1 << 30), away, lambda _key, _line: None)
+    return FollowedPolicy(PolicyFile(tmp_path / "policy.yaml"), broker, RealClock(), recorder, US)
+
+
+async def away(_key: bytes, _line: bytes) -> bool:
+    """Kafka acknowledges nothing."""
+    return False
+
+
+async def left(broker: Broker, writer: str, ago_seconds: float) -> None:
+    """`writer` kept memory so long ago, and the policy THEIRS."""
+    memory = checkpoint.memory_entry(Memory(), 7, NOW - ago_seconds, {}, installation=writer)
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        for key, value in (memory, checkpoint.policy_entry(THEIRS)):
+            await producer.send_and_wait("rebalancer.state", value, key=key)
+
+
+@pytest.mark.parametrize(("writer", "models"), [(US, ids(THEIRS)), ("", ids(THEIRS)), (OTHERS, OURS)])
+async def test_a_start_goes_on_from_our_last_policy_and_from_no_other_installation_s(
+    broker: Broker, followed: FollowedPolicy, writer: str, models: set[str]
+) -> None:
+    """The file drops all that was in force last: no reload of ours may. An older version's memory has no name."""
+    await left(broker, writer, 86_400.0)
+    await followed.first()
+    assert ids(await followed.go_on()) == models
+
+
+async def test_the_policy_of_an_installation_that_lives_on_our_topics_is_never_in_force(
+    broker: Broker, followed: FollowedPolicy
+) -> None:
+    await left(broker, OTHERS, 10.0)
+    ours = await followed.first()
+    with pytest.raises(TopicsShared, match=r"staging/rebalancer wrote its memory .*, and we are prod/rebalancer"):
+        await followed.go_on()
+    assert followed.in_force() is ours
