@@ -287,13 +287,33 @@ async def test_delete_in_a_namespace_where_it_is_not_says_where_it_is(
     assert made(kubernetes) == []
 
 
+async def test_delete_of_what_is_gone_from_its_namespace_already_is_no_error(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    delete = ("override", "delete", capsys.readouterr().out.strip(), "-n", "serving")
+    for last in ("deleted", "was gone already"):
+        assert await rebalancer(*delete) == 0
+        out, err = capsys.readouterr()
+        assert out.splitlines()[-1] == f"{delete[2]} {last}"
+        assert err == ""
+    assert await rebalancer(*delete, "--dry-run") == 0
+    assert capsys.readouterr().out == f"{delete[2]} was gone already\n"
+    kubernetes.faults.fail_next(1, 403, method="GET", path_part="v1alpha1/overrides")
+    assert await rebalancer(*delete) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{delete[2]} was gone already\n"
+    assert err.startswith(f"warning: {delete[2]} is not in serving; you may not look whether")
+
+
 async def test_delete_takes_several_and_one_that_is_not_there_holds_up_none(
     kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
     for _ in range(2):
         assert await rebalancer(*CAP, "--yes", "-q") == 0
     first, second = capsys.readouterr().out.split()
-    assert await rebalancer("override", "delete", f"override/{first}", "none", second, "--yes", "-q") == 1
+    printed = f"override.rebalancer.io/{second}"  # as kubectl does
+    assert await rebalancer("override", "delete", f"override/{first}", "none", printed, "--yes", "-q") == 1
     assert capsys.readouterr() == (
         f"{first}\n{second}\n",
         "error: no override none; rebalancer override list shows them\n",
