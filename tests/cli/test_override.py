@@ -14,7 +14,7 @@ from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
-from tests.cli.night import Night
+from tests.cli.night import SAYS, Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import PLAN, RESUME_PREVIEW
 
@@ -244,6 +244,14 @@ async def test_a_list_says_of_each_override_what_the_plan_does_with_it(night: Ni
     (line,) = [line for line in capsys.readouterr().out.splitlines() if cap.name in line]
     assert "Superseded" in line
     assert line.endswith("pin-sdxl is newer")
+
+
+async def test_a_list_is_told_as_the_objects_have_it_where_the_status_is_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, night: Night, capsys: Captured
+) -> None:
+    monkeypatch.setitem(SAYS, "/v1/status", lambda _: ["of another version"])
+    assert await rebalancer("override", "list") == 0
+    assert night.overrides.overrides[0].name in capsys.readouterr().out
 
 
 async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(

@@ -107,6 +107,7 @@ def list_(
 ) -> int:
     """List overrides: what is in force, until when, who decided and why."""
     import asyncio
+    from contextlib import suppress
 
     from msgspec.structs import replace
 
@@ -114,7 +115,7 @@ def list_(
     from rebalancer.api.ports.operator import Overrides
     from rebalancer.api.ports.status import Status
     from rebalancer.cli.commands.override.prepared import stored
-    from rebalancer.cli.failure import NoAnswer
+    from rebalancer.cli.failure import Failed, NoAnswer
     from rebalancer.cli.remote.answers import decoded, read
     from rebalancer.cli.render.overrides import as_planned, clock_words, render_overrides
     from rebalancer.loop.clock import RealClock
@@ -123,7 +124,8 @@ def list_(
     try:
         body, status = read(where, "/v1/overrides", "/v1/status")
         listed = decoded(body, Overrides)
-        listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
+        with suppress(Failed):  # a status of another version: then as the objects have it
+            listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
     except NoAnswer as failed:
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
         listed = asyncio.run(stored(where))
