@@ -44,16 +44,18 @@ def lacks_of(known: Known, seen: Foresight, staying: Mapping[str, int]) -> Itera
     """`chat is short of 3 replicas, of 1 without it: ...`: who is short in the end, and how late that is.
 
     Of a model that loses or does not get replicas `costs_of` says how late. What is `staying` serves until it is
-    replaced: short of replacements nobody is late.
+    replaced: short of replacements alone nobody is late, and who is short beside them is as late as without it.
     """
-    otherwise = {row.model: row.replicas for row in seen.without.lacks}
+    otherwise = {row.model: row for row in seen.without.lacks}
     differing = _differing(known, seen)
     priced = {model.id for model, has, without in differing if has + staying.get(model.id, 0) < without}
     for row in seen.course.lacks:
         if row.model not in priced:
-            before = otherwise.get(row.model, 0)
-            beside = "as without it" if before == row.replicas else f"of {before or 'none'} without it"
-            late = f": {row.lateness}" if row.lateness and not staying.get(row.model) else ""
+            before, stays = otherwise.get(row.model), staying.get(row.model, 0)
+            had = before.replicas if before else 0
+            beside = "as without it" if had == row.replicas else f"of {had or 'none'} without it"
+            short = before if stays else row
+            late = f": {short.lateness}" if short and short.lateness and row.replicas > stays else ""
             yield f"{row.model} is short of {replicas(row.replicas)}, {beside}{late}"
 
 

@@ -38,6 +38,7 @@ from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, USAGE, Failed
 from rebalancer.cli.group import group
 from rebalancer.cli.terminal.complete import models
+from rebalancer.cli.terminal.output import in_utf8
 from rebalancer.cli.terminal.wrong import blank, in_words
 
 app = group(
@@ -77,7 +78,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
     if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack characters of what people wrote: \u2192 instead
         sys.stdout.reconfigure(errors="backslashreplace")
-    arguments = ["version"] if arguments == ["--version"] else [_utf8(each) for each in arguments]
+    arguments = ["version"] if arguments == ["--version"] else [_typed(each) for each in arguments]
     nothing = blank(arguments)
     if nothing:
         return _error(nothing, USAGE)
@@ -95,9 +96,10 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _utf8(argument: str) -> str:
-    """The argument as servers take it: what a terminal of ISO-8859-1 typed beyond ASCII becomes U+FFFD."""
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _typed(argument: str) -> str:
+    """The argument in UTF-8, which a terminal of ISO-8859-1 types none of; a path that is there stays as it is."""
+    is_path = any(map(os.path.lexists, (argument, argument.partition("=")[2])))
+    return argument if is_path else in_utf8(argument)
 
 
 def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parser's own types are private to it
@@ -114,5 +116,5 @@ def _worded(wrong: Any, arguments: list[str]) -> str:  # noqa: ANN401  the parse
 
 def _error(message: str, code: int) -> int:
     for line in message.splitlines():
-        typer.echo(f"error: {line}", err=True)
+        typer.echo(f"error: {in_utf8(line)}", err=True)
     return code

@@ -148,8 +148,16 @@ def side_of(  # noqa: PLR0913  # what one side of a contest is made of
     world = Scenario("journal", "", models, nodes, day.seconds, whole.pools[0].price_per_gpu_hour)
     price = paid(policy)
     if price is not None:
-        price = msgspec.structs.replace(price, gpus=min(price.gpus, sum(nodes)))  # those that are played, not the limit
+        price = msgspec.structs.replace(price, gpus=min(_owned(policy, day), sum(nodes)))  # not the limit
     return Side(who, world, whole, called, {model.name: model.slots for model in models}, price)
+
+
+def _owned(policy: Policy, day: RecordedDay) -> int:
+    """GPUs of its primary pools: the most of that day, and as many more as their `gpuLimit` is higher."""
+    limits = {pool.name: pool.gpu_limit for pool in day.policy.pools}
+    primary = [pool for pool in fit(day.policy, policy).policy.pools if pool.kind == "primary"]
+    more = {pool.name: max(0, pool.gpu_limit - limits.get(pool.name, 0)) for pool in primary}
+    return sum(min(pool.gpu_limit, day.pool_gpus[pool.name] + more[pool.name]) for pool in primary)
 
 
 def _model(policy: Policy, name: str, known: Mapping[str, ModelDay], day: RecordedDay) -> ScenarioModel:

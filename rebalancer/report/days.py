@@ -4,6 +4,7 @@ Between two looks the work is what the later one tells (it tells of the time bef
 earlier one. Seconds of which nothing is known carry no work and are not counted as seen.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, nan
@@ -70,6 +71,7 @@ class RecordedDay:
     models: by id.
     nodes: GPUs of each node, from the look at which there were the most.
     earlier: policies of that day that named other models, in time, each with the second in which it ended.
+    pool_gpus: by the name of a pool the most GPUs that it had at once.
     """
 
     since: int
@@ -78,6 +80,7 @@ class RecordedDay:
     models: dict[str, ModelDay] = field(default_factory=dict)
     nodes: tuple[int, ...] = ()
     earlier: list[tuple[int, Policy]] = field(default_factory=list)
+    pool_gpus: Counter[str] = field(default_factory=Counter)
 
     @property
     def hours(self) -> NDArray[np.int64]:
@@ -91,7 +94,7 @@ class RecordedDay:
             named = [model.id for model in policy.models if model.id in self.models]
             if end > begin:
                 models = {name: self.models[name].part(begin, end) for name in named}
-                yield RecordedDay(self.since + begin, policy, end - begin, models, self.nodes)
+                yield RecordedDay(self.since + begin, policy, end - begin, models, self.nodes, pool_gpus=self.pool_gpus)
                 begin = end
 
 
@@ -121,6 +124,7 @@ class Days:
                 day.earlier.append((max(day.seconds, end), day.policy))
             day.policy = recorded.policy
         day.nodes = max(day.nodes, now.nodes, key=sum)
+        day.pool_gpus |= _by_pool(now)  # of two counts the larger
         _introduce(day, now)
         patience = patience_seconds(recorded.policy)
         known = before is not None and not recorded.after_loss and 0.0 < now.at - before.at <= patience
@@ -134,6 +138,13 @@ class Days:
         if self._day is not None and self._day.seconds:
             self._closed(self._day)
         self._day = None
+
+
+def _by_pool(seen: LedgerLook) -> Counter[str]:
+    gpus: Counter[str] = Counter()
+    for shelf, there in seen.inventory.capacity.items():
+        gpus[shelf.pool] += there
+    return gpus
 
 
 def _introduce(day: RecordedDay, now: LedgerLook) -> None:

@@ -6,6 +6,7 @@ somebody looks or 4,096 of them wait.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from msgspec import UNSET
 
@@ -107,9 +108,11 @@ class Loads:
 
         workers: the model of each pod that leads no replica.
         """
-        self._model_of_worker = dict(workers)
+        for uid in [uid for uid, model in self._model_of_worker.items() if workers.get(uid) != model]:
+            self._worker_gone(uid)
         for uid in [uid for uid, model in self._model_of_pod.items() if pods.get(uid, ("", None))[0] != model]:
             self.pod_gone(uid)
+        self._model_of_worker = dict(workers)
         for uid, (model, ready_at) in pods.items():
             self.pod_is(model, uid, ready_at)
 
@@ -131,6 +134,9 @@ class Loads:
         if track is not None:
             track.pod_gone(uid, self._latest)
             self._dirty.add(track)
+        self._worker_gone(uid)
+
+    def _worker_gone(self, uid: str) -> None:
         worked_for = self.tracks.get(self._model_of_worker.pop(uid, ""))
         if worked_for is not None and worked_for.unheard.pop(uid, None) is not None:
             self._dirty.add(worked_for)
@@ -166,6 +172,8 @@ class Loads:
         elif sample.at - now > MAX_AHEAD_SECONDS:
             self.counters["time-ahead"] += 1
         else:
+            if subject is track.whole and (until := _in_flight_until(sample, now)):
+                track.whole_until = until
             self._take(track, subject, sample, now)
 
     def _take(self, track: Track, subject: SampledSubject, sample: MetricSample, now: float) -> None:
@@ -198,8 +206,7 @@ class Loads:
         uid, gauges = sample.pod or "", sample.gauges
         track = self.tracks.get(self._model_of_worker.get(uid, ""))
         self.counters["unknown-pod" if track is None else "worker-pod"] += 1
-        if track is not None and (gauges.running is not None or gauges.waiting is not None):
-            until = now + max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * sample.interval_seconds)
+        if track is not None and (until := _in_flight_until(sample, now)):
             track.unheard[uid] = until, (gauges.running or 0.0) + (gauges.waiting or 0.0)
             self._dirty.add(track)
 
@@ -279,6 +286,7 @@ class Loads:
         for track in self.tracks.values():
             track.stepped_seconds += seconds
             track.checked_at += seconds
+            track.whole_until += seconds
             track.unheard = {uid: (until + seconds, requests) for uid, (until, requests) in track.unheard.items()}
         self._dirty.update(self.tracks.values())
 
@@ -327,8 +335,10 @@ class Loads:
         return self._all
 
     def _rebuild(self, track: Track, work: Work, readings: SignalReadings, now: float) -> None:
-        unheard = [(until, requests) for until, requests in track.unheard.values() if now < until]
-        track.due_at = min(readings.fresh_until, moves_on_at(track, work, now), *(until for until, _ in unheard))
+        unheard = [(until, requests) for until, requests in track.unheard.values() if track.whole_until <= now < until]
+        heard_until = track.whole_until if track.unheard and now < track.whole_until else inf
+        changes = (readings.fresh_until, moves_on_at(track, work, now), heard_until, *(until for until, _ in unheard))
+        track.due_at = min(changes)
         load = ModelLoad(
             model=track.id,
             signals=readings.by_name,
@@ -375,6 +385,13 @@ class Loads:
         track.offered.restore(past.offered)
         self.loaded.restore(model, past.loads, caching=past.caching)
         self._dirty.add(track)
+
+
+def _in_flight_until(sample: MetricSample, now: float) -> float | None:
+    """Until when the requests in flight that it tells are fresh; None where it tells none."""
+    if sample.gauges.running is None and sample.gauges.waiting is None:
+        return None
+    return now + max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * sample.interval_seconds)
 
 
 def _in_order(tracks: Iterable[Track]) -> list[Track]:

@@ -67,9 +67,10 @@ class Track:
     clock was set since it came. `lag_seconds`: how far behind its producers usually are. `seen_offsets`: next offset by
     topic and partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a
     sample that speaks for as much work as this. `offered`: how samples become work; `tokens`: how many are read and
-    written. `unheard`: until when what a pod told that leads no replica is fresh, and its requests in flight, by UID.
-    `worked_sides`, `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover
-    to be heard against the whole.
+    written. `unheard`: until when what a pod told that leads no replica is fresh, and its requests in flight, by UID;
+    `whole_until`: until when requests in flight of the model as a whole are, which hold those. `worked_sides`,
+    `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
+    against the whole.
     """
 
     def __init__(self, model: str, column: int) -> None:
@@ -91,6 +92,7 @@ class Track:
         self.surging = False
         self.seen_offsets: dict[tuple[str, int], int] = {}
         self.unheard: dict[str, tuple[float, float]] = {}
+        self.whole_until = -inf
         self.worked_sides: Sides | None = None
         self.arrived_sides: Sides | None = None
         self.min_coverage = 0.0

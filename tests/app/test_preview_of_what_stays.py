@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.app.test_preview import a_scene, preview
+from tests.app.test_preview import a_scene, an_outlook_of_llama, preview, replace_overrides
 from tests.builders import an_override
 
 
@@ -37,3 +37,11 @@ def test_a_floor_that_another_override_outranks_keeps_nothing_and_says_that_it_w
     standing = an_override(kind, "qwen-32b", value, name="standing")
     first, *_ = preview(a_scene(standing), "floor", "qwen-32b", 2).lines[1:]
     assert first.startswith(f"now  nothing changes: it waits, since {kind} by override standing outranks it")
+
+
+def test_who_is_late_already_is_so_while_replicas_serve_on_that_nothing_replaces() -> None:
+    known = replace_overrides(an_outlook_of_llama(9), an_override("pause", "llama-70b"))
+    late = "7 replicas of work on 6, about 90 of 975 requests late in the next 150 s"
+    for node, short in (("a100-1", 9), ("a100-2", 7)):
+        (line,) = [line for line in preview(known, "drain", node).lines if line.startswith("lack llama-70b")]
+        assert line.startswith(f"lack llama-70b is short of {short} replicas, of 5 without it: {late}"), node

@@ -173,6 +173,17 @@ def test_config_check_says_ok_and_exits_with_0(tmp_path: Path, capsys: Captured)
     assert capsys.readouterr() == (f"{tmp_path / 'policy.yaml'}: ok\n", "")
 
 
+def test_a_file_is_found_under_a_name_that_is_not_utf8(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / os.fsdecode(b"J\xfcrgen.yaml")
+    file.write_text(GOOD)
+    assert run(["config", "check", str(file)]) == 0
+    assert "rgen.yaml: ok" in capsys.readouterr().out
+    assert run(["hand-back", f"--kubeconfig={file}"]) == 1  # not 2: no such file
+    assert "cannot be used" in capsys.readouterr().err
+    assert run(["events", "check", str(file)]) == 1
+    assert "rgen.yaml:1" in capsys.readouterr().out
+
+
 def test_config_check_warns_of_a_target_that_is_only_read_and_says_ok(tmp_path: Path, capsys: Captured) -> None:
     unsaid = "kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1"
     file = tmp_path / "policy.yaml"

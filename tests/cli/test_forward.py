@@ -113,16 +113,18 @@ async def test_without_a_server_the_command_goes_through_the_kubeconfig(
     assert night.paths == ["/v1/status", "/v1/plan"]
 
 
-async def test_a_typed_context_wins_over_an_exported_address_and_not_over_a_typed_one(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+@pytest.mark.parametrize("option", ["--context", "--kubeconfig"])
+async def test_a_typed_cluster_wins_over_an_exported_address_and_not_over_a_typed_one(
+    gate: Gate, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, option: str
 ) -> None:
     gate.behind.store.put(pod("rb-0"))
-    elsewhere, context = "http://127.0.0.1:1", ("--context", "sandbox")
+    elsewhere = "http://127.0.0.1:1"
+    cluster = (option, {"--context": "sandbox", "--kubeconfig": str(home / "kubeconfig")}[option])
     monkeypatch.setenv("REBALANCER_SERVER", elsewhere)
     assert await rebalancer("status") == 4
-    assert await rebalancer("status", *context) == 0, capsys.readouterr().err
+    assert await rebalancer("status", *cluster) == 0, capsys.readouterr().err
     assert set(gate.forwarded) == {"rb-0:8080"}
-    for both in ((*context, "--server", elsewhere), ("--server", elsewhere, *context)):
+    for both in ((*cluster, "--server", elsewhere), ("--server", elsewhere, *cluster)):
         assert await rebalancer("status", *both) == 4
 
 

@@ -144,3 +144,21 @@ async def test_a_node_that_the_service_does_not_see_is_warned_of_and_told_all_th
     assert capsys.readouterr().err == warning
     assert await rebalancer("notice", "add", "spto-2", "--yes", "--server", "http://127.0.0.1:1") == 0
     assert capsys.readouterr().err == ""
+
+
+async def test_a_notice_is_written_before_the_service_is_asked_about_its_node(
+    broker: EmbeddedBroker, server: str, night: Night
+) -> None:
+    here = ("notice", "add", "spot-2", "--yes", "--server", server)
+    assert await rebalancer(*here, "--kafka-bootstrap", "127.0.0.1:1") == 4
+    assert night.paths == []
+    assert await rebalancer(*here) == 0
+    assert night.paths == ["/v1/snapshot"]
+
+
+@pytest.mark.parametrize("way", ["--yes", "--dry-run"])
+async def test_a_quiet_notice_asks_nobody_about_its_node(
+    broker: EmbeddedBroker, server: str, night: Night, way: str
+) -> None:
+    assert await rebalancer("notice", "add", "spot-2", way, "--quiet", "--server", server) == 0
+    assert night.paths == []

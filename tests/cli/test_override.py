@@ -14,7 +14,7 @@ from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.sandbox.api.status import StatusError
 from tests.cli.conftest import Heeding
-from tests.cli.night import Night
+from tests.cli.night import SAYS, Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import PLAN, RESUME_PREVIEW
 
@@ -246,6 +246,14 @@ async def test_a_list_says_of_each_override_what_the_plan_does_with_it(night: Ni
     assert line.endswith("pin-sdxl is newer")
 
 
+async def test_a_list_is_told_as_the_objects_have_it_where_the_status_is_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, night: Night, capsys: Captured
+) -> None:
+    monkeypatch.setitem(SAYS, "/v1/status", lambda _: ["of another version"])
+    assert await rebalancer("override", "list") == 0
+    assert night.overrides.overrides[0].name in capsys.readouterr().out
+
+
 async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(
     kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
@@ -287,13 +295,33 @@ async def test_delete_in_a_namespace_where_it_is_not_says_where_it_is(
     assert made(kubernetes) == []
 
 
+async def test_delete_of_what_is_gone_from_its_namespace_already_is_no_error(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    delete = ("override", "delete", capsys.readouterr().out.strip(), "-n", "serving")
+    for last in ("deleted", "was gone already"):
+        assert await rebalancer(*delete) == 0
+        out, err = capsys.readouterr()
+        assert out.splitlines()[-1] == f"{delete[2]} {last}"
+        assert err == ""
+    assert await rebalancer(*delete, "--dry-run") == 0
+    assert capsys.readouterr().out == f"{delete[2]} was gone already\n"
+    kubernetes.faults.fail_next(1, 403, method="GET", path_part="v1alpha1/overrides")
+    assert await rebalancer(*delete) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{delete[2]} was gone already\n"
+    assert err.startswith(f"warning: {delete[2]} is not in serving; you may not look whether")
+
+
 async def test_delete_takes_several_and_one_that_is_not_there_holds_up_none(
     kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
     for _ in range(2):
         assert await rebalancer(*CAP, "--yes", "-q") == 0
     first, second = capsys.readouterr().out.split()
-    assert await rebalancer("override", "delete", f"override/{first}", "none", second, "--yes", "-q") == 1
+    printed = f"override.rebalancer.io/{second}"  # as kubectl does
+    assert await rebalancer("override", "delete", f"override/{first}", "none", printed, "--yes", "-q") == 1
     assert capsys.readouterr() == (
         f"{first}\n{second}\n",
         "error: no override none; rebalancer override list shows them\n",

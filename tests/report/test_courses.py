@@ -1,12 +1,14 @@
 """A recorded day under two policies: both begin with what was recorded and get the same work."""
 
+from collections import Counter
+
 import pytest
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Policy, Pool
 from rebalancer.report.courses import Courses, play_both, side_of
 from rebalancer.report.days import ModelDay, RecordedDay
 from rebalancer.sim.suite.names import Ours
-from tests.builders import NOW, a_model, a_policy, a_pool
+from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool
 
 SECONDS = 900
 SIGNALS = {"concurrency": {"per_replica": 4.0}, "latency": True}
@@ -18,7 +20,7 @@ def a_ruling(most: int, gpus: int, name: str = "a") -> Policy:
 
 
 def a_day(policy: Policy, *, work: float, ready: int, nodes: tuple[int, ...]) -> RecordedDay:
-    day = RecordedDay(int(NOW), policy, SECONDS, nodes=nodes)
+    day = RecordedDay(int(NOW), policy, SECONDS, nodes=nodes, pool_gpus=Counter({policy.pools[0].name: sum(nodes)}))
     model = ModelDay(policy.models[0], ready, (1, 8))
     model.work[:SECONDS], model.requests[:SECONDS], model.ready[:SECONDS] = work, 4.0 * work, ready
     day.models[policy.models[0].id] = model
@@ -96,3 +98,20 @@ def test_a_proposed_pool_without_a_price_is_not_free() -> None:
     courses = played(a_day(policy, work=3.5, ready=2, nodes=(4,)), bare)
     assert courses.before.usd is not None
     assert (courses.after.usd, courses.unpriced) == (None, {"a100"})
+
+
+def test_of_primary_pools_the_gpus_that_were_there_are_paid_beside_an_elastic_pool_too() -> None:
+    own, spot = a_pool(gpus=8, price_per_gpu_hour=2.0), an_elastic_pool("spot", gpus=8, price_per_gpu_hour=1.0)
+    recorded = a_policy(a_model("a", signals=SIGNALS), pools=(own, spot))
+    day = a_day(recorded, work=1.0, ready=2, nodes=(4, 8))
+    day.pool_gpus = Counter({own.name: 4, "spot": 8})
+
+    def owned(own: Pool, spot: Pool) -> int | None:
+        policy, more = recorded.model_copy(update={"pools": (own, spot)}), max(0, own.gpu_limit - 8)
+        price = side_of(Ours("scale"), policy, day, day.models, "proposed", more_gpus=more).paid
+        return None if price is None else price.gpus
+
+    assert owned(own, spot) == 4
+    assert owned(own.model_copy(update={"name": "called-otherwise"}), spot) == 4
+    assert owned(own.model_copy(update={"gpu_limit": 10}), spot) == 4 + 2
+    assert owned(own, spot.model_copy(update={"kind": "primary"})) == 4 + 8

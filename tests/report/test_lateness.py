@@ -111,6 +111,18 @@ def a_day_of(policies: list[Policy], work: float, replicas: int) -> RecordedDay:
     return day
 
 
+def test_a_day_keeps_the_most_gpus_of_each_pool() -> None:
+    policy, days = a_policy(), list[RecordedDay]()
+    gathering = Days(days.append)
+    for step, gpus in enumerate((4, 8, 2)):
+        pools = (PoolView("a100", (a_node("n1", gpus), a_node("n2", 1))),)
+        seen = a_snapshot(policy, {"a": 1}, at=NOW + 10.0 * step, pools=pools)
+        gathering.see(RecordedLook(look(seen, policy), policy))
+    gathering.end()
+    assert days[0].pool_gpus == {"a100": 9}
+    assert next(days[0].stretches()).pool_gpus == {"a100": 9}
+
+
 def test_a_model_that_took_anothers_place_has_all_gpus_before_too() -> None:
     one, other = (a_policy(a_model(name)) for name in ("v1", "v2"))
     hours = played(a_day_of([one] * 90 + [other] * 90, work=3.0, replicas=4), {})

@@ -124,6 +124,23 @@ class TestGroups:
         assert state.peek(NOW - 100.0 + 14.0).loads[0].unheard_requests == 3.0
         assert state.peek(NOW - 100.0 + 15.0).loads[0].unheard_requests is UNSET
 
+    def test_what_workers_tell_counts_in_what_is_told_of_the_model_as_a_whole(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
+        feed(state, a_sample("b", None, running=9.0), a_sample("b", "b-0-1", running=3.0))
+        assert state.peek(NOW).loads[0].unheard_requests is UNSET
+        silent = a_sample("b", None, gauges={"gpu_utilisation": 0.5}, at=NOW + 10.0)  # of requests
+        feed(state, silent, a_sample("b", "b-0-1", running=3.0, at=NOW + 10.0), now=NOW + 10.0)
+        assert state.peek(NOW + 14.0).loads[0].unheard_requests is UNSET
+        assert state.peek(NOW + 15.0).loads[0].unheard_requests == 3.0
+
+    def test_a_worker_of_a_target_that_the_policy_drops_is_heard_no_more(self) -> None:
+        worker = a_member("LeaderWorkerSet", 0, 1)
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), worker)
+        feed(state, a_sample("b", "b-0-1", running=3.0))
+        elsewhere = a_model("b", targets=(a_target_spec(name="elsewhere"),))
+        state.set_policy(a_policy(elsewhere), NOW)
+        assert state.peek(NOW).loads[0].unheard_requests is UNSET
+
     def test_workers_that_serve_nobody_are_no_word_of_an_unheard_request(self) -> None:
         state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1))
         feed(state, a_sample("b", "b-0-1", running=0.0))

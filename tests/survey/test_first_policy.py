@@ -104,6 +104,14 @@ class TestPools:
         looked_at = Case(Survey(tuple(objects)), policy=found)
         assert not any(verdict.problem for verdict in fixed_number_of_nodes(looked_at))
 
+    def test_nodes_of_a_static_node_pool_whose_gpus_nobody_tells_hold_its_largest_pod(self) -> None:
+        static = node_pool("static", instance_types=["p5.48xlarge"])
+        static["spec"]["replicas"] = 4
+        objects = [static, engine("chat", gpus=8, node_labels={"karpenter.sh/nodepool": "static"})]
+        (pool,) = policy(objects).pools
+        assert pool.gpu_limit == 32
+        assert "spec.replicas 4, of 8 GPUs: guess: no node tells" in " ".join(text(objects).replace("#", "").split())
+
     def test_where_nodes_can_come_a_model_without_an_autoscaler_may_have_what_its_pool_may(self) -> None:
         node = gpu_node("a", 8, labels={**A100, "karpenter.sh/nodepool": "grows"})
         found = policy([node, node_pool("grows", gpu_limit=32), engine("chat", gpus=2)])

@@ -32,6 +32,9 @@ def promised(model: Model) -> float | None:
         "sum(rate(istio_request_duration_milliseconds_count[1m]))",
         'sum(rate(ttft_seconds_bucket{le="2"}[1m])) / sum(rate(ttft_seconds_count[1m]))',
         RATE.format("vllm:inter_token_latency_seconds_bucket"),
+        'sum(ttft_seconds_bucket{le="2"})',
+        "sum(increase(ttft_seconds[5m]))",
+        "job:ttft_below_2_seconds:ratio",
     ],
 )
 def test_requests_a_second_shares_and_times_between_tokens_are_no_promise(query: str) -> None:
@@ -48,6 +51,8 @@ def test_requests_a_second_shares_and_times_between_tokens_are_no_promise(query:
         ("sum(rate(ttft_seconds_sum[1m])) / sum(rate(ttft_seconds_count[1m]))", "2", 2.0),
         ('max(ttft_seconds{quantile="0.95"})', "2", 2.0),
         ("job:time_to_first_token:p95", "2", 2.0),
+        ("avg(vllm:time_to_first_token_seconds)", "2", 2.0),
+        ("avg_over_time(ttft_ms[5m])", "2000", 2.0),
     ],
 )
 def test_a_time_to_the_first_token_is_a_promise_as_a_guess(query: str, threshold: str, seconds: float) -> None:
@@ -56,7 +61,11 @@ def test_a_time_to_the_first_token_is_a_promise_as_a_guess(query: str, threshold
 
 def test_the_time_of_a_whole_answer_is_a_promise_of_what_writes_no_tokens_alone() -> None:
     query = RATE.format("http_request_duration_seconds_bucket")
-    assert promised(the_model(policy(scaled_by(query, "20", image="registry/whisper:1")))) == 20
+    for image in ("whisper", "minimal-whisper", "animate", "outgist"):
+        assert promised(the_model(policy(scaled_by(query, "20", image=f"registry/{image}:1")))) == 20, image
+    for image in ("nim/meta/llm", "tgi", "my_tgi2"):
+        assert promised(the_model(policy(scaled_by(query, "20", image=f"registry/{image}:1")))) is None, image
+    assert promised(the_model(policy(scaled_by("max(inference_latency_ms)", "500", image="registry/whisper:1")))) == 0.5
     of_llm = scaled_by(query, "20")
     assert promised(the_model(policy(of_llm))) is None
     assert "20 s is held for whole answers" in " ".join(text(of_llm).replace("#", "").split())

@@ -9,7 +9,7 @@ import typer
 from rebalancer.cli.failure import DONE, FAILED
 from rebalancer.cli.group import group
 from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
-from rebalancer.cli.terminal.output import Output, OutputOption, show
+from rebalancer.cli.terminal.output import Output, OutputOption, in_utf8, show
 
 if TYPE_CHECKING:
     from rebalancer.domain.target_kinds import TargetKind
@@ -56,7 +56,10 @@ def check(
         for name, problems in problems_of.items()
     ]
     body = msgspec.json.encode(
-        [{"file": name, "ok": not wrong, "problems": wrong, "warnings": doubts} for name, wrong, doubts in rows]
+        [
+            {"file": in_utf8(name), "ok": not wrong, "problems": wrong, "warnings": doubts}
+            for name, wrong, doubts in rows
+        ]
     )
     show(output, body, lambda: "\n".join(render_problems(*row) for row in rows))
     return FAILED if any(problems_of.values()) else DONE

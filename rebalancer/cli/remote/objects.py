@@ -1,6 +1,7 @@
 """The objects that decisions become, and their way to the API server: once, however often it is tried."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rebalancer.api.ports.requests import OverrideRequest
@@ -87,32 +88,47 @@ async def with_status(cluster: OpenedCluster, ref: Ref) -> Object | None:
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def find_override(cluster: OpenedCluster, name: str, namespace: str | None) -> Ref:
-    """Where the override `name` is: in `namespace`, or in whatever. Raises Failed when it is nowhere, or elsewhere."""
-    if namespace is not None:
-        ref = Ref(OVERRIDES, namespace, name)
-        try:
-            await cluster.kube.get(ref)
-        except NotFound:
-            pass  # it may be elsewhere, and in force
-        except Forbidden:  # who may delete it need not be let read it
-            return ref
-        else:
-            return ref
+async def find_override(cluster: OpenedCluster, name: str) -> Ref:
+    """Where the override `name` is. Raises Failed when it is nowhere, or in several namespaces."""
     try:
-        items = (await cluster.kube.list(OVERRIDES)).items
+        namespaces = await _namespaces_of(cluster, name)
     except Forbidden as error:
-        here = "" if namespace is None else f"{name} is not in {namespace}; "
-        what = f"{here}you may not look for {name} in every namespace"
+        what = f"you may not look for {name} in every namespace"
         raise Failed(f"{what}: say where it is with -n NAMESPACE") from error
-    namespaces = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
     if not namespaces:
         raise Failed(f"no override {name}; rebalancer override list shows them")
-    if namespace is not None:
-        raise Failed(f"override {name} is in {', '.join(namespaces)}, not in {namespace}; it was not taken back")
     if len(namespaces) > 1:
         raise Failed(f"override {name} is in {', '.join(namespaces)}: say which with -n")
     return Ref(OVERRIDES, namespaces[0], name)
+
+
+async def override_in(cluster: OpenedCluster, name: str, namespace: str, warn: Callable[[str], None]) -> Ref | None:
+    """The override `name` in `namespace`, None when it is gone from there. Raises Failed when it is elsewhere.
+
+    `warn` is called when it is gone from there and nobody may look elsewhere.
+    """
+    ref = Ref(OVERRIDES, namespace, name)
+    try:
+        await cluster.kube.get(ref)
+    except NotFound:
+        pass  # it may be elsewhere, and in force
+    except Forbidden:  # who may delete it need not be let read it
+        return ref
+    else:
+        return ref
+    try:
+        elsewhere = await _namespaces_of(cluster, name)
+    except Forbidden:
+        warn(f"warning: {name} is not in {namespace}; you may not look whether it is in force in another namespace")
+        return None
+    if elsewhere:
+        raise Failed(f"override {name} is in {', '.join(elsewhere)}, not in {namespace}; it was not taken back")
+    return None
+
+
+async def _namespaces_of(cluster: OpenedCluster, name: str) -> list[str]:
+    items = (await cluster.kube.list(OVERRIDES)).items
+    return sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
 
 
 async def remove(cluster: OpenedCluster, ref: Ref, *, uid: str | None = None) -> bool:

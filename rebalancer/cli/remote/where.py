@@ -16,10 +16,13 @@ _OWN = Path("~/.kube/config")
 
 
 def _unless_elsewhere(parsing: typer.Context, server: str | None) -> str | None:
-    """The address; none where it was exported and a context, which may be another cluster's, is typed."""
-    options = ("server", "context")  # what is typed has been read by now
-    server_by, context_by = (getattr(parsing.get_parameter_source(option), "name", "") for option in options)
-    return None if (server_by, context_by) == ("ENVIRONMENT", "COMMANDLINE") else server
+    """The address; none where it was exported and what may be another cluster is typed: --kubeconfig or --context."""
+
+    def way(option: str) -> str:
+        return getattr(parsing.get_parameter_source(option), "name", "")  # what is typed has been read by now
+
+    typed = "COMMANDLINE" in {way("kubeconfig"), way("context")}
+    return None if typed and way("server") == "ENVIRONMENT" else server
 
 
 ServerOption = Annotated[
@@ -27,7 +30,7 @@ ServerOption = Annotated[
     typer.Option(
         "--server",
         help="Address of the service's API; without it the command reaches a pod of the service by your kubeconfig. "
-        "An exported one gives way to --context.",
+        "An exported one gives way to --kubeconfig and --context.",
         metavar="URL",
         envvar="REBALANCER_SERVER",
         callback=_unless_elsewhere,

@@ -29,6 +29,11 @@ WatchOption = Annotated[
 ]
 
 
+def in_utf8(word: str) -> str:
+    """A word of the command line as JSON and servers take it: what is no UTF-8 becomes U+FFFD."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def show(output: Output, body: bytes, table: Callable[[], str]) -> None:
     """Print JSON `body` in the form asked for; `table` makes the text for people."""
     if output.for_people:

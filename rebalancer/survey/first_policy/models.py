@@ -28,8 +28,11 @@ _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
 _CARRIES: Final = "what a replica carries is learnt once it is full, or with an slo; or say perReplica"
 _NAMESPACE: Final = TypeAdapter[str](Dns1123)
-_WRITE_TOKENS: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|lmdeploy|tensorrt-?llm|llama", re.IGNORECASE)
-_ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
+_SHORT: Final = r"(?<![a-z])(?:tgi|nim)(?![a-z])"  # words of their own: `animate` is no NIM
+_WRITE_TOKENS: Final = re.compile(rf"vllm|sglang|text-generation|{_SHORT}|lmdeploy|tensorrt-?llm|llama", re.IGNORECASE)
+_ENGINES: Final = re.compile(
+    rf"vllm|sglang|text-generation|{_SHORT}|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def limit_of(
     bounding = [name for name in sorted(_makers(pool)) if name in behind or name in _static(node_pools)]
     for name in bounding:
         made, node_pool = _made_by(name, pool), node_pools.get(name)
-        bound, words = _bound(made, pool.resource, node_pool)
+        bound, words = _bound(made, pool.resource, node_pool, _per_node(pool, guests))
         total += max(sum(place.gpus[pool.resource] for place in made if place.name), bound)
         why.append(f"NodePool {name} has {words}")
     total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in bounding)
@@ -143,11 +143,17 @@ def limit_of(
     return Reasoned(min(total, MOST_GPUS), "; ".join(why))
 
 
-def _bound(made: Sequence[NodePlace], resource: str, node_pool: NodePool | None) -> tuple[int, str]:
-    """GPUs that a NodePool may come to by its own words, and those words; 0 where it says none."""
+def _bound(
+    made: Sequence[NodePlace], resource: str, node_pool: NodePool | None, per_node: Reasoned[int]
+) -> tuple[int, str]:
+    """GPUs that a NodePool may come to by its own words, and those words; 0 where it says none.
+
+    per_node: GPUs of a node where none of `made` tells how many it has.
+    """
     if node_pool is not None and node_pool.fixed is not None:
-        each = max(place.gpus[resource] for place in made)
-        return node_pool.fixed * each, f"spec.replicas {node_pool.fixed}, of {each} GPUs"
+        each = max((place.gpus[resource] for place in made if place.counted), default=per_node.value)
+        guess = "" if any(place.counted for place in made) else f": {per_node.why}"
+        return node_pool.fixed * each, f"spec.replicas {node_pool.fixed}, of {each} GPUs{guess}"
     limit = node_pool.limits.get(resource) if node_pool is not None else None
     return (0, f"no limit: {CHOOSE}one") if limit is None else (limit, f"limit {limit}")
 

@@ -21,8 +21,9 @@ _WHOLE_ANSWER: Final = re.compile(
     r"(?<!inter_token_)(?<!e2e_request_)latency|request_duration",  # between tokens; of engines that write tokens
     re.IGNORECASE,
 )
-# Else a histogram tells how many requests came, or a share of them.
-_TIME: Final = re.compile(r"quantile|(?<![a-z0-9])p\d\d(?!\d)|_sum\b", re.IGNORECASE)
+# How many requests came, or a share of them; it is a time all the same with a quantile, or as a mean by _sum.
+_COUNTS: Final = re.compile(r"_(count|bucket|total)\b|ratio\b|\b(i?rate|increase)\s*\(", re.IGNORECASE)
+_TIME: Final = re.compile(r"quantile|_sum\b", re.IGNORECASE)
 _MILLISECONDS: Final = re.compile(r"milli|_ms(\b|_)", re.IGNORECASE)
 _AVERAGE: Final = re.compile(r"^\s*(avg|max|min|quantile|histogram_quantile)\b")
 _BACKLOGS: Final = frozenset(
@@ -140,7 +141,8 @@ def _signal(each: Trigger, where: str) -> tuple[str, Reasoned[object]] | None:
 def _promise(each: Trigger) -> float | None:
     """A latency threshold in seconds; None where there is none, or none that a promise could be."""
     late = _FIRST_TOKEN.search(each.query) or _WHOLE_ANSWER.search(each.query)
-    if not each.threshold or not late or not _TIME.search(each.query):
+    counts = _COUNTS.search(each.query) and not _TIME.search(each.query)
+    if not each.threshold or not late or counts:
         return None
     seconds = each.threshold / 1000 if _MILLISECONDS.search(each.query) else each.threshold
     return seconds if 0 < seconds <= _MOST_PROMISE_SECONDS else None

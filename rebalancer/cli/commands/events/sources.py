@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
 from rebalancer.cli.remote.kafka import kafka_settings, policy_in, trouble_of
+from rebalancer.cli.terminal.output import in_utf8
 from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, is_ours, understanding_of
@@ -48,7 +49,7 @@ def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> So
     path = Path(source)
     if path.is_file():
         try:
-            return SourceRecords(list(in_text(path.read_bytes(), source, now)), in_file=True)
+            return SourceRecords(list(in_text(path.read_bytes(), in_utf8(source), now)), in_file=True)
         except OSError as error:
             raise Failed(f"{source} cannot be read: {error.strerror}", USAGE) from error
     try:

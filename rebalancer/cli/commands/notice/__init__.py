@@ -71,8 +71,9 @@ def add(
     """Tell the service that a node goes, by an event in Kafka: for what a cloud knows and does not tell by itself.
 
     Kafka's address and login come from the REBALANCER_KAFKA_... settings, the topic from REBALANCER_TOPIC_PREFIX;
-    --dry-run prints the event and needs none of them. Where the service answers and sees no such node, it is said; it
-    may come later. When it is you who wants a node emptied: rebalancer override add drain node/NODE, in your own name.
+    --dry-run prints the event and needs none of them. Where the service answers and sees no such node, it is said
+    afterwards, unless --quiet is; it may come later. When it is you who wants a node emptied:
+    rebalancer override add drain node/NODE, in your own name.
     """
     import asyncio
 
@@ -94,16 +95,16 @@ def add(
     kinds = [kind] if kind is not None else list(NoticeKind) if cancel else [NoticeKind.SPOT]
     events = [event_of(goes, one.value, now, deadline, voluntary=voluntary, cancelled=cancel) for one in kinds]
     what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"
-    if node is not None:
-        talk.say(*filter(None, [asyncio.run(doubt(Where(server, kubeconfig, context, service_namespace), node))]))
     if dry_run:
         for event in events:
             typer.echo(event.value.decode())
-        return DONE
-    settings = kafka_settings(kafka_bootstrap)
-    talk.agreed(f"{what}?", yes=yes)
-    topic = asyncio.run(send(settings, events))
-    names = [event.id for event in events]
-    written = names[0] if len(names) == 1 else f"{len(names)} events, one of each kind,"
-    typer.echo("\n".join(names) if quiet else f"{written} written to {topic}. See it: rebalancer status")
+    else:
+        settings = kafka_settings(kafka_bootstrap)
+        talk.agreed(f"{what}?", yes=yes)
+        topic = asyncio.run(send(settings, events))
+        names = [event.id for event in events]
+        written = names[0] if len(names) == 1 else f"{len(names)} events, one of each kind,"
+        typer.echo("\n".join(names) if quiet else f"{written} written to {topic}. See it: rebalancer status")
+    if node is not None and not quiet:  # last: a login plugin of the kubeconfig may take long
+        talk.say(*filter(None, [asyncio.run(doubt(Where(server, kubeconfig, context, service_namespace), node))]))
     return DONE

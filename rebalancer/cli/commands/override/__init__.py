@@ -107,6 +107,7 @@ def list_(
 ) -> int:
     """List overrides: what is in force, until when, who decided and why."""
     import asyncio
+    from contextlib import suppress
 
     from msgspec.structs import replace
 
@@ -114,7 +115,7 @@ def list_(
     from rebalancer.api.ports.operator import Overrides
     from rebalancer.api.ports.status import Status
     from rebalancer.cli.commands.override.prepared import stored
-    from rebalancer.cli.failure import NoAnswer
+    from rebalancer.cli.failure import Failed, NoAnswer
     from rebalancer.cli.remote.answers import decoded, read
     from rebalancer.cli.render.overrides import as_planned, clock_words, render_overrides
     from rebalancer.loop.clock import RealClock
@@ -123,7 +124,8 @@ def list_(
     try:
         body, status = read(where, "/v1/overrides", "/v1/status")
         listed = decoded(body, Overrides)
-        listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
+        with suppress(Failed):  # a status of another version: then as the objects have it
+            listed = replace(listed, overrides=as_planned(listed.overrides, decoded(status, Status).plan))
     except NoAnswer as failed:
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
         listed = asyncio.run(stored(where))
@@ -141,7 +143,9 @@ def list_(
 def delete(
     names: Annotated[
         list[str],
-        typer.Argument(help="Names of overrides, also as override/NAME.", metavar="NAME...", autocompletion=overrides),
+        typer.Argument(
+            help="Names of overrides, also as kubectl prints them.", metavar="NAME...", autocompletion=overrides
+        ),
     ],
     namespace: NamespaceOption = None,
     yes: YesOption = False,  # noqa: ARG001  taken as elsewhere; nothing is asked
@@ -158,13 +162,18 @@ def delete(
     from rebalancer.cli.commands.override.prepared import what_comes_without
     from rebalancer.cli.failure import Failed
     from rebalancer.cli.remote.cluster import open_cluster
-    from rebalancer.cli.remote.objects import find_override, remove
+    from rebalancer.cli.remote.objects import find_override, override_in, remove
 
     where = Where(server, kubeconfig, context, service_namespace)
 
+    def warn(line: str) -> None:
+        typer.echo(line, err=True)
+
     async def take_back(name: str) -> str:
         async with open_cluster(where) as cluster:
-            ref = await find_override(cluster, name, namespace)
+            ref = await (override_in(cluster, name, namespace, warn) if namespace else find_override(cluster, name))
+            if ref is None:
+                return f"{name} was gone already"
             if not quiet:
                 typer.echo("\n".join(await what_comes_without(where, ref)))
             if dry_run:
@@ -173,7 +182,7 @@ def delete(
             return f"{name} deleted" if there else f"{name} was gone already"
 
     failures = []
-    for name in (each.removeprefix("override/") for each in names):
+    for name in (each.removeprefix("override.rebalancer.io/").removeprefix("override/") for each in names):
         try:
             line = asyncio.run(take_back(name))
         except Failed as failed:  # the others are taken back all the same
