@@ -263,13 +263,15 @@ async def await_start(
 async def read_last_policy(broker: Broker, installation: str, now: float) -> Policy | None:
     """The policy that `installation`, ours, had in force last; None where it is not known.
 
-    What another one that wrote memory here has left is about its models, not about ours; an older version's memory does
-    not say whose it is, and counts as ours. Raises TopicsShared, and kafka.topic_past.PastUnreadable without Kafka.
+    What was left here after another one wrote its memory, and before we did again, is about its models, not about
+    ours; an older version's memory does not say whose it is, and counts as ours. Raises TopicsShared, and
+    kafka.topic_past.PastUnreadable without Kafka.
     """
     entries = [(entry.key, entry.value) for entry in await reading(broker)("state", None)]
     restored = checkpoint.read(entries, (), now)
     _refuse_shared(restored, installation, now)
-    if restored.writers and installation not in restored.writers:
+    last = max(restored.writers, key=lambda name: restored.writers[name], default=installation)
+    if last != installation:
         return None
     return checkpoint.read_policy(entries)
 

@@ -49,20 +49,32 @@ async def away(_key: bytes, _line: bytes) -> bool:
     return False
 
 
-async def left(broker: Broker, writer: str, ago_seconds: float) -> None:
-    """`writer` kept memory so long ago, and the policy THEIRS."""
-    memory = checkpoint.memory_entry(Memory(), 7, NOW - ago_seconds, {}, installation=writer)
+async def left(broker: Broker, writers: dict[str, float]) -> None:
+    """Each of `writers` kept memory so many seconds ago, and the last one the policy THEIRS."""
+    memories = [
+        checkpoint.memory_entry(Memory(), 7, NOW - ago_seconds, {}, installation=writer)
+        for writer, ago_seconds in writers.items()
+    ]
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
-        for key, value in (memory, checkpoint.policy_entry(THEIRS)):
+        for key, value in (*memories, checkpoint.policy_entry(THEIRS)):
             await producer.send_and_wait("rebalancer.state", value, key=key)
 
 
-@pytest.mark.parametrize(("writer", "models"), [(US, ids(THEIRS)), ("", ids(THEIRS)), (OTHERS, OURS)])
+@pytest.mark.parametrize(
+    ("writers", "models"),
+    [
+        ({US: 86_400.0}, ids(THEIRS)),
+        ({"": 86_400.0}, ids(THEIRS)),
+        ({OTHERS: 86_400.0}, OURS),
+        ({US: 3 * 86_400.0, OTHERS: 86_400.0}, OURS),
+        ({OTHERS: 3 * 86_400.0, US: 86_400.0}, ids(THEIRS)),
+    ],
+)
 async def test_a_start_goes_on_from_our_last_policy_and_from_no_other_installation_s(
-    broker: Broker, followed: FollowedPolicy, writer: str, models: set[str]
+    broker: Broker, followed: FollowedPolicy, writers: dict[str, float], models: set[str]
 ) -> None:
     """The file drops all that was in force last: no reload of ours may. An older version's memory has no name."""
-    await left(broker, writer, 86_400.0)
+    await left(broker, writers)
     await followed.first()
     assert ids(await followed.go_on()) == models
 
@@ -70,7 +82,7 @@ async def test_a_start_goes_on_from_our_last_policy_and_from_no_other_installati
 async def test_the_policy_of_an_installation_that_lives_on_our_topics_is_never_in_force(
     broker: Broker, followed: FollowedPolicy
 ) -> None:
-    await left(broker, OTHERS, 10.0)
+    await left(broker, {OTHERS: 10.0})
     ours = await followed.first()
     with pytest.raises(TopicsShared, match=r"staging/rebalancer wrote its memory .*, and we are prod/rebalancer"):
         await followed.go_on()

@@ -9,6 +9,7 @@ from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, Outcome
 from rebalancer.domain.plan import Plan
 from tests.builders import a_node, an_override
+from tests.planning.cluster import become_ready, launch
 from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 from tests.planning.test_scenarios_handed_on import a_story as handed_on
 from tests.planning.test_scenarios_handed_on import refuse
@@ -151,6 +152,22 @@ def test_but_nobody_lowered_it_where_the_node_has_come_that_takes_no_pods_yet() 
     story.wait(10.0)
     assert limit_of(story, "spot") == 8
     assert unmet_of(story.plan(), "b") is None
+
+
+def test_that_a_limit_keeps_the_second_of_two_nodes_from_coming_is_told_though_the_first_has_come() -> None:
+    story = a_story(16)
+    story.write(story.plan())
+    story.kubernetes()
+    story.wait(20.0)
+    story.pool("spot", node_pools=tuple(replace(one, gpu_limit=8) for one in story.view("spot").node_pools))
+    story.snapshot = launch(story.snapshot, "spot", 8)
+    story.pool("spot", nodes=(replace(story.view("spot").nodes[0], created_at=story.snapshot.at),))
+    story.kubernetes()
+    story.snapshot = become_ready(story.snapshot)
+    story.wait(60.0)
+    constraint, why = why_short(story)
+    assert constraint == "nodes"
+    assert "its limit is 8 GPUs, 8 are in use, and node grants need 16" in why
 
 
 def test_a_model_whose_limit_was_refused_from_the_start_is_told_why() -> None:

@@ -91,7 +91,8 @@ class TestWhileNoPodTells:
         assert self.granted(self.workload) > 1
         assert self.granted(self.workload, replace(GPU_TAINT, effect="PreferNoSchedule")) > 1
         assert self.granted(replace(self.workload, tolerations=(TEAM,)), TEAM_TAINT) > 1
-        assert self.granted(replace(self.workload, tolerations=(ADDED,)), GPU_TAINT) > 1
+        for said in (ADDED, replace(ADDED, effect=""), replace(TEAM, key="", operator="Exists", value="", effect="")):
+            assert self.granted(replace(self.workload, tolerations=(said,)), GPU_TAINT) > 1
 
 
 def test_a_target_has_one_order_of_tolerations_whichever_of_its_pods_comes_first() -> None:

@@ -73,8 +73,8 @@ def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
 def by_a_guess(target: TargetFacts, nodes: Iterable[NodeView]) -> bool:
     """Whether one of these nodes takes its pods only if admission adds what its target is taken to get."""
     guessed = () if target.view.guessed is UNSET else target.view.guessed
-    taints = (taint for node in nodes for taint in node.taints if taint.effect != "PreferNoSchedule")
-    return any(one.tolerates(taint) for taint in taints for one in guessed)
+    sure = tuple(one for one in target.view.tolerations if one not in guessed)
+    return bool(guessed) and not all(_tolerated(taint, sure) for node in nodes for taint in node.taints)
 
 
 def crowded(

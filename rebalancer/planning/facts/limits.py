@@ -28,17 +28,17 @@ def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolVi
 def too_low(scene: Scene[ModelFacts], grant: NodeGrant) -> str:
     """Why no node comes for the grant while its NodePool's limit is less than it needs; "" where it is not.
 
-    A raise that was just written may not have been seen yet. Where a node has come since the grant asked for it, the
-    limit has done its part: what waits is not told of a limit.
+    A raise that was just written may not have been seen yet. What is free on nodes that have come since the grant asked
+    for them is what it waits for, not more: they take no pods yet, as behind a startup taint.
     """
     state = scene.pools[grant.pool]
     view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
     if view is None or view.gpu_limit is None:
         return ""
     since = grant.asked_at - CLOCKS_APART_SECONDS  # by our clock; of nodes the API server's says when
-    if any(node.node_pool == view.name and (node.created_at or 0.0) >= since for node in state.view.nodes):
-        return ""
-    needed = needed_limit(scene.memory.node_grants, state, view, 0)
+    came = [node for node in state.view.nodes if node.node_pool == view.name and (node.created_at or 0.0) >= since]
+    free = sum(node.gpus - (state.taken[node.name].gpus if node.name in state.taken else 0) for node in came)
+    needed = needed_limit(scene.memory.node_grants, state, view, 0) - free
     if view.gpu_limit >= needed or (scene.now - grant.asked_at < SHOWS_SECONDS and not grant.limit_error):
         return ""
     limit = f"its limit is {gpus(view.gpu_limit)}, {view.gpus_used} are in use, and node grants need {needed}"
