@@ -25,6 +25,11 @@ def dated(notice: NoticeView) -> bool:
     return notice.kind != "drain" and notice.confidence == "certain"
 
 
+def was_there(notice: NoticeView, pod: PodView) -> bool:
+    """Whether the pod was made before what the node is emptied for: another notice of the node may be days older."""
+    return pod.created_at < (notice.since if notice.counts_since is None else notice.counts_since)
+
+
 def outlasts(notice: NoticeView, pod: PodView, at: float) -> bool:
     """Whether a replica serves on though its node's deadline is over: it is ended by who is Ready in its place alone.
 

@@ -306,14 +306,13 @@ class NoticeView(Struct, frozen=True):
     voluntary: whether its replacement node comes by itself; the surest of what decides must say so.
     karpenter: whether Karpenter drains it, within seconds.
     source: who said so: a producer, an override, karpenter.sh or kubernetes.
-    doomed_at: from then on its pods count for nobody; until then they serve and count, and nothing new is granted
-        there. None: from the notice on.
+    doomed_at: from then on its pods count for nobody; until then nothing is granted there. None: from the notice on.
     confidence: how sure the surest of what decides is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
         pods count for as long as the notice stands.
     prepared: whether replacements are asked for although it is merely possible; what runs there stays all the same.
     doubted: why it is not believed, as a sentence: it is as if nobody had given it; "" where it is.
-    told_deadline: the deadline that its first cause names, where another cause brings `deadline` forward, as Karpenter
-        does by draining the node at once; None where nothing does.
+    told_deadline: what its first cause names where another, as Karpenter's drain, brings `deadline` forward, else None.
+    counts_since: when the first word of what counts now came, or came to its time; None: at `since`.
     """
 
     node: str
@@ -328,6 +327,7 @@ class NoticeView(Struct, frozen=True):
     prepared: bool = False
     doubted: str = ""
     told_deadline: Instant | None = None
+    counts_since: Instant | None = None
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""

@@ -241,6 +241,7 @@ class Notices:
         binding = [(self._counts_at(fact, since), fact) for fact in facts if _doubt(fact) < POSSIBLE]
         at = min((time for time, _ in binding), default=since)
         come = [fact for time, fact in binding if time <= now] or facts
+        counts_since = min((max(fact.since, time) for time, fact in binding if time <= now), default=since)
         sure = min(map(_doubt, come))
         surest = [fact for fact in come if _doubt(fact) == sure]
         first = min(surest, key=_by_force)
@@ -254,6 +255,7 @@ class Notices:
             karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in come),
             doomed_at=None if at == since else at,
             told_deadline=first.deadline if first.deadline > deadline else None,
+            counts_since=None if counts_since == since else counts_since,
         )
 
     def _counts_at(self, fact: NoticeView, since: float) -> float:

@@ -45,6 +45,15 @@ class TestElsewhere:
         story.settle()
         assert evicted(story.plan()) == [0, 0, 2, 2]
 
+    def test_surplus_of_before_the_drain_goes_though_it_landed_there_under_an_older_notice(self) -> None:
+        story = a_drain()
+        (notice,) = story.snapshot.notices
+        oldest = min(pod.created_at for pod in story.of("b").pods)
+        older = replace(notice, since=oldest - 1.0, counts_since=notice.since)
+        story.snapshot = replace(story.snapshot, notices=(older,))
+        story.turn()
+        assert evicted(story.plan()) == [0, 0, 2, 2]
+
     def test_surplus_that_lands_on_the_drained_node_again_is_not_evicted_again(self) -> None:
         # The cordon is denied by a webhook, so the scheduler puts what is made anew where the most GPUs are free.
         story = a_drain()

@@ -47,6 +47,20 @@ class TestGiven:
         assert moves(story.plan()) == {"a": (13, 16)}  # onto a node that comes
         assert [pod.phase for pod in story.of("b").pods] == ["loading"] * 3
 
+    def test_a_gift_of_several_replicas_is_given_once_though_their_pods_end_one_by_one(self) -> None:
+        story = a_story()
+        for _ in range(5):
+            pods = story.of("a").pods
+            ended = next((pod for pod in pods if pod.phase == "terminating"), None)
+            story.target("a", pods=tuple(pod for pod in pods if pod is not ended))
+            plan = story.plan()
+            story.write(plan)
+            story.kubernetes()
+            story.wait(10.0)
+        # The third replica of b has its node before a asks for another one.
+        made = [moves(plan) for plan in story.plans[-5:]]
+        assert made == [{"b": (0, 1)}, {"b": (1, 2)}, {"b": (2, 3)}, {"a": (13, 16)}, {}]
+
     def test_what_comes_under_notice_meanwhile_does_not_wait_for_that(self) -> None:
         story = a_story()
         story.notice("a100-2")

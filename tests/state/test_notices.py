@@ -104,7 +104,7 @@ def test_of_several_deadlines_the_earliest_stands_whatever_the_order(order: tupl
         a_told_notice("n1", kind="rebalance", at=NOW - 90, deadline=NOW + 600),
     ]
     state = feed(with_nodes(), *(told[n] for n in order))
-    assert one(state) == a_notice("n1", since=NOW - 90, deadline=NOW + 120, doomed_at=NOW + 120 - 150)
+    assert one(state) == a_notice("n1", since=NOW - 90, deadline=NOW + 120, doomed_at=NOW + 120 - 150, counts_since=NOW)
 
 
 def test_an_earlier_deadline_wakes_again() -> None:

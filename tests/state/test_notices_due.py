@@ -130,6 +130,18 @@ def test_a_drain_of_a_node_takes_no_deadline_from_what_its_cloud_says() -> None:
     assert one(far, NOW + FORTNIGHT - 150).deadline == NOW + FORTNIGHT
 
 
+def test_a_drain_counts_since_it_was_asked_for_though_another_word_of_the_node_is_ten_days_old() -> None:
+    told_at, drained_at, due = NOW - 10 * 86_400.0, NOW - 60.0, NOW + FORTNIGHT - 150
+    drain = changed(an_override("drain", "n1", created_at=drained_at))
+    for older in (a_maintenance(at=told_at), a_told_notice("n1", at=told_at, confidence="possible", ends_at=NOW + 60)):
+        view = one(feed(with_nodes(), older, drain))
+        assert (view.kind, view.since, view.counts_since) == ("drain", told_at, drained_at)
+    alone = one(feed(with_nodes(), drain))
+    assert (alone.since, alone.counts_since) == (drained_at, None)
+    far = one(feed(with_nodes(), a_maintenance(at=told_at)), due)
+    assert (far.since, far.counts_since) == (told_at, due)
+
+
 def test_a_drain_is_not_karpenters_for_a_maintenance_that_is_far_away() -> None:
     assert not one(feed(with_nodes(), changed(an_override("drain", "s1")), a_maintenance("s1"))).karpenter
 

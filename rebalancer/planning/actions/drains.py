@@ -11,7 +11,7 @@ to Karpenter.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from rebalancer.domain.drain import dated, outlasts
+from rebalancer.domain.drain import dated, outlasts, was_there
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.domain.victims import ends_just, out_class
@@ -167,7 +167,7 @@ def _instead(scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice
     drained = drains(scene, target.pool, notice)
     if drained and dated(notice):
         return "it is evicted before its node goes"
-    if drained and (pod in target.beside or pod.created_at < notice.since):
+    if drained and (pod in target.beside or was_there(notice, pod)):
         return "it is evicted once as many as are needed are Ready elsewhere"
     return "it goes with its node, or by kubectl drain"
 

@@ -12,7 +12,7 @@ a budget.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rebalancer.domain.drain import LAST_SECONDS, cordons, dated, in_last_seconds, is_drained, outlasts
+from rebalancer.domain.drain import LAST_SECONDS, cordons, dated, in_last_seconds, is_drained, outlasts, was_there
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.snapshot import NoticeView, PodView
@@ -117,10 +117,10 @@ def _enough_elsewhere(moves: Moves, model: ModelShare) -> bool:
 def _is_surplus(moves: Moves, target: TargetFacts, pod: PodView, notice: NoticeView) -> bool:
     """Whether a doomed replica without a replacement may go before its node does.
 
-    One that landed there since the notice came is left: where the cordon fails, the next would land there, too.
+    One that landed there since what empties the node came is left: where the cordon fails, the next would, too.
     """
     alone = pod not in target.beside and target.key not in moves.coming
-    return alone and not dated(notice) and pod.created_at < notice.since
+    return alone and not dated(notice) and was_there(notice, pod)
 
 
 def _room_for_another(scene: Scene[ModelShare], moves: Moves, target: TargetFacts) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import converging
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import CLOCKS_APART_SECONDS, Override
 from rebalancer.domain.plan import NodePoolChange, Refusal
@@ -93,14 +94,23 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seatin
 
 
 def _given(scene: Scene[ModelShare], allocation: Allocation) -> dict[tuple[str, str], str]:
-    """The recipient for each target that gave GPUs in a shift which is not granted before this plan.
+    """The recipient for each target that gave GPUs in a shift of which part is not granted before this plan.
 
-    A recipient that waits in that pool for nothing any more does not count.
+    GPUs of several replicas come free one by one, and the first grant is no end of the gift. A recipient that waits in
+    that pool for nothing any more does not count.
     """
-    waits = {unit.target.key for unit in allocation.units if not unit.victims}
-    shifts = [shift for shift in scene.memory.shifts if shift.granted_at is None]
-    shifts = [shift for shift in shifts if (shift.recipient, shift.pool) in waits]
-    return {(donor, shift.pool): shift.recipient for shift in shifts for donor in shift.donors}
+    raises = [unit for unit in allocation.units if not unit.victims]
+    waits = {unit.target.key for unit in raises}
+    granted_now = {unit.target.key for unit in raises if unit.source == "free"}
+    targets = {target.key: target for model in scene.models.values() for target in model.targets}
+    given: dict[tuple[str, str], str] = {}
+    for shift in scene.memory.shifts:
+        recipient = (shift.recipient, shift.pool)
+        donors = [targets[name, shift.pool] for name in shift.donors if (name, shift.pool) in targets]
+        ending = any(len(donor.view.pods) > converging(donor.view) for donor in donors)
+        if recipient in waits and (shift.granted_at is None or ending or recipient in granted_now):
+            given |= {donor.key: shift.recipient for donor in donors}
+    return given
 
 
 def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
