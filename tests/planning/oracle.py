@@ -19,7 +19,7 @@ from tests.planning.story import Story
 CONSTRAINTS = {
     "budget", "fit", "waiting", "pause", "freeze", "rollout", "missing", "foreign", "autoscaler-paused", "stop",
     "start", "floor", "empty", "blind", "agree", "sudden", "step", "fleet", "shift", "override", "schedule",
-    "ratio",
+    "ratio", "nodes",
 }  # fmt: skip
 
 
