@@ -28,7 +28,6 @@ def ids(policy: Policy) -> set[str]:
 US, OTHERS = "prod/rebalancer", "staging/rebalancer"
 THEIRS = a_policy()
 OURS = {"qwen-32b", "sdxl"}
-NOW = RealClock().now()
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ async def away(_key: bytes, _line: bytes) -> bool:
 async def left(broker: Broker, writers: dict[str, float]) -> None:
     """Each of `writers` kept memory so many seconds ago, and the last one the policy THEIRS."""
     memories = [
-        checkpoint.memory_entry(Memory(), 7, NOW - ago_seconds, {}, installation=writer)
+        checkpoint.memory_entry(Memory(), 7, RealClock().now() - ago_seconds, {}, installation=writer)
         for writer, ago_seconds in writers.items()
     ]
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
