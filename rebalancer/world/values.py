@@ -80,6 +80,7 @@ def _pod(pod: WorldPod, version: str) -> domain.Pod:
         deletion_cost=pod.deletion_cost,
         placed_at=pod.placed_at,
         dual=None if pod.launcher is None else Requester(pod.launcher),
+        tolerations=() if pod.gpus else None,
     )
 
 
