@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 HOSTNAME = "kubernetes.io/hostname"
-INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def place_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Instance type and zone that a node's labels name, each "" where they do not."""
+    return labels.get(INSTANCE_TYPE, ""), labels.get(_ZONE, "")
 
 
 class Requirement(Struct, frozen=True):

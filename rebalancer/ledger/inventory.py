@@ -12,12 +12,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.arithmetic import doomed_nodes, unknown_gpus
+from rebalancer.domain.placement import INSTANCE_TYPE
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import FRESH_INTERVALS, ModelLoad
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 # Of Karpenter, EKS and AKS; GKE has a label for each kind that the cloud may take away.
 CAPACITY_TYPES = (
     "karpenter.sh/capacity-type",

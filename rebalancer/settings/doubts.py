@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
+from rebalancer.domain.placement import place_of
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_kinds import UNSAID
 from rebalancer.domain.words import counted, replicas
@@ -84,7 +84,7 @@ def _floors_above_caps(policy: Policy) -> Iterator[_Doubt]:
 
 def _caps(model: Model, pool: Pool) -> dict[tuple[str, ...], int]:
     """What the model's caps allow it in this pool, by what each is counted over."""
-    kind = pool.node_labels.get(INSTANCE_TYPE, ""), pool.node_labels.get(ZONE, "")
+    kind = place_of(pool.node_labels)
     caps = {
         ("elasticReplicas",): model.elastic_replicas if pool.kind == "elastic" else None,
         ("spotReplicas",): model.spot_replicas if pool.capacity_type == "spot" else None,

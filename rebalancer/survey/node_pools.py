@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 from rebalancer.domain.gpu_shapes import is_accelerator
-from rebalancer.domain.placement import Requirement
+from rebalancer.domain.placement import INSTANCE_TYPE, Requirement
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, part, requirements, text, value
 
 _FAMILY: Final = re.compile(r"(?:gr|[gp])\d\w*(?:-\w+)?")
-_FAMILY_KEYS: Final = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
+_FAMILY_KEYS: Final = ("karpenter.k8s.aws/instance-family", INSTANCE_TYPE)
 _GPU_KEY: Final = re.compile(r"gpu|accelerator", re.IGNORECASE)
 
 

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.placement import INSTANCE_TYPE
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, Sync
-from rebalancer.ledger.inventory import INSTANCE_TYPE, OWNED, Hold, Inventory, Shelf, inventory
+from rebalancer.ledger.inventory import OWNED, Hold, Inventory, Shelf, inventory
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 from tests.builders import (
     NOW,

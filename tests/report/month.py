@@ -19,12 +19,12 @@ from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.placement import INSTANCE_TYPE
 from rebalancer.domain.plan import Change, Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, TokenRate, Work
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, Sync, TargetView
-from rebalancer.ledger.inventory import INSTANCE_TYPE
 from rebalancer.obs import journal
 from rebalancer.planning import Memo, plan
 

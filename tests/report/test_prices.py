@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.domain.placement import INSTANCE_TYPE
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.ledger.books import Books, patience_seconds
-from rebalancer.ledger.inventory import INSTANCE_TYPE, Shelf, capacity_type, inventory
+from rebalancer.ledger.inventory import Shelf, capacity_type, inventory
 from rebalancer.report.bill import bill
 from rebalancer.report.gathering import Gathered
 from rebalancer.report.prices import Prices, PriceUnknown, dated_prices, prices

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from rebalancer.domain.arithmetic import node_receives
-from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
+from rebalancer.domain.placement import place_of
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import NoticeView
 
@@ -12,7 +12,7 @@ Kind = tuple[str, str]
 
 def kind_of(node: NodeView) -> Kind | None:
     """Instance type and zone of a node; None where its labels name neither."""
-    kind = node.labels.get(INSTANCE_TYPE, ""), node.labels.get(ZONE, "")
+    kind = place_of(node.labels)
     return kind if any(kind) else None
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rebalancer.domain.placement import INSTANCE_TYPE, ZONE
+from rebalancer.domain.placement import place_of
 from rebalancer.domain.policy import Model, Policy, Pool, Team
 from rebalancer.domain.words import gpus, replicas
 from rebalancer.planning.demand.need import ModelNeed
@@ -124,7 +124,7 @@ def _caps(model: Model, target: TargetFacts, pools: Mapping[str, Pool], team: Te
         yield _Cap(("team", team.name), team.elastic_gpus, target.gpus, "on elastic pools", team.name)
     if model.spot_replicas is not None and pool.capacity_type == "spot":
         yield _Cap(("spot", model.id), model.spot_replicas, 1, "on spot pools", "spotReplicas")
-    place = pool.node_labels.get(INSTANCE_TYPE, ""), pool.node_labels.get(ZONE, "")
+    place = place_of(pool.node_labels)
     if model.place_replicas is not None and any(place):
         where = f"on {' in '.join(filter(None, place))}"
         yield _Cap(("place", model.id, *place), model.place_replicas, 1, where, "placeReplicas")

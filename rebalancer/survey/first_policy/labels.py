@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Final
 
+from rebalancer.domain.placement import INSTANCE_TYPE
+
 MOST_LABELS: Final = 3
 MOST_CANDIDATES: Final = 20  # 1,350 sets of at most three
 
@@ -30,7 +32,7 @@ CAPACITIES: Final = (
     "kubernetes.azure.com/scalesetpriority",
     "node.kubernetes.io/lifecycle",
 )
-TYPES: Final = ("node.kubernetes.io/instance-type",)
+TYPES: Final = (INSTANCE_TYPE,)
 
 # A machine's own, or the same on many: what tells no pool apart, or only until the next driver comes.
 _NOISE: Final = (
