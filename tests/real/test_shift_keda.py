@@ -115,8 +115,16 @@ async def test_a_surge_is_met_by_bounds_that_keda_and_the_hpa_apply_while_trigge
     await _replicas(kube, namespace, "code", 3)
 
     traffic.says("chat", running=75)
-    triggers.wants = {"chat": 1, "code": 9}
+    triggers.wants["code"] = 9
     await _bounds(kube, namespace, "chat", 6, 6)
+    await kube.wait_ready(6, namespace, "app=chat")
+    # Not before: what the HPA takes between our look and our write still ends while others come in its place.
+    triggers.wants["chat"] = 1
+
+    async def pulled_down() -> bool:
+        return triggers.answered["chat", 1] > 2
+
+    await kube.wait_for(pulled_down, "the HPA hears that chat's trigger asks for one replica")
     await kube.wait_ready(6, namespace, "app=chat")
     await kube.wait_ready(FLOOR, namespace, "app=code")
     last_release, *_ = bounded(await service.writes(kube), "code")[-1]

@@ -1,5 +1,7 @@
 """An HTTP server that KEDA's metrics-api triggers ask: a test says what each ScaledObject is told."""
 
+from collections import Counter
+
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -8,10 +10,11 @@ from tests.testbed.objects import metrics_api_trigger
 
 
 class Triggers:
-    """What KEDA is told about each model: the number of replicas that its trigger asks for."""
+    """What KEDA is told about each model: the number of replicas that its trigger asks for; how often it was told."""
 
     def __init__(self) -> None:
         self.wants: dict[str, int] = {}
+        self.answered: Counter[tuple[str, int]] = Counter()
         app = web.Application()
         app.router.add_get("/{model}", self._answer)
         self.server = TestServer(app)
@@ -20,4 +23,6 @@ class Triggers:
         return metrics_api_trigger(str(self.server.make_url(f"/{name}")), "replicas", "1")
 
     async def _answer(self, request: web.Request) -> web.Response:
-        return web.json_response({"replicas": self.wants[request.match_info["model"]]})
+        model = request.match_info["model"]
+        self.answered[model, self.wants[model]] += 1
+        return web.json_response({"replicas": self.wants[model]})
