@@ -5,6 +5,7 @@ outcome; and by what holds in the end.
 """
 
 import asyncio
+import gzip
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -37,9 +38,13 @@ from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
 LIFE_SECONDS = 90.0
+MIB = 1 << 20
 TAKE_OVER_SECONDS = 12.0
 WHEN = ("before", "after")
-ONCE = {"kafka/topics", "kafka/decisions/policy", "journal/open", "journal/delete", "kafka/state/policy"}
+ONCE = {
+    *("kafka/topics", "kafka/decisions/policy", "kafka/state/policy"),
+    *("journal/open", "journal/delete", "ledger/open", "ledger/pack", "ledger/delete"),
+}
 """At most once in a life, or in a minute of one."""
 DRAINS = ("kube/patch/nodes", "kube/create/pods/eviction", "kube/delete/pods")
 OF_A_STORM = (*DRAINS, "kube/update/scale", "kube/patch/pods")
@@ -99,6 +104,7 @@ async def busy(  # what it is made of
     storm = getattr(request, "param", False)
     busy = Busy(kube, traffic, namespace, ours, storm, kafka.bootstrap, topic_prefix, doors=[service])
     service.settings |= {"WRITE_DELETION_COST": "true", "DRAIN_NODES": str(busy.storm).lower(), "JOURNAL_MAX_MIB": "1"}
+    service.settings["LEDGER_MAX_MIB"] = "1"
     await service.policy(busy.policy())
     await busy.set_up()
     return busy
@@ -116,6 +122,8 @@ async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point
     missed = []
     async with busy.going_on():
         for number, point in enumerate(points, 1):
+            if point.effect == "ledger/delete":
+                await asyncio.to_thread(an_hour_of_another_year, Path(service.settings["JOURNAL_DIR"]))
             if not await met(service, point, LIFE_SECONDS):
                 missed.append(point)
             print(f"{number}/{len(points)} {point}{' missed' if point in missed else ''}", flush=True)
@@ -123,6 +131,12 @@ async def lives(service: Service, busy: Busy, points: list[Point]) -> list[Point
     await service.start()
     await busy.calm()
     return missed
+
+
+def an_hour_of_another_year(folder: Path) -> None:
+    """A ledger's file with as much as all of them may have: these lives alone would take days to write that."""
+    with gzip.open(folder / "ledger-000000.jsonl.gz", "wb", compresslevel=0) as file:
+        file.write(b"\n" * MIB)
 
 
 async def crossed(service: Service) -> set[str]:
