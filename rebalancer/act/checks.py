@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
-from rebalancer.act.unseen_writes import UnseenWrites, asking, converging
+from rebalancer.act.unseen_writes import UnseenWrites, asking, bounded, converging
 from rebalancer.domain.arithmetic import (
     assured,
     bound_gpus,
@@ -213,13 +213,15 @@ def check_budget(
     """Raise Refused when the write raises what its target is asked for, and more is promised than there is.
 
     Judged twice: by all GPUs of the pool, and by those of nodes that are under no notice. Nothing new is granted on
-    the others, so what is free there is no room for what others took elsewhere since the plan was made.
+    the others, so what is free there is no room for what others took elsewhere since the plan was made. A minimum that
+    makes the target run what it was asked for anyway is judged by all of them, as it is planned.
     """
     view = next(each for each in snapshot.models if each.id == change.model)
     seen = next(target for target in view.targets if _same(target, change.target))
-    if peak_replicas(_after(change, seen)) <= peak_replicas(seen):
-        return  # as far as is known: a write that may not have happened excuses no other one
     own = unseen.with_most(seen)
+    asked_anyway = peak_replicas(_after(change, seen)) <= peak_replicas(seen)
+    if asked_anyway and not _runs_more(change, own):
+        return  # as far as is known: a write that may not have happened excuses no other one
     then = _after(change, own)
     pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
     if pool is None or nodes is None:
@@ -235,8 +237,8 @@ def check_budget(
     rules, synced_at = ground.policy.nodes, snapshot.sync.synced_at
     models = _asked_in(pool.name, snapshot, unseen)
     nodes_out = {"": {*doomed}, " on nodes that stay": {*doomed, *noticed}}
-    if noticed <= nodes_out[""]:
-        del nodes_out[" on nodes that stay"]  # the same sum
+    if asked_anyway or noticed <= nodes_out[""]:
+        del nodes_out[" on nodes that stay"]  # of what is asked for anyway nothing is new there, or it is the same sum
     for where, out in nodes_out.items():
         stranded = stranded_pods(own, out, by_policy[change.model], free)
         more = promised_replicas(then, out, stranded) - promised_replicas(own, out, stranded)
@@ -246,6 +248,18 @@ def check_budget(
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
             raise Refused("budget", f"{what}, and its budget is {budget}")
+
+
+def _runs_more(change: Change, target: TargetView) -> bool:
+    """Whether its new minimum makes the target run more than it does, and than it was to run already.
+
+    Somebody had let it go down to fewer than we asked for, and its GPUs may be another's by now.
+    """
+    autoscaler = target.autoscaler
+    if autoscaler is None or not bounded(target):
+        return False
+    runs = max(target.replicas, autoscaler.minimum, autoscaler.effective_minimum, target.unconfirmed_replicas or 0)
+    return asking(change).minimum > runs
 
 
 def _differ(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collection[str]) -> bool:

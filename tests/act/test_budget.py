@@ -8,7 +8,7 @@ from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.memory import Memory, NodeGrant
 from rebalancer.domain.snapshot import AutoscalerView, TargetView
-from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused
+from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused, says, scaled_object
 from tests.builders import (
     NOW,
     a_model,
@@ -300,6 +300,37 @@ async def test_a_pod_of_a_rollout_is_promised_what_it_waits_for_unless_no_node_h
     (outcome,) = await rig.apply(change(rig.target("a"), 5 - free))
 
     assert outcome.status == status
+
+
+@pytest.mark.parametrize(
+    ("of_a", "before", "minimum", "status"),
+    [(4, 1, 5, "refused"), (4, 1, 3, "written"), (3, 1, 5, "written"), (4, 5, 5, "written")],
+)
+async def test_a_minimum_above_what_somebody_let_run_waits_while_more_is_promised_than_there_is(
+    rig: Rig, of_a: int, before: int, minimum: int, status: str
+) -> None:
+    """Of 8 GPUs b was asked for 5 and runs 3; others have its GPUs by now, or its autoscaler would raise it anyway."""
+    rig.store.put(scaled_object("b", before, 5))
+    rig.show("a", replicas=of_a)
+    pods, autoscaler = rig.target("b").pods[:3], an_autoscaler(before, 5, originals=Originals(1, 9))
+    target = rig.show("b", replicas=3, pods=pods, autoscaler=autoscaler)
+
+    (outcome,) = await rig.apply(change(target, 5, kind="bounds", minimum=minimum))
+
+    assert says(outcome, status, "budget: 9 GPUs of pool a100 would be promised" if status == "refused" else "")
+
+
+async def test_such_a_minimum_does_not_wait_until_the_notice_of_a_node_is_over(rig: Rig) -> None:
+    policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
+    seen = a_snapshot(policy, replicas={"a": 6, "b": 3})  # 6 of a and 2 of b on a100-1, one of b on a100-2
+    soon = NOW + 14 * 86_400.0
+    rig.stand(policy, replace(seen, notices=(a_notice("a100-2", deadline=soon, doomed_at=soon - 600.0),)))
+    rig.store.put(scaled_object("b", 2, 5))
+    target = rig.show("b", autoscaler=an_autoscaler(2, 5, originals=Originals(1, 9)))
+
+    (outcome,) = await rig.apply(change(target, 5, kind="bounds", minimum=5))
+
+    assert outcome.status == "written"
 
 
 class Asked(UnseenWrites):

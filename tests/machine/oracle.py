@@ -100,15 +100,14 @@ class Oracle(Shown):
 
     def _judge_floor(self, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
-        going = {pod.uid for pod in gone}
-        came = sum(pod.serves and pod.uid not in going and self._loaded(pod.uid) for pod in self._pods(model.id))
-        if taken and before - taken + came < model.min_replicas:
+        if taken and before - taken + self._came(model, gone) < model.min_replicas:
             self.fail("a", f"{model.id} serves with {before} and loses {taken}; its floor is {model.min_replicas}")
 
-    def _loaded(self, uid: str) -> bool:
-        """Whether a pod was shown while it loaded, on a node that stays."""
-        seen = self._seen.get(uid)
-        return seen is not None and seen.loads and seen.goes is not True
+    def _came(self, model: Model, gone: list[WorldPod]) -> int:
+        """Replicas that serve when these go, and were shown while they loaded, on nodes that stay."""
+        going = {pod.uid for pod in gone}
+        there = (self._seen.get(pod.uid) for pod in self._pods(model.id) if pod.serves and pod.uid not in going)
+        return sum(seen is not None and seen.loads and seen.goes is not True for seen in there)
 
     def _comes(self, pod: WorldPod) -> bool:
         """Whether a pod was shown while it loaded, or has got its node since."""
@@ -119,7 +118,7 @@ class Oracle(Shown):
     def _judge_need(self, owner: Deployment, model: Model, gone: list[WorldPod]) -> None:
         before, taken = self._serving(model.id, gone)
         need = min(self.need(model.id), model.max_replicas)
-        lost = min(need, before) - (before - taken)
+        lost = min(need, before) - (before - taken + self._came(model, gone))
         pool = owner.node_selector["pool"]
         left = before - taken + sum(map(self._comes, self._pods(model.id)))
         if taken and min(need, before, model.entitlement) > left and self._fits(pool):

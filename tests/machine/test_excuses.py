@@ -18,6 +18,27 @@ def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> Non
     assert bench.rules == ""
 
 
+@pytest.mark.parametrize(("level", "rules"), [(2.0, ""), (3.5, "c")])
+def test_a_pod_that_became_ready_since_the_watches_came_is_one_of_those_that_its_model_needs(
+    level: float, rules: str
+) -> None:
+    # a owns two, of its four three serve, and one is Ready by the write that ends two of these. It needs two, or three.
+    bench = Bench(a_model("a", floor=1, entitlement=3, level=level), a_model("b"))
+    a, b = bench.oracle.policy.models
+    bench.oracle.policy = bench.oracle.policy.model_copy(
+        update={"models": (a.model_copy(update={"entitlement": 2}), b)}
+    )
+    bench.world.scale(bench.ref("a"), 4)
+    bench.live(5.0)
+    for pod in bench.world.ready_pods("a")[:2]:
+        bench.world.set_deletion_cost(*pod.key, -1)
+    loading = next(pod for pod in bench.world.pods.values() if pod.owner.model == "a" and not pod.ready)
+    loading.ready_at = bench.world.now
+    bench.scale("a", 2)
+    bench.live(200.0)
+    assert bench.rules == rules
+
+
 def test_who_gives_while_a_pod_of_its_own_got_its_node_since_the_watches_came_is_not_robbed() -> None:
     # a owns three and needs them; a fourth was asked for, and one of the others goes, as of another target.
     bench = Bench(a_model("a", entitlement=3, level=5.0), a_model("b", entitlement=2, level=1.0))
