@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.leader.lease import EPOCH
 from tests.chart.helm import RELEASE, Json
 from tests.chart.live import override, write_stop
@@ -29,7 +30,7 @@ def deeds(ns: str, node: str, other_node: str, uid: str) -> Sequence[Deed]:
     """Everything in namespace `ns`, which the release manages and lives in; on `node`, which it may drain, and another.
 
     There are: Deployment and HorizontalPodAutoscaler `chat`, pods `marked` and `chat` (of that uid), NodePool `ns`
-    and the Lease.
+    and the Lease, of term 17.
     """
     return (
         *_workloads(ns),
@@ -82,6 +83,11 @@ def _workloads(ns: str) -> Sequence[Deed]:
         ),
         Deed("give an HPA other bounds", ALLOWED, "PATCH", scaled, {"spec": {"minReplicas": 1, "maxReplicas": 99}}),
         Deed("give an HPA another target", BY_POLICY, "PATCH", scaled, {"spec": {"scaleTargetRef": {"name": "x"}}}),
+        Deed(
+            "forge what a hand-back restores", ALLOWED, "PATCH", scaled, _annotated(ORIGINALS, '{"min": 0, "max": 0}')
+        ),
+        Deed("stamp a term that is ahead of the Lease's", BY_POLICY, "PATCH", scaled, _annotated(EPOCH, "18")),
+        Deed("stamp a text as a term", BY_POLICY, "PATCH", scaled, _annotated(EPOCH, "mine")),
     )
 
 
@@ -141,7 +147,15 @@ def _people(ns: str) -> Sequence[Deed]:
         Deed("take a write stop away", ALLOWED, "DELETE", f"{ours}/writestops/stop"),
         Deed("hold the Lease for its next minute", ALLOWED, "PATCH", f"{leases}/{RELEASE}", _lease(60)),
         Deed("hold the Lease for a day", BY_POLICY, "PATCH", f"{leases}/{RELEASE}", _lease(86_400)),
+        Deed("count the terms up", ALLOWED, "PATCH", f"{leases}/{RELEASE}", _annotated(EPOCH, "18")),
         Deed("count the terms back", BY_POLICY, "PATCH", f"{leases}/{RELEASE}", _annotated(EPOCH, "1")),
+        Deed(
+            "count the terms to the end of the numbers",
+            BY_POLICY,
+            "PATCH",
+            f"{leases}/{RELEASE}",
+            _annotated(EPOCH, "9" * 15),
+        ),
         Deed("create another Lease", BY_POLICY, "POST", leases, _lease(8, ns, "kube-controller-manager")),
         Deed("delete the Lease", BY_RBAC, "DELETE", f"{leases}/{RELEASE}"),
         Deed("write Events", ALLOWED, "POST", f"/apis/events.k8s.io/v1/namespaces/{ns}/events", _event(ns)),

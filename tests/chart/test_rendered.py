@@ -115,8 +115,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 8,
-        "ValidatingAdmissionPolicyBinding": 8,
+        "ValidatingAdmissionPolicy": 9,
+        "ValidatingAdmissionPolicyBinding": 9,
     }
 
 
