@@ -165,7 +165,8 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
     always = {"rebalancer.gpu.actors", "rebalancer.gpu.places", "rebalancer.gpu.leases"}
-    assert policies == {*always, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
+    stamped = set() if actuation == "scale" else {"rebalancer.gpu.terms"}
+    assert policies == {*always, *stamped, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
     bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
     assert bound == policies
 
