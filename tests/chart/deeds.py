@@ -89,6 +89,19 @@ def with_keda(ns: str) -> Sequence[Deed]:
     )
 
 
+def with_bounds(ns: str) -> Sequence[Deed]:
+    """The same with 1 to 100 replicas in the values `admissionPolicies.leastReplicas` and `mostReplicas`."""
+    apps = f"/apis/apps/v1/namespaces/{ns}"
+    return (
+        Deed("scale a Deployment to 0", BY_POLICY, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 0)),
+        Deed("scale a Deployment to 1,000", BY_POLICY, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 1000)),
+        Deed("scale a StatefulSet to 0", BY_POLICY, "PUT", f"{apps}/statefulsets/chat/scale", _scale(ns, 0)),
+        Deed("scale a Deployment to 1", ALLOWED, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 1)),
+        Deed("scale a Deployment to 100", ALLOWED, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 100)),
+        Deed("end the service", ALLOWED, "PUT", f"{apps}/deployments/{RELEASE}/scale", _scale(ns, 0, RELEASE)),
+    )
+
+
 def _workloads(ns: str) -> Sequence[Deed]:
     apps, hpas = f"/apis/apps/v1/namespaces/{ns}/deployments", f"/apis/autoscaling/v2/namespaces/{ns}"
     sets = f"/apis/apps/v1/namespaces/{ns}/statefulsets"

@@ -52,6 +52,7 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},
     "dashboard.enabled": True,
     "notices.queueUrl": QUEUE,
+    "admissionPolicies": {"leastReplicas": 1, "mostReplicas": 100},
 }
 READS = {"get", "list", "watch"}
 NEVER = {"secrets", "configmaps", "nodes/proxy", "pods/exec", "pods/eviction", "pods/log", "serviceaccounts/token"}
@@ -115,8 +116,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 9,
-        "ValidatingAdmissionPolicyBinding": 9,
+        "ValidatingAdmissionPolicy": 10,
+        "ValidatingAdmissionPolicyBinding": 10,
     }
 
 

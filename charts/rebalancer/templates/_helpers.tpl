@@ -80,6 +80,13 @@ rebalancer.io/component: service
 {{- if or .Values.actuation.keda .Values.actuation.hpa .Values.actuation.karpenter }}true{{ end -}}
 {{- end -}}
 
+{{/* "true" when a policy bounds what it scales to. */}}
+{{- define "rebalancer.boundsScales" -}}
+{{- with .Values.admissionPolicies -}}
+{{- if and .enabled $.Values.actuation.scale (or .leastReplicas .mostReplicas) }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* "true" when the pre-delete hook is there. */}}
 {{- define "rebalancer.handsBack" -}}
 {{- if and .Values.handBack.enabled (include "rebalancer.actuates" .) }}true{{ end -}}
