@@ -15,6 +15,7 @@ AT_ONCE = 10  # the most that SQS gives
 POLL_SECONDS = 20  # the longest that SQS waits for a message; shorter ones cost more requests
 VISIBILITY_SECONDS = 30  # six times what a send to Kafka may take; then another replica is given it
 MARGIN_SECONDS = 10.0
+SESSION_HEADER = "X-Amz-Security-Token"  # AWS repeats it, with all that was signed, where a signature does not match
 MAX_ANSWER_BYTES = 12 * 1024 * 1024  # ten messages of 1 MiB, the most that SQS takes, and what is around them
 
 T = TypeVar("T")
@@ -111,6 +112,8 @@ class SqsQueue:
             ) as answer:
                 text = await _read(answer)
                 if answer.status != 200:  # noqa: PLR2004  the one status that is an answer
+                    if token := signed.get(SESSION_HEADER):
+                        text = text.replace(token.encode(), b"(our login)")  # people are shown what a refusal says
                     raise QueueRefusal(f"{action} of queue {self.address.name}: {_why(answer.status, text)}")
                 return msgspec.json.decode(text, type=into)
         except (aiohttp.ClientError, TimeoutError) as error:

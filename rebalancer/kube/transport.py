@@ -139,8 +139,10 @@ class Transport:
         return headers
 
     async def _refused(self, call: Call, reply: aiohttp.ClientResponse) -> KubeError:
-        body = await _read(reply, _ERROR_BODY_BYTES)
-        error = refusal(call, reply.status, reply.headers, body or b"")
+        body = await _read(reply, _ERROR_BODY_BYTES) or b""
+        if token := reply.request_info.headers.get("Authorization", "").rpartition(" ")[2]:
+            body = body.replace(token.encode(), b"(our login)")  # what a refusal says is shown to people
+        error = refusal(call, reply.status, reply.headers, body)
         if self._login.trouble:
             error.add_note(f"the login could not be renewed: {self._login.trouble}")
         return error

@@ -6,9 +6,10 @@ Whoever it logs in to is hostile here: they refuse, and repeat all that they wer
 import asyncio
 import json
 import logging
+import struct
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from rebalancer.api.auth.sessions import cookie_name
 from rebalancer.api.serving.routes import ROUTES
 from rebalancer.app import Service
+from rebalancer.app.topics import broker_of
+from rebalancer.aws.address import QueueAddress
+from rebalancer.aws.queue import SESSION_HEADER, NoQueue, SqsQueue
 from rebalancer.ingest.prometheus_session import Server, answers
 from rebalancer.ingest.signed import signed_record
 from rebalancer.kafka.broker import TOPICS, Broker
@@ -30,10 +34,11 @@ from rebalancer.kafka.topic_past import read_past
 from rebalancer.loop.clock import RealClock, ScaledClock
 from rebalancer.obs.log import configure
 from rebalancer.sandbox.sandbox import Sandbox
-from rebalancer.settings.service import BadSettings, read_settings
+from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
 from tests.app.conftest import Started, until
 
 CANARY = "canary-7f3a91"
+API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE, SASL_AUTHENTICATION_FAILED = 18, 17, 36, 58  # Kafka's numbers
 KUBE_TOKEN = "sandbox-rebalancer"  # the embedded API's, which names its user
 PATHS = {"{model}": "chat", "{pool}": "a100", "{node}": "a100-1", "{cycle}": "1", "{namespace}": "serving"}
 
@@ -61,9 +66,11 @@ async def parrot() -> AsyncIterator[str]:
     asked: list[str] = []
 
     async def refuse(request: web.Request) -> web.Response:
-        sent = f"{request.headers.get('Authorization')} {await request.text()} {request.path_qs}"
+        headers = request.headers
+        sent = f"{headers.get(SESSION_HEADER)} {headers.get('Authorization')} {await request.text()} {request.path_qs}"
         asked.append(sent)
-        return web.json_response({"status": "error", "error": sent, "errorType": sent}, status=401, reason="no")
+        refusal = {"status": "error", "error": sent, "errorType": sent, "message": sent}
+        return web.json_response(refusal, status=401, reason="no")
 
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", refuse)
@@ -75,6 +82,40 @@ async def parrot() -> AsyncIterator[str]:
         assert any(asked), "somebody logged in"
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def kafka_parrot() -> AsyncIterator[str]:
+    """Where a broker listens that lets nobody in by OAUTHBEARER, and says back in its refusal what it was sent."""
+    tokens: list[bytes] = []
+
+    def answer(api: int, body: bytes) -> bytes:
+        if api == API_VERSIONS:
+            served = [(API_VERSIONS, 0, 0), (SASL_HANDSHAKE, 0, 1), (SASL_AUTHENTICATE, 0, 0)]
+            return struct.pack(">hi", 0, len(served)) + b"".join(struct.pack(">hhh", *each) for each in served)
+        if api == SASL_HANDSHAKE:
+            return struct.pack(">hih", 0, 1, 11) + b"OAUTHBEARER"
+        tokens.append(sent := body[4:].replace(b"\x01", b" "))
+        return struct.pack(">hh", SASL_AUTHENTICATION_FAILED, len(sent)) + sent + struct.pack(">i", 0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError), closing(writer):
+            while True:
+                request = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                api, _, correlation, client = struct.unpack(">hhih", request[:10])
+                body = struct.pack(">i", correlation) + answer(api, request[10 + client :])
+                writer.write(struct.pack(">i", len(body)) + body)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert any(CANARY.encode() in token for token in tokens), "somebody logged in"
+
+
+class TokenSigner:
+    """Signs with the token of a session, which is as good as the role until it ends."""
+
+    async def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+        return {**headers, SESSION_HEADER: f"{CANARY}-aws"}
 
 
 async def all_that_is_read(service: Service, token: str) -> dict[str, str]:
@@ -199,10 +240,47 @@ async def test_no_secret_that_is_refused_is_told_with_the_refusal(
         with pytest.raises(PrometheusApiClientException) as turned_away:
             await asyncio.to_thread(answers, server, ["up"], RealClock(), 5.0)
         told["Prometheus"] = str(turned_away.value)
+        queue = SqsQueue(QueueAddress(f"{hostile}/1/notices", "eu-west-1"), TokenSigner())
+        with pytest.raises(NoQueue, match="ReceiveMessage of queue notices: 401") as unread:
+            await queue.take()
+        await queue.close()
+        told["SQS"] = str(unread.value)
     told["the end"] = log.readouterr().err
     assert (
         leaks(read | told, b64encode(f"user:{(tmp_path / 'basic.file').read_text().strip()}".encode()).decode()) == []
     )
+
+
+async def test_a_token_that_a_broker_refuses_and_repeats_is_told_nowhere_by_us(
+    started: Started, tmp_path: Path, log: pytest.CaptureFixture[str]
+) -> None:
+    """But for the lines of the client's own log, which have the broker's words as they came."""
+    async with (
+        kafka_parrot() as bootstrap,
+        started(
+            kafka_bootstrap=bootstrap,
+            kafka_security_protocol="SASL_PLAINTEXT",
+            kafka_sasl_mechanism="OAUTHBEARER",
+            kafka_token_file=planted(tmp_path, "token"),
+        ) as service,
+    ):
+        await until(lambda: service.servers.api_port and service.outbox.trouble, "Kafka's login is refused")
+        told = await all_that_is_read(service, "any")
+        told |= {"outbox": service.outbox.trouble or "", "log": log.readouterr().err}
+    assert leaks(told | {"the end": log.readouterr().err}) == []
+
+
+async def test_a_key_that_is_none_is_told_without_a_word_of_it(tmp_path: Path) -> None:
+    certificate, key = planted(tmp_path, "certificate"), planted(tmp_path, "key")
+    settings = ServiceSettings(kafka_bootstrap="k:9093", kafka_cert_file=certificate, kafka_key_file=key)
+    with pytest.raises(OSError, match="PEM") as of_kafka:
+        await broker_of(settings).connection()
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listens:
+        url = f"https://127.0.0.1:{listens.sockets[0].getsockname()[1]}"
+        server = Server(url, certificate_file=certificate, key_file=key)
+        with pytest.raises(OSError, match="PEM") as of_prometheus:
+            await asyncio.to_thread(answers, server, ["up"], RealClock(), 5.0)
+    assert leaks({"Kafka": repr(of_kafka.value), "Prometheus": repr(of_prometheus.value)}) == []
 
 
 @pytest.mark.parametrize("name", ["PROMETHEUS_URL", "KAFKA_TOKEN_URL"])

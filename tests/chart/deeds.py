@@ -4,14 +4,31 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.leader.lease import EPOCH
-from tests.chart.helm import RELEASE, Json
+from tests.chart.helm import EVERY_ACTUATION, RELEASE, Json
 from tests.chart.live import override, write_stop
 
 ALLOWED, BY_RBAC, BY_POLICY = "allowed", "refused by RBAC", "refused by an admission policy"
 OTHER_NAMESPACE = "kube-system"
 
 MERGE = "application/merge-patch+json"
+
+VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete", "GET": "get"}
+
+
+def every_right(ns: str, drained: Json) -> Json:
+    """Values with which the chart grants all that it can, in namespace `ns`; nodes with these labels may be drained."""
+    return EVERY_ACTUATION | {
+        "writeMode": "act",
+        "namespaces": [ns],
+        "drain": {"enabled": True, "nodeLabels": [drained]},
+        "targetKinds": ["statefulsets.apps"],
+        "dra": True,
+        "clusterAutoscaler": True,
+        "kafka.overrideKeysSecret": "signers",
+        "clusterName": "eu-1",
+    }
 
 
 class Deed(NamedTuple):
@@ -24,12 +41,21 @@ class Deed(NamedTuple):
     body: Json | None = None
     speak_as: str = ""
 
+    @property
+    def right(self) -> tuple[str, str, str]:
+        """What RBAC has to grant for it: verb, API group, and resource with its subresource."""
+        _, root, *rest = self.path.split("/")
+        group, rest = ("", rest[1:]) if root == "api" else (rest[0], rest[2:])
+        if rest[0] == "namespaces" and len(rest) > 2:
+            rest = rest[2:]
+        return VERBS[self.method], group, "/".join([rest[0], *rest[2:]])
+
 
 def deeds(ns: str, node: str, other_node: str, uid: str) -> Sequence[Deed]:
     """Everything in namespace `ns`, which the release manages and lives in; on `node`, which it may drain, and another.
 
     There are: Deployment and HorizontalPodAutoscaler `chat`, pods `marked` and `chat` (of that uid), NodePool `ns`
-    and the Lease.
+    and the Lease, of term 17.
     """
     return (
         *_workloads(ns),
@@ -63,8 +89,22 @@ def with_keda(ns: str) -> Sequence[Deed]:
     )
 
 
+def with_bounds(ns: str) -> Sequence[Deed]:
+    """The same with 1 to 100 replicas in the values `admissionPolicies.leastReplicas` and `mostReplicas`."""
+    apps = f"/apis/apps/v1/namespaces/{ns}"
+    return (
+        Deed("scale a Deployment to 0", BY_POLICY, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 0)),
+        Deed("scale a Deployment to 1,000", BY_POLICY, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 1000)),
+        Deed("scale a StatefulSet to 0", BY_POLICY, "PUT", f"{apps}/statefulsets/chat/scale", _scale(ns, 0)),
+        Deed("scale a Deployment to 1", ALLOWED, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 1)),
+        Deed("scale a Deployment to 100", ALLOWED, "PUT", f"{apps}/deployments/chat/scale", _scale(ns, 100)),
+        Deed("end the service", ALLOWED, "PUT", f"{apps}/deployments/{RELEASE}/scale", _scale(ns, 0, RELEASE)),
+    )
+
+
 def _workloads(ns: str) -> Sequence[Deed]:
     apps, hpas = f"/apis/apps/v1/namespaces/{ns}/deployments", f"/apis/autoscaling/v2/namespaces/{ns}"
+    sets = f"/apis/apps/v1/namespaces/{ns}/statefulsets"
     image = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "evil"}]}}}}
     scaled = f"{hpas}/horizontalpodautoscalers/chat"
     return (
@@ -80,8 +120,16 @@ def _workloads(ns: str) -> Sequence[Deed]:
             f"/apis/apps/v1/namespaces/{OTHER_NAMESPACE}/deployments/coredns/scale",
             _scale(OTHER_NAMESPACE, 0, "coredns"),
         ),
+        Deed("scale a StatefulSet", ALLOWED, "PUT", f"{sets}/chat/scale", _scale(ns, 0)),
+        Deed("change a StatefulSet's image", BY_RBAC, "PATCH", f"{sets}/chat", image),
+        Deed("scale the service itself to 0", ALLOWED, "PUT", f"{apps}/{RELEASE}/scale", _scale(ns, 0, RELEASE)),
         Deed("give an HPA other bounds", ALLOWED, "PATCH", scaled, {"spec": {"minReplicas": 1, "maxReplicas": 99}}),
         Deed("give an HPA another target", BY_POLICY, "PATCH", scaled, {"spec": {"scaleTargetRef": {"name": "x"}}}),
+        Deed(
+            "forge what a hand-back restores", ALLOWED, "PATCH", scaled, _annotated(ORIGINALS, '{"min": 0, "max": 0}')
+        ),
+        Deed("stamp a term that is ahead of the Lease's", BY_POLICY, "PATCH", scaled, _annotated(EPOCH, "18")),
+        Deed("stamp a text as a term", BY_POLICY, "PATCH", scaled, _annotated(EPOCH, "mine")),
     )
 
 
@@ -115,6 +163,13 @@ def _nodes(ns: str, node: str, other_node: str) -> Sequence[Deed]:
     taint: Json = {"spec": {"taints": [{"key": "evil", "effect": "NoExecute"}]}}
     return (
         Deed("cordon a node that drain.nodeLabels names", ALLOWED, "PATCH", f"{nodes}/{node}", cordon),
+        Deed(
+            "uncordon such a node, whoever cordoned it",
+            ALLOWED,
+            "PATCH",
+            f"{nodes}/{node}",
+            {"spec": {"unschedulable": None}},
+        ),
         Deed("cordon another node", BY_POLICY, "PATCH", f"{nodes}/{other_node}", cordon),
         Deed("taint a node", BY_POLICY, "PATCH", f"{nodes}/{node}", taint),
         Deed("delete a node", BY_RBAC, "DELETE", f"{nodes}/{node}"),
@@ -130,6 +185,14 @@ def _people(ns: str) -> Sequence[Deed]:
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
     return (
         Deed("make an override in anybody's name", ALLOWED, "POST", f"{ours}/namespaces/{ns}/overrides", _override(ns)),
+        Deed("end anybody's override", ALLOWED, "DELETE", f"{ours}/namespaces/{ns}/overrides/theirs"),
+        Deed(
+            "say on an Override of any namespace what it does",
+            ALLOWED,
+            "PATCH",
+            f"{ours}/namespaces/{OTHER_NAMESPACE}/overrides/theirs/status",
+            {"status": {"phase": "Applied"}},
+        ),
         Deed(
             "make an override in another namespace",
             BY_RBAC,
@@ -141,7 +204,16 @@ def _people(ns: str) -> Sequence[Deed]:
         Deed("take a write stop away", ALLOWED, "DELETE", f"{ours}/writestops/stop"),
         Deed("hold the Lease for its next minute", ALLOWED, "PATCH", f"{leases}/{RELEASE}", _lease(60)),
         Deed("hold the Lease for a day", BY_POLICY, "PATCH", f"{leases}/{RELEASE}", _lease(86_400)),
+        Deed("count the terms up", ALLOWED, "PATCH", f"{leases}/{RELEASE}", _annotated(EPOCH, "18")),
         Deed("count the terms back", BY_POLICY, "PATCH", f"{leases}/{RELEASE}", _annotated(EPOCH, "1")),
+        Deed(
+            "count the terms to the end of the numbers",
+            BY_POLICY,
+            "PATCH",
+            f"{leases}/{RELEASE}",
+            _annotated(EPOCH, "9" * 15),
+        ),
+        Deed("make the Lease where there is none", ALLOWED, "POST", leases, _lease(8, ns, RELEASE)),
         Deed("create another Lease", BY_POLICY, "POST", leases, _lease(8, ns, "kube-controller-manager")),
         Deed("delete the Lease", BY_RBAC, "DELETE", f"{leases}/{RELEASE}"),
         Deed("write Events", ALLOWED, "POST", f"/apis/events.k8s.io/v1/namespaces/{ns}/events", _event(ns)),
@@ -173,12 +245,29 @@ def _reading(ns: str) -> Sequence[Deed]:
         "kind": "SubjectAccessReview",
         "spec": {"user": "alice", "resourceAttributes": {"verb": "get", "resource": "secrets"}},
     }
+    whose: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "t"}}
+    maps = f"/api/v1/namespaces/{OTHER_NAMESPACE}/configmaps"
     return (
         Deed("read the secrets of its own namespace", BY_RBAC, "GET", f"/api/v1/namespaces/{ns}/secrets"),
         Deed("read all secrets", BY_RBAC, "GET", "/api/v1/secrets"),
         Deed("read a ConfigMap", BY_RBAC, "GET", f"/api/v1/namespaces/{ns}/configmaps/kube-root-ca.crt"),
+        Deed("read the ConfigMaps of kube-system", BY_RBAC, "GET", maps),
+        Deed(
+            "read what Cluster Autoscaler says of its node groups",
+            ALLOWED,
+            "GET",
+            f"{maps}?fieldSelector=metadata.name%3Dcluster-autoscaler-status",
+        ),
+        Deed(
+            "read all Deployments, with the plain values of their environment",
+            ALLOWED,
+            "GET",
+            "/apis/apps/v1/deployments",
+        ),
+        Deed("read all Jobs, with the plain values of their environment", ALLOWED, "GET", "/apis/batch/v1/jobs"),
         Deed("read all pods, with the plain values of their environment", ALLOWED, "GET", "/api/v1/pods"),
         Deed("read all nodes", ALLOWED, "GET", "/api/v1/nodes"),
+        Deed("ask whose a token is", ALLOWED, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", whose),
         Deed("ask what somebody may", ALLOWED, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", asked),
     )
 
@@ -223,7 +312,7 @@ def _override(ns: str) -> Json:
 
 
 def _lease(seconds: int, ns: str = "", name: str = "") -> Json:
-    named = {"metadata": {"name": name, "namespace": ns}} if name else {}
+    named = {"metadata": {"name": name, "namespace": ns, "annotations": {EPOCH: "17"}}} if name else {}
     spec = {"holderIdentity": "thief", "leaseDurationSeconds": seconds}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **named, "spec": spec}
 

@@ -52,6 +52,7 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},
     "dashboard.enabled": True,
     "notices.queueUrl": QUEUE,
+    "admissionPolicies": {"leastReplicas": 1, "mostReplicas": 100},
 }
 READS = {"get", "list", "watch"}
 NEVER = {"secrets", "configmaps", "nodes/proxy", "pods/exec", "pods/eviction", "pods/log", "serviceaccounts/token"}
@@ -115,8 +116,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 8,
-        "ValidatingAdmissionPolicyBinding": 8,
+        "ValidatingAdmissionPolicy": 10,
+        "ValidatingAdmissionPolicyBinding": 10,
     }
 
 
@@ -165,7 +166,8 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
     always = {"rebalancer.gpu.actors", "rebalancer.gpu.places", "rebalancer.gpu.leases"}
-    assert policies == {*always, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
+    stamped = set() if actuation == "scale" else {"rebalancer.gpu.terms"}
+    assert policies == {*always, *stamped, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
     bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
     assert bound == policies
 

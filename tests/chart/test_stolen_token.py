@@ -11,13 +11,13 @@ import pytest
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.leader.lease import EPOCH
-from tests.chart.deeds import ALLOWED, BY_POLICY, BY_RBAC, MERGE, Deed, deeds, with_keda
-from tests.chart.helm import CLUSTER_SCOPED, EVERY_ACTUATION, RELEASE, Json, render
+from tests.chart.deeds import ALLOWED, BY_POLICY, BY_RBAC, MERGE, Deed, deeds, every_right, with_bounds, with_keda
+from tests.chart.helm import CLUSTER_SCOPED, RELEASE, Json, render
 from tests.chart.live import applied
 from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import ApiError, Kube
-from tests.testbed.objects import deployment, gpu_node, node_class, node_pool
+from tests.testbed.objects import deployment, gpu_node, node_class, node_pool, stateful_set
 from tests.testbed.stack import Stack
 
 KINDS = ("ServiceAccount", "Role", "RoleBinding", *CLUSTER_SCOPED)
@@ -65,12 +65,7 @@ async def thief(
         node_pool(namespace, labels=ours, instance_types=["gpu-1"], gpu_limit=0),
         *_chat(namespace),
     )
-    given = EVERY_ACTUATION | {
-        "namespaces": [namespace],
-        "writeMode": "act",
-        "drain": {"enabled": True, "nodeLabels": [{"drained": namespace}]},
-    }
-    rendered = await asyncio.to_thread(render, given, namespace)
+    rendered = await asyncio.to_thread(render, every_right(namespace, {"drained": namespace}), namespace)
     async with applied(kube, rendered, *KINDS):
         token = await kube.token(namespace, RELEASE)
         async with cluster.kube(token) as us:
@@ -80,7 +75,7 @@ async def thief(
 
 
 async def _answer(thief: Kube, deed: Deed) -> str:
-    """How the API server answers; an object that is not there is no refusal."""
+    """How the API server answers; an object that is not there, or there already, is no refusal."""
     dry = {} if deed.method == "GET" else {"dryRun": "All"}
     kind = MERGE if deed.method == "PATCH" else "application/json"
     body = {"dryRun": ["All"], "apiVersion": "v1", "kind": "DeleteOptions"} if deed.method == "DELETE" else deed.body
@@ -91,7 +86,7 @@ async def _answer(thief: Kube, deed: Deed) -> str:
             return BY_POLICY
         if error.status == 403:
             return BY_RBAC
-        if error.status == 404:
+        if error.status in {404, 409}:
             return ALLOWED
         raise
     return ALLOWED
@@ -121,6 +116,20 @@ async def test_of_scaled_objects_a_stolen_token_may_write_bounds_and_pauses_alon
         }
     )
     await _tried(thief, kube, with_keda(namespace))
+
+
+@pytest.mark.timeout(180, func_only=True)
+async def test_where_replicas_are_bounded_a_stolen_token_scales_nothing_beyond_them(
+    cluster: Stack, kube: Kube, crds: None, namespace: str
+) -> None:
+    workloads = [deployment(name, namespace, 1) for name in ("chat", RELEASE)]
+    await kube.apply(*workloads, stateful_set("chat", namespace, 1))
+    bounds: Json = {"admissionPolicies.leastReplicas": 1, "admissionPolicies.mostReplicas": 100}
+    rendered = await asyncio.to_thread(render, every_right(namespace, {"a": "b"}) | bounds, namespace)
+    async with applied(kube, rendered, *KINDS):
+        token = await kube.token(namespace, RELEASE)
+        async with cluster.kube(token) as thief:
+            await _tried(thief, kube, with_bounds(namespace))
 
 
 async def _tried(thief: Kube, kube: Kube, tries: Sequence[Deed]) -> None:

@@ -75,6 +75,18 @@ rebalancer.io/component: service
 {{- if and .Values.actuation.deletionCost (or (include "rebalancer.shrinks" .) .Values.drain.enabled) }}true{{ end -}}
 {{- end -}}
 
+{{/* "true" when it writes to what carries the number of its term. */}}
+{{- define "rebalancer.stamps" -}}
+{{- if or .Values.actuation.keda .Values.actuation.hpa .Values.actuation.karpenter }}true{{ end -}}
+{{- end -}}
+
+{{/* "true" when a policy bounds what it scales to. */}}
+{{- define "rebalancer.boundsScales" -}}
+{{- with .Values.admissionPolicies -}}
+{{- if and .enabled $.Values.actuation.scale (or .leastReplicas .mostReplicas) }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* "true" when the pre-delete hook is there. */}}
 {{- define "rebalancer.handsBack" -}}
 {{- if and .Values.handBack.enabled (include "rebalancer.actuates" .) }}true{{ end -}}

@@ -48,11 +48,17 @@ variables:
 
 {{/*
 No leader of an earlier term writes what one of a later term wrote. Only who gives an object back takes the epoch away.
-An epoch that a person spoiled is an error, and so a refusal: take the annotation away.
+What is no number counts as none, whoever put it there, and is not ours to put: it locks no leader out. That no number is
+ahead of the Lease's stands in terms.yaml.
 */}}
 {{- define "rebalancer.epochRule" -}}
 - expression: >-
+    !('rebalancer.io/epoch' in variables.annotations)
+    || variables.annotations['rebalancer.io/epoch'].matches('^[0-9]{1,15}$')
+  message: the term of a leader of the rebalancer is a number
+- expression: >-
     !('rebalancer.io/epoch' in variables.oldAnnotations)
+    || !variables.oldAnnotations['rebalancer.io/epoch'].matches('^[0-9]{1,15}$')
     || ('rebalancer.io/epoch' in variables.annotations
     ? int(variables.annotations['rebalancer.io/epoch']) >= int(variables.oldAnnotations['rebalancer.io/epoch'])
     : !('rebalancer.io/originals' in variables.annotations))
