@@ -23,7 +23,8 @@ _SHUTDOWN_SECONDS = 0.1
 class ApiProxy:
     """`refuses_writes`: whatever is no GET is answered 503, and counted in `refused` by its path.
 
-    `swallow()`: from now on nothing arrives, in either direction, and no connection ends.
+    `swallow()`: from now on nothing arrives, in either direction, and no connection ends; with a word only requests
+    whose path has it.
     """
 
     access: Access
@@ -31,14 +32,14 @@ class ApiProxy:
     refuses_writes: bool = False
     refused: list[str] = field(default_factory=list)
     url: str = ""
-    swallows: bool = False
+    swallows: str | None = None
 
-    def swallow(self) -> None:
-        """The network is gone."""
-        self.swallows = True
+    def swallow(self, word: str = "") -> None:
+        """The network is gone, at least for requests with that word in their path."""
+        self.swallows = word
 
-    async def _passes(self) -> None:
-        if self.swallows:
+    async def _passes(self, request: web.Request) -> None:
+        if self.swallows is not None and self.swallows in request.path:
             await asyncio.Event().wait()
 
     @classmethod
@@ -60,7 +61,7 @@ class ApiProxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass one request on, or refuse it."""
-        await self._passes()
+        await self._passes(request)
         if self.refuses_writes and request.method != "GET":
             self.refused.append(request.path)
             return web.json_response(_UNAVAILABLE, status=503)
@@ -85,7 +86,7 @@ class ApiProxy:
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
-                await self._passes()
+                await self._passes(request)
                 await response.write(await self.chunk(request, chunk))
             await response.write_eof()
             return response

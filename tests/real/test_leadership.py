@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import aiohttp
 import pytest
 
 from rebalancer.leader.lease import EPOCH
+from rebalancer.leader.timing import TIMING
 from tests.real.api_proxy import ApiProxy
 from tests.real.policies import model, policy, pool
 from tests.real.service import ACCOUNT, Service
@@ -29,6 +31,10 @@ from tests.testbed.stack import Stack
 GPUS = 8
 LEASE = "rebalancer"
 CRASH_SECONDS = 12.0
+ON_ITS_WAY_SECONDS = 0.1
+"""A write that was sent just before its deadline is received just after."""
+RISING = ((4.0, 30.0), (0.2, 62.0))
+"""So many seconds before the deadline so many requests are in flight of chat: there is something to write then."""
 ORDERLY_SECONDS = 5.0
 """From SIGTERM to the next leader's first write: a planning period, and what the machine's other tests leave of it."""
 
@@ -51,6 +57,11 @@ class Pair:
     async def leader(self) -> str:
         lease = await self.kube.get("Lease", LEASE, self.namespace)
         return str(lease["spec"]["holderIdentity"]).partition("_")[0]
+
+    async def renewed_at(self) -> float:
+        """When the renewal began that the Lease shows, in epoch seconds."""
+        lease = await self.kube.get("Lease", LEASE, self.namespace)
+        return datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
 
     async def leads(self, name: str) -> None:
         async def so() -> bool:
@@ -172,6 +183,40 @@ async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_aft
     assert all(_epoch(write) > one for write in writes)
     assert writes[0].received - gone <= patience * CRASH_SECONDS
     assert "the lease was not renewed in time" in await pair.first.log()
+
+
+@pytest.mark.timeout(150, func_only=True)
+async def test_a_leader_whose_lease_alone_is_out_of_reach_writes_nothing_after_its_deadline(
+    pair: Pair,
+    account: str,
+    traffic: Traffic,
+    ours: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with ApiProxy.before(pair.cluster.access) as door:
+        kubeconfig = pair.first.folder / "through-the-door"
+        access = replace(pair.cluster.access, server=door.url)
+        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
+        pair.first.settings["KUBECONFIG"] = str(kubeconfig)
+        await _both_up(pair, traffic, ours)
+        one = await pair.epoch()
+
+        door.swallow("/leases/")
+        deadline = await pair.renewed_at() + TIMING.renew_seconds
+        for seconds, running in RISING:
+            await asyncio.sleep(deadline - seconds - time.time())
+            traffic.says("chat", running=running)
+        await pair.leads("rb-1")
+        await pair.kube.wait_for(lambda: _ended(pair.first), "who cannot renew has ended itself", 20.0)
+
+    writes = [write for write in await pair.writes() if write.succeeded]
+    of_first = [write.received - deadline for write in writes if _epoch(write) == one]
+    with capsys.disabled():
+        print(
+            f"\nwrites of who cannot renew, seconds before its deadline: {[round(-late, 1) for late in of_first[-6:]]}"
+        )
+    assert -TIMING.renew_seconds < of_first[-1], "while it might it wrote"
+    assert of_first[-1] <= ON_ITS_WAY_SECONDS
 
 
 @pytest.mark.timeout(150, func_only=True)
