@@ -7,7 +7,7 @@ A NodePool's late write counts no way: its limit is read again before each write
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -41,14 +41,6 @@ async def settled(
         return outcomes
     facts = look()
     return tuple(await asyncio.gather(*(_settled(kube, outcome, facts, policy) for outcome in outcomes)))
-
-
-def untold(outcomes: Iterable[Outcome], published: Collection[tuple[str, float]]) -> tuple[Outcome, ...]:
-    """Outcomes that `decisions` does not have, for who leads now to tell. `published`: identities of what it has.
-
-    The process before died before their outcome, or it was in its journal alone when it died.
-    """
-    return tuple(outcome for outcome in outcomes if outcome.intent.identity not in published)
 
 
 def inherit(unseen: UnseenWrites, outcomes: Iterable[Outcome], look: Callable[[], Snapshot]) -> None:

@@ -7,29 +7,25 @@ is made again (`app.remade`); where neither reaches back, `planning.resume` hold
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import structlog
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from rebalancer.act.succession import LEFT
+from rebalancer.app.own_writes import OwnWrites, writes_of
 from rebalancer.app.recent_writes import RecentWrite, count_unheard, recent_writes, targets_of
-from rebalancer.app.remade import is_whole, remade
+from rebalancer.app.remade import remade
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import PastUnreadable, TopicPast, read_past
-from rebalancer.obs import journal
 from rebalancer.obs.clock import Clock
-from rebalancer.obs.journal_tail import read_tail
 from rebalancer.planning.memory.resume import resume
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.checkpoint import Restored
@@ -65,6 +61,7 @@ class Start:
     slot: number of the slot where the next checkpoint goes if it needs chunks.
     seen: snapshot of the last cycle before, None where memory was not made again up to it.
     ahead_seconds: seconds by which the checkpoint, and `notices` with it, is dated later than the start; else 0.
+    forgotten: outcomes of writes that `memory` knows, of which `decisions` has the intent alone.
     published: identities of the writes whose outcome `decisions` has.
     journaled: identities of the writes whose outcome the local journal has.
     """
@@ -81,8 +78,17 @@ class Start:
     slot: int = 0
     seen: Snapshot | None = None
     ahead_seconds: float = 0.0
+    forgotten: tuple[Outcome, ...] = ()
     published: frozenset[tuple[str, float]] = frozenset()
     journaled: frozenset[tuple[str, float]] = frozenset()
+
+    def untold(self, outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+        """What `decisions` lacks, for who leads now to tell: of `outcomes`, as their objects say now, and of older.
+
+        The process before died before their outcome, or it was in its journal alone when it died.
+        """
+        lacking = (one for one in outcomes if one.intent.identity not in self.published)
+        return (*self.forgotten, *lacking)
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -104,56 +110,6 @@ class Start:
         count_unheard(self.recent, state, now)
         for outcome in self.outcomes:
             state.note(outcome, now)
-
-
-@dataclass(slots=True)
-class OwnWrites:
-    """What is known of our own writes, wherever it is written down.
-
-    intents: intents, by identity.
-    outcomes: outcomes, by the identity of their intent.
-    instants: UTC epoch seconds at which lines were written, in no order.
-    last_cycle: number of the last cycle that a line is from, 0 where there is none.
-    cycles: lines of the decisions themselves, by cycle.
-    frames: lines of the keyframes, by cycle, then by number of the part.
-    published: identities of the writes whose outcome the topic has.
-    journaled: identities of the writes whose outcome the local journal has.
-    """
-
-    intents: dict[tuple[str, float], Intent] = field(default_factory=dict)
-    outcomes: dict[tuple[str, float], Outcome] = field(default_factory=dict)
-    instants: list[float] = field(default_factory=list)
-    last_cycle: int = 0
-    cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
-    frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
-    published: set[tuple[str, float]] = field(default_factory=set)
-    journaled: set[tuple[str, float]] = field(default_factory=set)
-
-    def take(self, line: journal.Line | None) -> None:
-        """One line, from anywhere and any number of times."""
-        if isinstance(line, journal.IntentLine):
-            self.intents[line.intent.identity] = line.intent
-        elif isinstance(line, journal.OutcomeLine):
-            self.outcomes[line.outcome.intent.identity] = line.outcome
-        elif isinstance(line, journal.CycleLine):
-            self.cycles[line.delta.cycle] = line
-            self.last_cycle = max(self.last_cycle, line.delta.cycle)
-        elif isinstance(line, journal.FrameLine):
-            self.frames.setdefault(line.cycle, {})[line.part] = line
-
-    def since(self, cycle: int) -> tuple[Outcome, ...]:
-        """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
-        outcomes = dict(self.outcomes)
-        for identity, intent in self.intents.items():
-            outcomes.setdefault(identity, Outcome(intent, intent.at, UNKNOWN, LEFT))
-        later = [outcome for outcome in outcomes.values() if outcome.intent.cycle >= cycle]
-        return tuple(sorted(later, key=lambda outcome: outcome.at))
-
-    def reach_back(self, since: float, pause_seconds: float) -> bool:
-        """Whether lines are known from `since` on, without a pause in which some may be missing."""
-        instants = sorted(self.instants)
-        known = [at for at in instants if at <= since][-1:] + [at for at in instants if at > since]
-        return bool(known) and known[0] <= since and all(b - a <= pause_seconds for a, b in pairwise(known))
 
 
 class TopicsShared(PastUnreadable):
@@ -314,6 +270,7 @@ def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
+        forgotten=writes.forgotten(cycle),
         published=frozenset(writes.published),
         journaled=frozenset(writes.journaled),
     )
@@ -355,45 +312,3 @@ def _asked_since(
 def _longest_window(policy: Policy) -> float:
     guards = policy.guards
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
-
-
-def writes_of(records: Iterable[TopicPast], files: Sequence[Path], since: float) -> OwnWrites:
-    """What `decisions` and the local journal say; an outcome in one of them settles an intent in the other.
-
-    Of decisions only those since the newest whole keyframe are decoded: each leader begins with one, at 1,000 models
-    of megabytes, and where one after the other dies the topic's last minutes are full of them while nobody leads.
-    """
-    writes, tail = OwnWrites(), read_tail(files, since)
-    decided: dict[int, list[TopicPast]] = {}
-    for ours in (*tail.writes, *tail.decided()):
-        writes.take(ours)
-        if isinstance(ours, journal.OutcomeLine):
-            writes.journaled.add(ours.outcome.intent.identity)
-    for record in records:
-        mark = journal.MARK.match(record.value[: journal.MARK_BYTES])
-        if mark is not None:
-            decided.setdefault(int(mark[3]), []).append(record)
-            writes.instants.append(record.at)
-        elif (line := _line(record)) is not None:
-            writes.take(line)
-            writes.instants.append(record.at)
-            if isinstance(line, journal.OutcomeLine):
-                writes.published.add(line.outcome.intent.identity)
-    writes.instants += tail.instants
-    writes.last_cycle = max([writes.last_cycle, tail.last_cycle, *decided])
-    for cycle in sorted(decided, reverse=True):
-        for record in decided[cycle]:
-            writes.take(_line(record))
-        if is_whole(writes.frames.get(cycle, {})):
-            break
-    return writes
-
-
-def _line(record: TopicPast) -> journal.Line | None:
-    """The journal line in a record of `decisions`; what is none, or too old to be read, says nothing here."""
-    if record.key not in {b"intent", b"outcome", b"cycle", b"frame"}:
-        return None
-    try:
-        return journal.decode(record.value)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return None

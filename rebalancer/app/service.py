@@ -10,7 +10,7 @@ import structlog
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
-from rebalancer.act.succession import settled, untold
+from rebalancer.act.succession import settled
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.auth.token_reviews import Reviews
@@ -149,7 +149,7 @@ class Service:
         )
         past.into(state, now)
         if not settings.lease_name:  # else who takes the Lease does it, having asked the objects
-            self.recorder.succeed(untold(past.outcomes, past.published), past.journaled)
+            self.recorder.succeed(past.untold(past.outcomes), past.journaled)
         self._run(policy, past, state, kube, signatures)
         self._tasks.spawn("history", self._remember(policy, past.first_cycle))
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))
@@ -310,7 +310,7 @@ class Service:
         gate.inherit(outcomes)
         checkpoints.succeed(past)
         ports.succeed(past.memory, past.first_cycle)
-        self.recorder.succeed(untold(outcomes, past.published), past.journaled)
+        self.recorder.succeed(past.untold(outcomes), past.journaled)
         self.leadership.succeeded = True
         self._runner.wake()
         seconds = round(self.clock.monotonic() - began, 3)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rebalancer.act.intents import intent_of
 from rebalancer.act.node_pool_parts import HOLD
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
-from rebalancer.act.succession import LEFT, inherit, settled, untold
+from rebalancer.act.succession import LEFT, inherit, settled
 from rebalancer.act.unseen_writes import UnseenWrites
 from rebalancer.domain.arithmetic import peak_replicas
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
@@ -79,16 +79,6 @@ async def test_what_the_object_shows_counts_both_ways_while_the_watch_lags_behin
     inherit(unseen, outcomes, lambda: rig.facts)
 
     assert (outcomes[0].status, unseen.least(target).replicas) == (WRITTEN, lower)
-
-
-async def test_a_new_leader_records_what_the_one_before_it_left_untold_and_nothing_else(rig: Rig) -> None:
-    open_one, shown = (left(intent_of(change(rig.target("b"), to), 7, NOW)) for to in (3, 4))
-    rig.store.put(deployment("b", 4))
-    known = replace(left(intent_of(change(rig.target("a"), 2), 6, NOW)), status=WRITTEN, detail="")
-
-    outcomes = await settled(rig.kube, (known, open_one, shown), lambda: rig.facts, rig.policy)
-
-    assert [outcome.status for outcome in untold(outcomes, {known.intent.identity})] == [UNKNOWN, WRITTEN]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.app.past import OwnWrites, Start, begin_from, writes_of
+from rebalancer.app.own_writes import OwnWrites, writes_of
+from rebalancer.app.past import Start, begin_from
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.snapshot import ForeignChange

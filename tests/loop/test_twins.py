@@ -13,7 +13,8 @@ import pytest
 from hypothesis import settings
 from msgspec.structs import replace
 
-from rebalancer.app.past import OwnWrites, begin_from
+from rebalancer.app.own_writes import OwnWrites
+from rebalancer.app.past import begin_from
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,

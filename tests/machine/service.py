@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
-from rebalancer.app.past import OwnWrites, begin_from
+from rebalancer.app.own_writes import OwnWrites
+from rebalancer.app.past import begin_from
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,

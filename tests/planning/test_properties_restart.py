@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 from msgspec.structs import replace
 
-from rebalancer.app.past import OwnWrites, Start, begin_from
+from rebalancer.app.own_writes import OwnWrites
+from rebalancer.app.past import Start, begin_from
 from rebalancer.domain.arithmetic import converging, doomed_nodes
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory

@@ -10,12 +10,13 @@ from typing import NoReturn, cast
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
-from rebalancer.act.succession import settled, untold
+from rebalancer.act.succession import settled
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.decisions_topic import DecisionsTopic
 from rebalancer.app.leadership import Leadership
-from rebalancer.app.past import SLACK_SECONDS, Start, await_start, begin_from, writes_of
+from rebalancer.app.own_writes import writes_of
+from rebalancer.app.past import SLACK_SECONDS, Start, await_start, begin_from
 from rebalancer.app.service import STOP_SECONDS, LeadLost
 from rebalancer.app.sources import await_pods
 from rebalancer.domain.events import Event
@@ -273,7 +274,7 @@ class Replica:
         if self._checkpoints is not None:
             self._checkpoints.succeed(past)
         self.ports.succeed(past.memory, past.first_cycle)
-        self._recorder.succeed(untold(outcomes, past.published), past.journaled)
+        self._recorder.succeed(past.untold(outcomes), past.journaled)
         self.leadership.succeeded = True
         if self.runner is not None:
             self.runner.wake()
