@@ -151,6 +151,23 @@ class TestAllocatable:
         story.turns(31)
         assert story.replicas("b") == left
 
+    def test_a_floor_that_several_would_have_to_go_for_is_told_how_many_and_a_cap_meets_it(self) -> None:
+        # Of 8 GPUs 5 are offered for good, a and c hold 7 and need them; b waits, and nobody gives three for one.
+        models = [a_model(name, 1, entitlement=own) for name, own in (("a", 3), ("b", 1), ("c", 3))]
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 12.0}, "c": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 3, "c": 4, "b": 1}, load, {"a": 3.0, "c": 4.0, "b": 1.0}))
+        story.target("b", pods=PENDING[:1])
+        shows(story, 5)
+        assert all(moves(plan) == {} for plan in story.turns(40))
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert (
+            "a100-1 offers 5 GPUs and pods hold 7, so 3 of these have to be freed for one replica; no mo" in unmet.why
+        )
+        story.override(an_override("cap", "c", 2))
+        assert [moves(plan) for plan in story.turns(10) if moves(plan)] == [{"c": (4, 2)}, {"a": (3, 2)}]
+
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()
         shows(story, 0, 0)
