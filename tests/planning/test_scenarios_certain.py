@@ -151,6 +151,23 @@ class TestAllocatable:
         story.turns(31)
         assert story.replicas("b") == left
 
+    def test_a_floor_that_several_would_have_to_go_for_is_told_how_many_and_a_cap_meets_it(self) -> None:
+        # Of 8 GPUs 5 are offered for good, a and c hold 7 and need them; b waits, and nobody gives three for one.
+        models = [a_model(name, 1, entitlement=own) for name, own in (("a", 3), ("b", 1), ("c", 3))]
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 12.0}, "c": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 3, "c": 4, "b": 1}, load, {"a": 3.0, "c": 4.0, "b": 1.0}))
+        story.target("b", pods=PENDING[:1])
+        shows(story, 5)
+        assert all(moves(plan) == {} for plan in story.turns(40))
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert (
+            "a100-1 offers 5 GPUs and pods hold 7, so 3 of these have to be freed for one replica; no mo" in unmet.why
+        )
+        story.override(an_override("cap", "c", 2))
+        assert [moves(plan) for plan in story.turns(10) if moves(plan)] == [{"c": (4, 2)}, {"a": (3, 2)}]
+
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()
         shows(story, 0, 0)
@@ -241,21 +258,24 @@ class TestOthers:
         story.target("x", replicas=8, pods=(*story.of("x").pods, *mine))
         assert "x" not in moves(story.plan())
 
-    def test_what_waits_of_a_number_that_others_raised_keeps_idle_gpus_from_nobody_who_is_short(self) -> None:
+    @pytest.mark.parametrize(("floor", "left"), [(1, 2), (2, 1)])
+    def test_what_waits_of_a_number_that_others_raised_keeps_idle_gpus_from_nobody_who_is_short(
+        self, floor: int, left: int
+    ) -> None:
         # Nodes of 4 GPUs and of 1: theirs serves with two replicas of two GPUs each, five more wait since somebody
-        # asked for seven, and fit nowhere. x has none of its floor of 2: one fits on the idle GPU, one in place of
-        # theirs.
+        # asked for seven, and fit nowhere. x has none of its floor: one fits on the idle GPU, which five that wait are
+        # promised, and only a second one in place of theirs.
         theirs = a_model("theirs", 1, entitlement=3, gpus_per_replica=2)
-        policy = a_policy(theirs, a_model("x", 2, entitlement=2), pools=(a_pool(gpus=5),))
-        load = {"theirs": {"concurrency": 30.0}, "x": {"concurrency": 8.0}}
-        story = Story(policy, a_snapshot(policy, {"theirs": 2, "x": 0}, load, {"theirs": 7.0, "x": 2.0}))
+        policy = a_policy(theirs, a_model("x", floor, entitlement=2), pools=(a_pool(gpus=5),))
+        load = {"theirs": {"concurrency": 30.0}, "x": {"concurrency": 4.0 * floor}}
+        story = Story(policy, a_snapshot(policy, {"theirs": 2, "x": 0}, load, {"theirs": 7.0, "x": float(floor)}))
         story.pool("a100", nodes=(node("a100-1", 4), node("a100-2", 1)))
         waiting = tuple(a_pod(f"w{n}", None, phase="pending") for n in range(5))
         pods = (*(replace(pod, node="a100-1") for pod in story.of("theirs").pods), *waiting)
         story.target("theirs", None, replicas=7, autoscaler=taken_over(7, 7), by_others=True, gpus_per_pod=2, pods=pods)
-        assert [moves(plan) for plan in story.turns(3) if moves(plan)][:1] == [{"theirs": (7, 3)}]
+        assert [moves(plan) for plan in story.turns(3) if moves(plan)][:1] == [{"theirs": (7, left)}]
         story.turns(60)
-        assert (story.of("theirs").replicas, story.of("x").replicas) == (1, 2)
+        assert (story.of("theirs").replicas, story.of("x").replicas) == (left, floor)
 
 
 class TestGpus:

@@ -1,10 +1,11 @@
 """Nobody marks who goes (`actuation.deletionCost` is off): a shift counts on room only where whoever goes makes it."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.allocation.unmarked import UNMARKED
-from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot
+from tests.builders import a_model, a_node, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, change_of, moves, unmet_of
 
 
@@ -78,3 +79,28 @@ class TestUnmarked:
         for n, model in enumerate(models):
             story.target(model.id, pods=[a_pod(f"{model.id}-{k}", f"a100-{1 + (2 * n + k) % 8}") for k in range(2)])
         assert moves(story.plan()) == {}
+
+
+class TestWaiting:
+    """`a` serves on the only two GPUs, each on a node of its own, and asks for four more that fit nowhere."""
+
+    def a_story(self, *, marks: bool, gpus: int = 1) -> Story:
+        floored = a_model("b", 1, gpus_per_replica=gpus, entitlement=1)
+        policy = a_policy(a_model("a", 1, entitlement=4), floored, pools=(a_pool(gpus=8),))
+        snapshot = a_snapshot(policy, {"a": 6, "b": 1}, {"a": {"concurrency": 24.0}}, {"a": 6.0})
+        story = Story(policy, replace(snapshot, marks_victims=marks))
+        nodes = [a_node(f"a100-{n}", 1, labels={"pool": "a100"}) for n in (1, 2)]
+        story.pool("a100", nodes=tuple(nodes))
+        waiting = [a_pod(f"a-{n}", None, phase="pending") for n in range(3, 7)]
+        story.target("a", pods=(a_pod("a-1", "a100-1"), a_pod("a-2", "a100-2"), *waiting))
+        story.target("b", pods=(a_pod("b-1", None, phase="pending"),))
+        story.load("b")
+        return story
+
+    @pytest.mark.parametrize("marks", [True, False])
+    def test_a_floor_gets_one_that_serves_though_kubernetes_ends_all_that_wait_before_it(self, *, marks: bool) -> None:
+        assert moves(self.a_story(marks=marks).plan()) == {"a": (6, 1)}
+
+    @pytest.mark.parametrize("marks", [True, False])
+    def test_none_that_serves_goes_where_no_room_comes_of_it(self, *, marks: bool) -> None:
+        assert moves(self.a_story(marks=marks, gpus=2).plan()) == {"a": (6, 2)}

@@ -12,7 +12,7 @@ from rebalancer.domain.plan import Plan, Refusal, Unmet
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import counted, figure, listed, work_of
 from rebalancer.planning.demand.demand import need_now, need_words
-from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
 from tests.cli.scene import STATUS
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, change_of, decision_of, refusal_of, unmet_of
@@ -30,6 +30,7 @@ def test_gpus_promised_beyond_a_budget_are_no_negative_number() -> None:
     loads = {"a": {"concurrency": 28.0}, "b": {"concurrency": 1000.0}}
     story = Story(policy, a_snapshot(policy, {"a": 7, "b": 1}, loads))
     story.target("a", replicas=95, by_others=True)
+    story.override(an_override("floor", "a", 7))  # else it gives one of its seven, and what waits with it
     unmet = unmet_of(story.plan(), "b")
     assert unmet is not None
     assert unmet.why == (

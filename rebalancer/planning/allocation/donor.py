@@ -1,8 +1,10 @@
 """A donor of replicas, and what is chosen of donors: who goes, and where the one for whom they go has its place."""
 
+from itertools import takewhile
 from typing import NamedTuple
 
 from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
@@ -25,3 +27,13 @@ class Donor(NamedTuple):
 
 Picks = list[tuple[Donor, PodView]]
 Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
+
+
+def homeless_first(target: TargetFacts, seating: Seating) -> tuple[PodView, ...]:
+    """The target's replicas that fit on no node and end before any that has a place: they are no loss.
+
+    None where some of those without a node are to have a place, and nobody knows which of the two end first.
+    """
+    order = seating.candidates(target)
+    known = order.predictable or seating.homeless(target) == order.count("unplaced", lambda pod: pod.node is None)
+    return tuple(takewhile(lambda pod: not seating.home(target, pod), order)) if known else ()

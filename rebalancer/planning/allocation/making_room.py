@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
-from rebalancer.planning.allocation.donor import Chosen, Donor, Picks
+from rebalancer.planning.allocation.donor import Chosen, Donor, Picks, homeless_first
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unmarked import whichever_go
 from rebalancer.planning.facts.scene import TargetFacts
@@ -32,10 +32,27 @@ def make_room(
 
     `owed`: a floor or an owner asks, for whom more may go than would do if it were known who goes.
     """
+    chosen = _by_promises(target, donors, nodes, seating)
+    if chosen is not None:
+        return chosen
     if target.pods > 1:
         return _for_several_pods(target, donors, nodes, seating)
     chosen = _one_victim(target, donors, nodes, seating) or _several_victims(target, donors, nodes, seating)
     return whichever_go(target, donors, nodes, seating) if chosen is None and owed else chosen
+
+
+def _by_promises(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
+    """Room that is there, and promised to what fits on no node: as few of these go as do, and none that has a node."""
+    lacking = target.gpus - min(seating.promisable(target), seating.capacity[target.pool])
+    places = seating.fit(target, seating.eligible(target) - nodes, now=False) if lacking > 0 else ()
+    picks: Picks = []
+    for donor in donors if places else ():
+        for pod in homeless_first(donor.target, seating)[: max(0, seating.givable(donor.target))]:
+            picks.append((donor, pod))
+            lacking -= donor.target.gpus
+            if lacking <= 0:
+                return places, picks
+    return None
 
 
 def _one_victim(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
@@ -105,7 +122,7 @@ def _steps(donor: Donor, nodes: frozenset[str], seating: Seating) -> dict[str, l
     """
     by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
-    for pods in _surely(donor, donor.spare * 4, seating):
+    for pods in _surely(donor, donor.spare * 4 + seating.homeless(donor.target), seating):
         for pod in pods:
             home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
@@ -154,8 +171,12 @@ def _for_several_pods(target: TargetFacts, donors: list[Donor], nodes: frozenset
     """
     picks: Picks = []
     for donor in donors:
-        most = max(0, min(donor.spare, seating.givable(donor.target)))
+        spare, own = donor.spare, donor.target
+        most = max(0, min(spare + seating.homeless(own), seating.givable(own)))
         for pod in chain.from_iterable(_surely(donor, most, seating)):
+            spare -= bool(seating.home(own, pod))
+            if spare < 0:
+                break
             picks.append((donor, pod))
             if _places(target, picks, nodes, seating):
                 needed = _needed(target, picks, nodes, seating)

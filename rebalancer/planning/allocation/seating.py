@@ -133,8 +133,7 @@ class Seating:
                 self.unseated[target.model] += 1
                 continue
             nodes = self.fit(target, frozenset(), now=True, pod=pod)
-            later = not nodes
-            if later:
+            if later := not nodes:
                 nodes = self.fit(target, frozenset(), now=False, pod=pod)
             if not nodes:
                 self.unseated[target.model] += 1
@@ -281,10 +280,13 @@ class Seating:
         """Whether a place is sought for a replica that was asked for and fits on no node."""
         return self.reseating and self.unseated.get(target.model, 0) > self.reseated[target.model]
 
+    def homeless(self, target: TargetFacts) -> int:
+        """Replicas of the target that fit on no node, and that nobody has taken in this plan: they are no loss."""
+        return self.candidates(target).count("homeless", lambda pod: not self.home(target, pod))
+
     def waits(self, target: TargetFacts) -> bool:
         """Whether a replica that the target has asked for fits on no node, and no place was found for it yet."""
-        homeless = self.candidates(target).count("homeless", lambda pod: not self.home(target, pod))
-        return homeless > self.seated[target.key]
+        return self.homeless(target) > self.seated[target.key]
 
     def seat(self, target: TargetFacts, nodes: tuple[str, ...]) -> None:
         """Put one replica of `target` on `nodes`, one for each of its pods."""

@@ -70,6 +70,23 @@ def _closed_words(now: float, state: PoolFacts, noticed: tuple[NoticeView, ...],
     return [listed(closed)] if closed else []
 
 
+def _overfull_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> list[str]:
+    """To a model below its floor: what has to go where a node offers fewer GPUs than are held, and the way out.
+
+    Several go there for one, so no model gives what it needs, for as long as anybody looks: a person decides that.
+    """
+    model = seating.scene.models[target.model]
+    if target.pods > 1 or seating.placed_of(model) >= model.floor:
+        return []
+    nodes = []
+    for name in sorted(state.overfull & seating.eligible(target))[:4]:
+        offered, soon = state.rooms[name].node.gpus, seating.rooms[target.pool][name].soon
+        freed = f"{target.gpus - soon} of these have to be freed for one replica"
+        nodes.append(f"{name} offers {gpus(offered)} and pods hold {offered - soon}, so {freed}")
+    way = "mend the devices, or cap a model that runs there (`rebalancer override add cap`)"
+    return [f"{listed(nodes)}; no model gives what it needs for that: {way}"] if nodes else []
+
+
 def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
     scene = seating.scene
     if state.budget is None:
@@ -90,6 +107,7 @@ def _free_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> str:
             f"{needs_words(target)} on one node of pool {target.pool}{inside}: {free}",
             *scene.memo.of(state.pool.name, _closed_words, scene.now, state, scene.snapshot.notices, scene.doomed),
             budget,
+            *_overfull_words(target, state, seating),
             *([f"pods of rollouts ask for {gpus(surging)} beside their replicas"] if surging else ()),
             *resliced(target, seating),
             *([UNMARKED] if target.pod_gpus > 1 and not scene.snapshot.marks_victims else ()),

@@ -9,7 +9,8 @@ from itertools import chain
 from math import gcd
 from typing import NamedTuple
 
-from rebalancer.planning.allocation.donor import Chosen, Donor, Picks
+from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.allocation.donor import Chosen, Donor, Picks, homeless_first
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.facts.scene import TargetFacts
 
@@ -18,11 +19,18 @@ UNMARKED = "actuation.deletionCost is off: others give only where whichever pod 
 
 
 class _Unknown(NamedTuple):
-    """A donor of whom nobody knows which replicas go: how many are on each node, and the most that it gives."""
+    """A donor of whom nobody knows which replicas go.
+
+    donor: who gives.
+    on_node: how many of them are on each node.
+    most: the most of these that it gives.
+    first: its replicas that fit on no node: Kubernetes ends all of them before any of these, and they are no loss.
+    """
 
     donor: Donor
     on_node: Counter[str]
     most: int
+    first: tuple[PodView, ...] = ()
 
 
 _Gift = tuple[_Unknown, int]  # so many of its replicas
@@ -39,7 +47,7 @@ def whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str]
     promisable = seating.promisable(target)
     alone = ([(giver, count)] for giver in givers if (count := _alone(giver, lacks)) is not None)
     for gifts in chain(alone, _together(givers, lacks, MOST_TIMES * target.gpus)):
-        if promisable + sum(map(_gpus, gifts)) >= target.gpus:
+        if promisable + sum(map(_promised, gifts)) >= target.gpus:
             return _first_of(gifts, lacks, seating)
     return None
 
@@ -77,8 +85,11 @@ def _unknown(donor: Donor, seating: Seating) -> _Unknown:
     order, own = seating.candidates(donor.target), donor.target
     if order.predictable or own.pods > 1:
         return _Unknown(donor, Counter(), 0)
+    first = homeless_first(own, seating)
     on_node = Counter(next(iter(seating.home(own, pod)), "") for pod in order)
-    return _Unknown(donor, on_node, max(0, min(donor.spare, seating.givable(own))))
+    if first:
+        del on_node[""]
+    return _Unknown(donor, on_node, max(0, min(donor.spare, seating.givable(own) - len(first))), first)
 
 
 def _fewest(gifts: list[_Gift], lacks: Mapping[str, int]) -> list[_Gift]:
@@ -106,6 +117,10 @@ def _gpus(gift: _Gift) -> int:
     return count * giver.donor.target.gpus
 
 
+def _promised(gift: _Gift) -> int:
+    return _gpus(gift) + len(gift[0].first) * gift[0].donor.target.gpus
+
+
 def _first_of(gifts: list[_Gift], lacks: Mapping[str, int], seating: Seating) -> Chosen:
     """The node that lacks least of those that may get the room, and who is meant to go: who is on it first."""
 
@@ -114,7 +129,8 @@ def _first_of(gifts: list[_Gift], lacks: Mapping[str, int], seating: Seating) ->
 
     node = min((name for name in lacks if freed(name) >= lacks[name]), key=lambda name: (lacks[name], name))
     picks: Picks = []
-    for (donor, _, _), count in gifts:
-        order = sorted(seating.candidates(donor.target), key=lambda pod: seating.home(donor.target, pod) != (node,))
-        picks += [(donor, pod) for pod in order[:count]]
+    for (donor, _, _, first), count in gifts:
+        pods = (pod for pod in seating.candidates(donor.target) if not first or pod.node is not None)
+        order = sorted(pods, key=lambda pod: seating.home(donor.target, pod) != (node,))
+        picks += [(donor, pod) for pod in (*first, *order[:count])]
     return (node,), picks
