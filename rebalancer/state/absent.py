@@ -23,7 +23,11 @@ class AbsentPast(Struct, frozen=True):
 
 
 class Absent:
-    """Absent nodes by name. `holds` says whether pods of models are bound to a node."""
+    """Absent nodes by name. `holds` says whether pods of models are bound to a node.
+
+    One that was seen and went is remembered for others' pods as well: a policy may make their workload a model's before
+    the garbage collector comes, and what was seen to go is not to be missed for half a minute first.
+    """
 
     def __init__(self, objects: Objects, holds: Callable[[str], bool]) -> None:
         self._objects = objects
@@ -37,7 +41,7 @@ class Absent:
 
     def lost(self, node: str, at: float) -> None:
         """A Node that was there is gone."""
-        if self._holds(node):
+        if self._has_pods(node):
             self._since[node] = at
             self._gone.add(node)
 
@@ -55,7 +59,7 @@ class Absent:
         """Nodes missing for too long count as gone, where the lists are `certain`; nodes without pods are dropped."""
         if not self._since or not {"nodes", "pods"} <= self._objects.listed:
             return
-        for node in [node for node in self._since if node not in self]:
+        for node in [node for node in self._since if not (self._objects.lacks(node) and self._has_pods(node))]:
             self.back(node)
         late = {node for node, since in self._since.items() if now - since >= UNSEEN_SECONDS} - self._gone
         if late and certain():
@@ -64,6 +68,9 @@ class Absent:
     def gone(self) -> Iterator[tuple[str, float]]:
         """Nodes that are gone while pods hang on them, with the instant when they went."""
         return ((node, self._since[node]) for node in sorted(self._gone) if node in self)
+
+    def _has_pods(self, node: str) -> bool:
+        return any(True for _ in self._objects.pods_on.get(node))
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: nodes are absent for as long as before."""

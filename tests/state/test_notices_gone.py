@@ -60,6 +60,28 @@ def test_pods_of_others_keep_no_notice_of_a_gone_node() -> None:
     assert notices(feed(a_state(POLICY, a_cluster_node("n1"), other), gone(a_cluster_node("n1")))) == ()
 
 
+def test_a_node_that_went_while_its_pods_were_of_no_model_is_gone_once_they_are_of_one() -> None:
+    without_b = POLICY.model_copy(update={"models": tuple(each for each in POLICY.models if each.id != "b")})
+    state = a_state(without_b, a_cluster_node("n1"), a_workload(), a_ready_pod("b-1", node="n1"))
+    feed(state, gone(a_cluster_node("n1"), at=NOW + 3), now=NOW + 3)
+    assert notices(state, NOW + 5) == ()
+    state.set_policy(POLICY, NOW + 5)
+    feed(state, SourceState("nodes", NOW + 5), now=NOW + 5)
+    assert one(state, NOW + 5).since == NOW + 3
+    feed(state, gone(a_ready_pod("b-1", node="n1")), now=NOW + 6)
+    assert notices(state, NOW + 6) == ()
+
+
+def test_of_a_node_whose_models_left_the_policy_it_is_known_that_it_went_when_they_are_back() -> None:
+    without_b = POLICY.model_copy(update={"models": tuple(each for each in POLICY.models if each.id != "b")})
+    state = feed(with_nodes(), gone(a_cluster_node("n1"), at=NOW + 3), now=NOW + 3)
+    state.set_policy(without_b, NOW + 4)
+    feed(state, SourceState("nodes", NOW + 5), now=NOW + 5)
+    assert notices(state, NOW + 5) == ()
+    state.set_policy(POLICY, NOW + 6)
+    assert one(state, NOW + 6).since == NOW + 3
+
+
 def test_a_node_that_was_never_seen_is_unknown_and_gone_after_half_a_minute() -> None:
     ahead = changed(a_ready_pod("b-2", node="n9"))
     state = feed(with_nodes(), ahead)

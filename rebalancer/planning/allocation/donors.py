@@ -5,13 +5,16 @@ to its own floor, for an entitlement down to what it is owed itself, for demand 
 """
 
 from collections import Counter
+from functools import partial
 
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.allocation.donor import Donor
 from rebalancer.planning.allocation.making_room import make_room
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.demand.demand import rules_of
+from rebalancer.planning.facts.holdings import is_unseen
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import COOLDOWNS, judge
 from rebalancer.planning.guards.release import Purpose, Release
@@ -119,8 +122,8 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
             continue
         for own in (each for each in donor.targets if each.pool == target.pool and each.stuck is None):
             here = min(spare, seating.givable(own))
-            if tier == WANTED and _serves_first(own, seating):
-                here = min(here, seating.ready_of(donor) - reserve)  # what it has on another pool may load for minutes
+            if tier != FLOOR and _serves_first(own, seating):
+                here = min(here, _instead(donor, tier, seating) - reserve)
             if here > 0:
                 purpose = _purpose(donor, recipient, tier, seating)
                 refusal = _judged(own, purpose, seating)
@@ -136,6 +139,23 @@ def _serves_first(target: TargetFacts, seating: Seating) -> bool:
     """Whether the target's next replica to go is one that serves."""
     first = next(iter(seating.candidates(target)), None)
     return first is not None and first.phase == "ready"
+
+
+def _instead(donor: ModelShare, tier: str, seating: Seating) -> int:
+    """Replicas that count for a donor whose next one to go serves: what it has on another pool may load for minutes.
+
+    To an owner it gives what is borrowed once its own are pods that have room. What was only asked for has to be made
+    first: an autoscaler looks every 15 s, and may be refused.
+    """
+    if tier == WANTED:
+        return seating.ready_of(donor)
+    return sum(
+        seating.candidates(target).count("there", partial(_is_there, seating, target)) for target in donor.targets
+    )
+
+
+def _is_there(seating: Seating, target: TargetFacts, pod: PodView) -> bool:
+    return not is_unseen(pod) and bool(seating.home(target, pod)) and not seating.unsure(target, pod)
 
 
 def _judged(target: TargetFacts, purpose: Purpose, seating: Seating) -> Refusal | None:

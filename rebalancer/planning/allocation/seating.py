@@ -341,12 +341,13 @@ class Seating:
         hung, serves with those that it has left for a start and more.
         """
         return self.placed_of(model) - sum(
-            self.candidates(target).count("unsure", partial(self._unsure, target))
+            self.candidates(target).count("unsure", partial(self.unsure, target))
             for target in model.targets
             if target.stuck == ROLLOUT or target.unplaced or self.silent
         )
 
-    def _unsure(self, target: TargetFacts, pod: PodView) -> bool:
+    def unsure(self, target: TargetFacts, pod: PodView) -> bool:
+        """Whether nobody knows when, or whether ever, the replica serves."""
         return pod.phase != "ready" and (
             (target.key, pod.uid) in self.awaiting
             or (target.stuck == ROLLOUT and bool(self.home(target, pod)))
