@@ -92,8 +92,9 @@ def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
     """Pods that held GPUs in the row, everybody's writes in it, and our records of our own."""
     everything = wanted.audit.writes(since=wanted.began)
     there = [each for each in everything if each.namespace == wanted.namespace or each.user == wanted.account]
-    pods = {name: span for name, span in Pods.of(there).spans.items() if span[1] >= wanted.since}
-    return Pods(pods), [each for each in there if each.received >= wanted.since], [*_records(wanted.journals)]
+    pods = Pods.of(there)
+    pods.spans = {name: span for name, span in pods.spans.items() if span[1] >= wanted.since}
+    return pods, [each for each in there if each.received >= wanted.since], [*_records(wanted.journals)]
 
 
 def _records(journals: Iterable[Path]) -> Iterable[Json]:

@@ -192,16 +192,34 @@ def i14(evidence: Evidence) -> Broken:
 
 
 def i15(evidence: Evidence) -> Broken:
-    """Drain: something is written within 5 s of a notice, and pods go by eviction alone."""
+    """Drain: within 5 s of a notice something is done about its node, and pods go by eviction alone."""
     deleted = [
         write for write in evidence.own if (write.resource, write.verb, write.subresource) == ("pods", "delete", "")
     ]
     late = [
         notice
         for notice in evidence.notices
-        if not any(notice.at <= write.received <= notice.at + DRAIN_SECONDS for write in evidence.own)
+        if not any(notice.at <= at <= notice.at + DRAIN_SECONDS for at in _acted(notice.node, evidence))
     ]
     return [f"{write.what} was deleted" for write in deleted] + [f"nothing was done about {each.node}" for each in late]
+
+
+def _acted(node: str, evidence: Evidence) -> list[float]:
+    """When we did something about a node: cordoned it, had a pod on it evicted, raised a model that has one there."""
+    there = {pod for pod, where in evidence.pods.nodes.items() if where == node}
+    drained = [write.received for write in evidence.own if write.succeeded and _drains(write, node, there)]
+    raised = [
+        step.at
+        for step in taken(evidence)
+        if step.after > step.before and any(pod.startswith(f"{step.model}-") for pod in there)
+    ]
+    return drained + raised
+
+
+def _drains(write: Write, node: str, pods: set[str]) -> bool:
+    if write.resource == "nodes":
+        return write.name == node and write.request.get("spec", {}).get("unschedulable") is True
+    return (write.resource, write.subresource) == ("pods", "eviction") and write.name in pods
 
 
 def i16(evidence: Evidence) -> Broken:

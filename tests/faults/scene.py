@@ -17,6 +17,7 @@ import aiohttp
 
 from rebalancer.api.http.json_codec import instant_of
 from rebalancer.kafka.broker import Broker
+from rebalancer.leader.lease import EPOCH
 from tests.faults.accounts import Voices
 from tests.faults.door import Door
 from tests.faults.evidence import Evidence, Span
@@ -103,6 +104,11 @@ class Scene:
     async def replicas(self) -> dict[str, int]:
         """What each model is asked for now."""
         return {name: (await self.kube.get("Deployment", name, self.namespace))["spec"]["replicas"] for name in FLOORS}
+
+    async def epoch(self) -> str:
+        """The term of who leads, by the Lease; another one: somebody has taken over."""
+        lease = await self.kube.get("Lease", LEASE, self.namespace)
+        return str(lease["metadata"]["annotations"][EPOCH])
 
     async def rests(self, seconds: float = CONVERGED_SECONDS) -> float:
         """Wait until everybody has what they are to have and it is Ready; the instant. Raises NotYet."""

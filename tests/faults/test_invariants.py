@@ -90,6 +90,24 @@ def _set(**fields: object) -> Callable[[Evidence], None]:
     return spoil
 
 
+def _noticed(evidence: Evidence, *writes: Write) -> None:
+    """A notice about `node`, on which code has a pod, and what we write from then on."""
+    evidence.notices = [Notice(150.0, "node")]
+    evidence.pods.nodes |= {"code-1": "node", "chat-1": "other"}
+    evidence.writes += writes
+
+
+def cordon(at: float, node: str, **wanted: object) -> Write:
+    """A node is cordoned, or (`unschedulable=None`) uncordoned."""
+    spec = {"spec": {"unschedulable": True} | wanted}
+    return write(at, node, 0, verb="patch", group="", resource="nodes", subresource="", namespace="", request=spec)
+
+
+def eviction(at: float, pod: str) -> Write:
+    """A pod's eviction that was granted."""
+    return write(at, pod, 0, verb="create", group="", resource="pods", subresource="eviction", request={})
+
+
 BREAKS: dict[str, Callable[[Evidence], None]] = {
     "I1": _add(write(120.0, "code", 0)),
     "I2": _add(write(120.0, "chat", 6)),
@@ -105,7 +123,7 @@ BREAKS: dict[str, Callable[[Evidence], None]] = {
     "I12": _set(blamed=[("kafka-in", 100.0)], readiness=Readiness([(120.0, {}), (161.0, {"kafka-in": "away"})])),
     "I13": _set(vitals=[Vitals(101.0, 600.0, 40, 0.1, 0)]),
     "I14": _set(ended_by_itself=1),
-    "I15": _set(notices=[Notice(150.0, "node")]),
+    "I15": lambda e: _noticed(e, *(lease(150.0 + second, 7) for second in range(20))),
     "I16": _add(write(120.0, "secret", 0, resource="secrets", subresource="")),
 }
 
@@ -164,3 +182,26 @@ def test_i10_binds_below_what_a_donor_needs_now_and_lets_surplus_go(running: flo
     BREAKS["I10"](evidence)
     evidence.work["code"] = [(50.0 + second, running / 10) for second in range(60)]
     assert bool(INVARIANTS["I10"](evidence)) is broken
+
+
+@pytest.mark.parametrize(
+    ("done", "broken"),
+    [
+        (cordon(154.0, "node"), False),
+        (eviction(154.0, "code-1"), False),
+        (write(154.0, "code", 4), False),
+        (cordon(156.0, "node"), True),
+        (cordon(154.0, "other"), True),
+        (cordon(154.0, "node", unschedulable=None), True),
+        (replace(cordon(154.0, "node"), code=409), True),
+        (eviction(154.0, "chat-1"), True),
+        (write(154.0, "code", 2), True),
+        (write(154.0, "chat", 6), True),
+    ],
+    ids=["cordoned", "evicted", "raised", "late", "other-node", "uncordoned", "refused", "other-pod", "lowered",
+         "other-model"],
+)  # fmt: skip
+def test_i15_asks_for_a_write_about_the_node_of_the_notice(done: Write, *, broken: bool) -> None:
+    evidence = sound()
+    _noticed(evidence, done)
+    assert bool(INVARIANTS["I15"](evidence)) is broken
