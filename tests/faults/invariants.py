@@ -5,13 +5,13 @@ They are judged by what others wrote down, the API server's audit log before all
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from rebalancer.domain.outcome import UNKNOWN, WRITTEN
 from rebalancer.leader.lease import EPOCH
-from tests.faults.evidence import Evidence, Json
+from tests.faults.bijection import steering, unmatched
+from tests.faults.evidence import Evidence
 from tests.real.oracles import Step, below_floor, over_budget, over_share, steps
 from tests.testbed.audit import Write
 
@@ -30,9 +30,7 @@ DESCRIPTORS = 256
 UNREADY_SECONDS = 60.0
 DRAIN_SECONDS = 5.0
 BLIND_AFTER_SECONDS = 2.0  # a decision that was made just before its readings went stale is on its way
-UNDER_WAY = 8  # writes that the gate has under way at a time, of which a kill may leave no outcome
 STABLE_SECONDS = 0.5  # a write that was under way when state was seen as desired
-_CLOCK_SECONDS = 1.0  # between an instant of ours and the audit log's for the same thing
 
 
 def i1(evidence: Evidence) -> Broken:
@@ -77,48 +75,19 @@ def i6(evidence: Evidence) -> Broken:
 
 
 def i7(evidence: Evidence) -> Broken:
-    """Convergence: state is as desired, and then nothing is written any more."""
+    """Convergence: state is as desired, and then nothing that is steered is written any more."""
     if evidence.quiet_since is None:
         return ["state did not become as desired"]
-    late = [step for step in taken(evidence) if step.at > evidence.quiet_since + STABLE_SECONDS]
-    return [f"{step}, after all was as desired" for step in late]
+    return [
+        f"{write.verb} {write.what} {write.received - evidence.quiet_since:.1f} s after all was as desired"
+        for write in steering(evidence)
+        if write.received > evidence.quiet_since + STABLE_SECONDS
+    ]
 
 
 def i8(evidence: Evidence) -> Broken:
-    """Audit complete: what the API server stored of ours and what our records say was written are one to one.
-
-    An outcome that is unknown stands for one write or for none; so does an intent that a kill left without an outcome.
-    An outcome that reached the journal and not Kafka before a kill is told again by who leads next: that is one record.
-    """
-    intents = [line["intent"] for line in evidence.journal if line["line"] == "intent"]
-    outcomes = [line["outcome"] for line in evidence.journal if line["line"] == "outcome"]
-    mine = _once(each for each in outcomes if each["at"] >= evidence.span.since)
-    written = [each["intent"] for each in mine if each["status"] == WRITTEN]
-    unknown = [each["intent"] for each in mine if each["status"] == UNKNOWN]
-    ended = {_key(each["intent"]) for each in outcomes}
-    open_ends = [each for each in intents if _key(each) not in ended]
-    cut_off = open_ends.copy()
-    broken = []
-    for write in evidence.own:
-        if write.subresource != "scale" or not write.succeeded or write.dry_run:
-            continue
-        for records in (written, unknown, cut_off):
-            if record := next((each for each in records if _same(each, write, evidence)), None):
-                records.remove(record)
-                break
-        else:
-            broken.append(f"{write.what} at {write.received:.3f} stands in no record of ours")
-    broken += [
-        f"{_key(each)} is recorded as written, and the API server knows nothing"
-        for each in written
-        if each["object"].startswith("deployment/")
-    ]
-    known = {_key(each) for each in intents}
-    happened = [each["intent"] for each in mine if each["status"] in {WRITTEN, UNKNOWN}]
-    broken += [f"{_key(each)} has an outcome and no intent" for each in happened if _key(each) not in known]
-    if len(open_ends) > UNDER_WAY * evidence.kills:
-        broken.append(f"{len(open_ends)} intents without an outcome after {evidence.kills} kills")
-    return broken
+    """Audit complete: what the API server stored of ours and what our records say was written are one to one."""
+    return unmatched(evidence)
 
 
 def i9(evidence: Evidence) -> Broken:
@@ -258,31 +227,6 @@ def _granted(lease: Write) -> int | None:
         return None
     epoch = lease.response.get("metadata", {}).get("annotations", {}).get(EPOCH, "")
     return int(epoch) if epoch.isdigit() else None
-
-
-def _key(intent: Json) -> tuple[object, object]:
-    return intent["cycle"], intent["id"]
-
-
-def _once(outcomes: Iterable[Json]) -> list[Json]:
-    """One outcome of each intent: `written` where any says so, else the last."""
-    of: dict[tuple[object, ...], Json] = {}
-    for each in outcomes:
-        identity = (*_key(each["intent"]), each["intent"]["at"])
-        if identity not in of or of[identity]["status"] != WRITTEN:
-            of[identity] = each
-    return [*of.values()]
-
-
-def _same(intent: Json, write: Write, evidence: Evidence) -> bool:
-    """Whether this is the write that the intent is about."""
-    arrived = write.request["spec"]["replicas"]
-    return bool(
-        intent["object"] == f"deployment/{write.namespace}/{write.name}"
-        and intent["replicas_to"] == evidence.altered.get((write.name, arrived), arrived)
-        and intent["at"] <= write.received + _CLOCK_SECONDS
-        and write.received <= intent["at"] + 60.0
-    )
 
 
 def _most(events: list[tuple[float, float]], window_seconds: float = 10.0) -> float:

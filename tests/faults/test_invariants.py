@@ -45,10 +45,10 @@ def lease(at: float, epoch: int) -> Write:
     return write(at, "rebalancer", 0, resource="leases", subresource="", request={}, response=response)
 
 
-def lines(at: float, name: str, replicas: int, status: str = "written") -> list[Json]:
+def lines(at: float, name: str, replicas: int, status: str = "written", /, **more: object) -> list[Json]:
     """Our records of a write: intent and outcome."""
     intent = {"cycle": int(at), "id": name, "at": at - 0.1, "object": f"deployment/{NAMESPACE}/{name}",
-              "replicas_to": replicas}  # fmt: skip
+              "replicas_to": replicas, "victims": []} | more  # fmt: skip
     outcome = {"intent": intent, "at": at + 0.1, "status": status}
     return [{"line": "intent", "intent": intent}, {"line": "outcome", "outcome": outcome}]
 
@@ -149,6 +149,97 @@ def test_i8_is_a_bijection_of_audit_log_and_records(broken: Callable[[Evidence],
     evidence = sound()
     broken(evidence)
     assert any(words in each for each in INVARIANTS["I8"](evidence))
+
+
+def patch(resource: str, name: str, **more: object) -> Write:
+    """A patch of ours of some other kind, a while before or after all was as desired."""
+    return write(120.0, name, 0, verb="patch", resource=resource, subresource="", **more)
+
+
+_TARGET = {"spec": {"scaleTargetRef": {"name": "auto"}}}
+_BOUNDS = {"object": f"deployment/{NAMESPACE}/auto", "minimum_to": 1}
+STEERED: dict[str, tuple[Write, Json]] = {
+    "scale": (write(120.0, "code", 4), {"object": f"deployment/{NAMESPACE}/code", "replicas_to": 4}),
+    "cordon": (cordon(120.0, "node"), {"object": "node/node", "kind": "cordon"}),
+    "uncordon": (cordon(120.0, "node", unschedulable=None), {"object": "node/node", "kind": "uncordon"}),
+    "eviction": (eviction(120.0, "code-1"), {"object": f"pod/{NAMESPACE}/code-1", "kind": "evict"}),
+    "deletion": (
+        replace(patch("pods", "code-1", request={}), verb="delete"),
+        {"object": f"pod/{NAMESPACE}/code-1", "kind": "delete"},
+    ),
+    "hpa": (
+        patch(
+            "horizontalpodautoscalers", "own", request={"spec": {"minReplicas": 1, "maxReplicas": 3}}, response=_TARGET
+        ),
+        _BOUNDS | {"replicas_to": 3},
+    ),
+    "scaled-object": (
+        patch("scaledobjects", "own", request={"spec": {"minReplicaCount": 1, "maxReplicaCount": 3}}, response=_TARGET),
+        _BOUNDS | {"replicas_to": 3},
+    ),
+    "node-pool": (
+        patch("nodepools", "big", namespace="", request={"spec": {"limits": {"gpu": "8"}}}),
+        {"object": "nodepool/big", "kind": "limit"},
+    ),
+    "mark": (patch("pods", "code-1", request={"metadata": {"uid": "u1"}}), {"victims": ["u1"]}),
+}
+"""Every way in which something is steered: the write, and what our intent says of it."""
+
+
+@pytest.mark.parametrize("way", STEERED)
+def test_i8_each_write_that_steers_has_its_record_and_each_record_its_write(way: str) -> None:
+    write_of_it, said = STEERED[way]
+    records = lines(120.0, "change", 0, **said)
+    evidence = sound()
+    evidence.writes.append(write_of_it)
+    assert any("stands in no record" in each for each in INVARIANTS["I8"](evidence)), "unrecorded"
+    evidence.journal += records
+    if way == "mark":  # it has no record of its own: it belongs to the write that lets the pod go
+        evidence.writes.append(write(120.2, "code", 2))
+        records[0]["intent"] |= {"object": f"deployment/{NAMESPACE}/code", "replicas_to": 2}
+    assert INVARIANTS["I8"](evidence) == []
+    evidence.writes.pop()
+    assert any("the API server knows nothing" in each for each in INVARIANTS["I8"](evidence)), "unwritten"
+
+
+@pytest.mark.parametrize("way", STEERED)
+def test_i7_nothing_is_steered_any_more_once_all_is_as_desired(way: str) -> None:
+    evidence = sound()
+    evidence.writes.append(STEERED[way][0])
+    assert INVARIANTS["I7"](evidence) == []
+    evidence.quiet_since = 118.0
+    assert len(INVARIANTS["I7"](evidence)) == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "other"),
+    [
+        ("scale", {"replicas_to": 3}),
+        ("cordon", {"kind": "uncordon"}),
+        ("uncordon", {"kind": "cordon"}),
+        ("eviction", {"kind": "delete"}),
+        ("hpa", {"replicas_to": 4}),
+        ("scaled-object", {"minimum_to": 2}),
+        ("node-pool", {"kind": "hold"}),
+        ("node-pool", {"object": "nodepool/other"}),
+        ("mark", {"victims": ["u2"]}),
+        ("cordon", {"at": 50.0}),
+    ],
+)
+def test_i8_a_record_of_something_else_is_not_the_record_of_a_write(way: str, other: Json) -> None:
+    write_of_it, said = STEERED[way]
+    evidence = sound()
+    evidence.writes.append(write_of_it)
+    evidence.journal += lines(120.0, "change", 0, **(said | other))
+    assert any("stands in no record" in each for each in INVARIANTS["I8"](evidence))
+
+
+def test_i8_a_pod_that_was_gone_when_it_was_to_be_evicted_is_recorded_as_written() -> None:
+    asked_for, said = STEERED["eviction"]
+    evidence = sound()
+    evidence.writes.append(replace(asked_for, code=404))
+    evidence.journal += lines(120.0, "change", 0, **said)
+    assert INVARIANTS["I8"](evidence) == []
 
 
 def test_i8_an_outcome_that_is_unknown_may_stand_for_a_write_or_for_none() -> None:
