@@ -90,12 +90,14 @@ def _once(outcomes: Iterable[Json]) -> list[Json]:
 
 def _same(intent: Json, write: Write, evidence: Evidence) -> bool:
     """Whether this is the write that the intent is about."""
-    return intent["object"] == _object(write) and _at_its_time(intent, write) and _as_asked(intent, write, evidence)
+    there = bool(intent["object"] == _object(write))
+    return there and _at_its_time(intent, write) and _as_asked(intent, write, evidence)
 
 
 def _marked(intent: Json, write: Write) -> bool:
     """Whether the pod that is marked is one that the intent lets go."""
-    return write.request["metadata"]["uid"] in intent["victims"] and _at_its_time(intent, write)
+    marked = write.request["metadata"]["uid"]
+    return bool(marked in intent["victims"]) and _at_its_time(intent, write)
 
 
 def _at_its_time(intent: Json, write: Write) -> bool:
@@ -123,7 +125,7 @@ def _as_asked(intent: Json, write: Write, evidence: Evidence) -> bool:
         case "scaledobjects":
             return _bounded(intent, spec["minReplicaCount"], spec["maxReplicaCount"])
         case "nodepools":
-            return ("limits" in spec) == intent["kind"].endswith("limit")
+            return bool(intent["kind"].endswith("limit") == ("limits" in spec))
         case "nodes":
             return bool(intent["kind"] == ("cordon" if spec.get("unschedulable") else "uncordon"))
         case _:
@@ -133,4 +135,4 @@ def _as_asked(intent: Json, write: Write, evidence: Evidence) -> bool:
 def _bounded(intent: Json, low: int, high: int) -> bool:
     """Whether these are the bounds meant: an HPA has no minimum of 0 everywhere, and nothing has a maximum of 0."""
     least = intent["minimum_to"]
-    return high == max(1, intent["replicas_to"]) and low in {least, max(1, least)}
+    return bool(high == max(1, intent["replicas_to"]) and low in {least, max(1, least)})

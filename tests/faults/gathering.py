@@ -43,7 +43,7 @@ async def begin(scene: Scene, seed: str) -> Evidence:
 async def looked_at(scene: Scene) -> AsyncIterator[Evidence]:
     """Everything that goes on is written down until the context ends."""
     evidence = scene.now
-    async with Readiness.of(scene.service) as readiness, watched(scene.service, evidence.vitals):
+    async with Readiness.of(scene.service) as readiness, watched(scene.service, evidence):
         evidence.readiness = readiness
         yield evidence
 
@@ -62,7 +62,7 @@ async def gather(scene: Scene) -> Evidence:
         evidence.work.setdefault(each.model, []).append((each.at, each.running / PER_REPLICA))
     evidence.unaccounted = await _settled_accounts(scene)
     evidence.calls, evidence.connections = scene.door.calls.copy(), scene.wire.opened.copy()
-    evidence.overrides = await scene.kube.items("Override", scene.namespace)
+    evidence.overrides += await scene.kube.items("Override", scene.namespace)
     return evidence
 
 

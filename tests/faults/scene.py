@@ -198,6 +198,11 @@ class Scene:
             await self.service.kill()
             await self.service.start()
 
+    async def takes_back(self, name: str) -> None:
+        """An override goes; what whoever made it could read of it until then is evidence (invariant I6)."""
+        self.now.overrides.append(await self.kube.get("Override", name, self.namespace))
+        await self.kube.delete("Override", name, self.namespace)
+
     async def flood(self, topic: str, value: bytes, copies: int) -> None:
         """So many copies of a record, acknowledged."""
         await asyncio.gather(*(self.traffic.send(topic, value, key=b"chat") for _ in range(copies)))

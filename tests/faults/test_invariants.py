@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.evidence import Evidence, Notice, Rules, Span, Vitals
+from tests.faults.evidence import Evidence, Lag, Notice, Rules, Span, Vitals
 from tests.faults.invariants import INVARIANTS, judged
 from tests.real.readiness import Readiness
 from tests.testbed.audit import Write
@@ -53,6 +53,11 @@ def lines(at: float, name: str, replicas: int, status: str = "written", /, **mor
     return [{"line": "intent", "intent": intent}, {"line": "outcome", "outcome": outcome}]
 
 
+def _looked(pid: int, waited: float, **late: int) -> Lag:
+    """A look at a process whose main thread has waited so long for a CPU; late=1: once by more than 0.2 s."""
+    return Lag(pid, waited, {0.2: sum(late.values()), 0.5: late.get("very_late", 0)})
+
+
 def sound() -> Evidence:
     """A replica changes hands, all is recorded, and nothing else happens."""
     return Evidence(
@@ -64,6 +69,7 @@ def sound() -> Evidence:
         leases=[lease(101.0, 7)],
         journal=[*lines(110.0, "code", 3), *lines(115.0, "chat", 5)],
         vitals=[Vitals(101.0 + second, 100.0, 40, 0.1, 100 * second) for second in range(20)],
+        lags=[_looked(1, 0.0), _looked(1, 0.1)],
         quiet_since=130.0,
     )
 
@@ -296,3 +302,38 @@ def test_i15_asks_for_a_write_about_the_node_of_the_notice(done: Write, *, broke
     evidence = sound()
     _noticed(evidence, done)
     assert bool(INVARIANTS["I15"](evidence)) is broken
+
+
+@pytest.mark.parametrize("phase", ["", "Pending"])
+def test_i6_each_override_is_told_one_of_the_four_ends_also_one_that_the_row_took_away(phase: str) -> None:
+    evidence = sound()
+    told = {"metadata": {"name": "pin"}, "status": {"phase": "Superseded"}}
+    evidence.overrides = [told, told | {"status": {"phase": phase}}]
+    assert INVARIANTS["I6"](evidence) == [f"override pin is told {phase!r}"]
+
+
+@pytest.mark.parametrize(
+    ("lags", "broken"),
+    [
+        ([], True),
+        ([_looked(1, 0.0), _looked(1, 0.0)], False),
+        ([_looked(1, 0.0), _looked(1, 0.0, late=1)], True),
+        ([_looked(1, 0.0, late=1), _looked(1, 0.0, late=1)], False),
+        ([_looked(1, 0.0), _looked(1, 0.1, late=1)], False),
+        ([_looked(1, 0.0), _looked(1, 0.1), _looked(1, 0.1, late=1)], False),
+        ([_looked(1, 0.0), _looked(1, 0.1), _looked(1, 0.1), _looked(1, 0.1, late=1)], True),
+        ([_looked(1, 0.0), _looked(1, 0.1, very_late=1)], True),
+        ([_looked(1, 0.0), _looked(2, 0.0, late=1)], True),
+        ([_looked(1, 0.0), _looked(2, 0.5, late=1)], False),
+    ],
+    ids=["not-looked-at", "in-time", "late", "before-the-row", "waited", "waited-just-before", "waited-long-before",
+         "later-than-it-waited", "anew", "anew-and-waited"],
+)  # fmt: skip
+def test_i14_a_loop_is_held_up_for_200_ms_and_what_its_thread_waited_for_a_cpu(
+    lags: list[Lag], *, broken: bool
+) -> None:
+    evidence = sound()
+    evidence.lags = lags
+    assert bool(INVARIANTS["I14"](evidence)) is broken
+    evidence.stopped = True
+    assert INVARIANTS["I14"](evidence) == []

@@ -57,6 +57,7 @@ async def _frozen_past_its_lease(scene: Scene) -> None:
     """The other one takes over in the middle of the turn; who wakes up ends itself before anything else."""
     async with standby(scene) as other:
         await scene.turns()
+        scene.now.stopped = True
         async with frozen(scene.service.pid):
             await _leads(scene, other)
 

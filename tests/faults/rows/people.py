@@ -25,13 +25,14 @@ async def _two_pins(scene: Scene) -> None:
     await scene.people.phase("first", "Superseded")
     await scene.people.phase("second", "InForce")
     for name in ("first", "second"):
-        await scene.people.unpin(name)
+        await scene.takes_back(name)
 
 
 async def _accepted_then_killed(scene: Scene) -> None:
     """Stored, and dead before it is answered; then answered, and dead at once: each is there, once, and in force."""
     pin = {"kind": "pin", "target": {"model": "side"}, "value": 2, "forSeconds": 300, "reason": "the test says so"}
     async with to_die_at(scene, Point("kube/create/overrides", 1, "after")) as ended:
+        await scene.service.wait_ready(30.0)
         with suppress(aiohttp.ClientError, OSError):
             await scene.service.ask("POST", "/v1/overrides", pin)
         await ended()
@@ -46,7 +47,7 @@ async def _accepted_then_killed(scene: Scene) -> None:
     names = {each["metadata"]["name"] for each in await scene.kube.items("Override", scene.namespace)}
     assert names == {stored["metadata"]["name"], name}
     for each in names:
-        await scene.kube.delete("Override", each, scene.namespace)
+        await scene.takes_back(each)
 
 
 async def _ruled(scene: Scene, name: str) -> None:
@@ -138,7 +139,7 @@ async def _ends_unseen(scene: Scene) -> None:
     began = time.time()
     await scene.people.phase("short", "Expired")
     assert time.time() - began < 15.0
-    await scene.people.unpin("short")
+    await scene.takes_back("short")
 
 
 _REFUSED = "real/test_doors.py::test_what_the_api_server_refuses_is_refused_over_http_with_its_field"
