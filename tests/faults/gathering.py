@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from random import Random
 
 from rebalancer.obs.journal_files import PATTERN
 from tests.faults.accounts import unaccounted
@@ -29,9 +28,8 @@ from tests.testbed.kube import NotYet
 KNOWN_SECONDS = 20.0  # each model's past is checkpointed every 4 s
 
 
-async def begin(scene: Scene, seed: str) -> Evidence:
-    """A clean sheet for the row with this seed."""
-    scene.chance = Random(seed)
+async def begin(scene: Scene) -> Evidence:
+    """A clean sheet for the next row."""
     rules = Rules(FLOORS, OWN, GPUS, SHARE, WINDOW_SECONDS, await scene.replicas())
     scene.door.calls.clear()
     scene.wire.opened.clear()

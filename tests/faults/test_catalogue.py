@@ -8,7 +8,9 @@ import pytest
 
 from tests.faults.catalogue import CATALOGUE, GROUPS, ROWS
 from tests.faults.results import PAGE, Play, kept, page, shown_by
-from tests.faults.row import Row
+from tests.faults.row import Row, chance
+from tests.faults.scene import moment
+from tests.faults.test_rows import SEEDS
 
 TESTS = Path(__file__).parents[1]
 _DEFINED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -66,3 +68,9 @@ def test_a_test_that_is_named_without_its_parameters_counts_with_each_of_them() 
     }
     (line,) = (line for line in page(plays, "", range(1, 4)).splitlines() if line.startswith("| M03 "))
     assert "broke 1 of 2: failed, counted" in line
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.deed], ids=lambda row: row.id)
+def test_the_three_seeds_of_a_row_do_not_choose_one_moment(row: Row) -> None:
+    later = [moment(chance(row, seed))[1] for seed in SEEDS]
+    assert max(later) - min(later) > 0.1
