@@ -74,7 +74,7 @@ def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
         "without the judge of the invariants: those tests look at what they are about.",
         "",
         f"`{command}`, last {now()} UTC; each line has the day and the commit of its last play:",
-        "with + files differed from it, with < it was played on the work that became it.",
+        "with + files differed from it, with < it was played on the work that became it. The judge was that commit's.",
         "",
         f"{sum(states.values())} rows: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         + ". Results: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + ".",
