@@ -72,8 +72,8 @@ def i5(evidence: Evidence) -> Broken:
 
 def i6(evidence: Evidence) -> Broken:
     """Overrides: whoever made one can read what became of it."""
-    told = [(each["metadata"]["name"], each.get("status", {}).get("phase", "")) for each in evidence.overrides]
-    return [f"override {name} is told {phase!r}" for name, phase in told if phase not in PHASES]
+    phases = [(each["metadata"]["name"], each.get("status", {}).get("phase", "")) for each in evidence.overrides]
+    return [f"override {name} is told {phase!r}" for name, phase in phases if phase not in PHASES]
 
 
 def i7(evidence: Evidence) -> Broken:
@@ -115,8 +115,17 @@ def i10(evidence: Evidence) -> Broken:
 
 
 def _kept(evidence: Evidence, step: Step) -> int:
-    """What the guard speaks of: a model's own replicas, and of those what its last minute needs with its chance."""
-    own = evidence.rules.entitlements[step.model]
+    """What the guard speaks of: a model's own replicas, and of those what its last minute needs with its chance.
+
+    Replicas on a node under notice it is not asked for.
+    """
+    under_notice = {notice.node for notice in evidence.notices if notice.at <= step.at}
+    doomed = sum(
+        evidence.pods.nodes.get(pod) in under_notice and came <= step.at < gone
+        for pod, (came, gone) in evidence.pods.spans.items()
+        if pod.startswith(f"{step.model}-")
+    )
+    own = min(evidence.rules.entitlements[step.model], step.before - doomed)
     minute = [work for at, work in evidence.work.get(step.model, ()) if step.at - 60.0 < at <= step.at]
     if not minute:
         return own

@@ -194,8 +194,8 @@ STEERED: dict[str, tuple[Write, Json]] = {
 
 @pytest.mark.parametrize("way", STEERED)
 def test_i8_each_write_that_steers_has_its_record_and_each_record_its_write(way: str) -> None:
-    write_of_it, said = STEERED[way]
-    records = lines(120.0, "change", 0, **said)
+    write_of_it, intent = STEERED[way]
+    records = lines(120.0, "change", 0, **intent)
     evidence = sound()
     evidence.writes.append(write_of_it)
     assert any("stands in no record" in each for each in INVARIANTS["I8"](evidence)), "unrecorded"
@@ -233,18 +233,18 @@ def test_i7_nothing_is_steered_any_more_once_all_is_as_desired(way: str) -> None
     ],
 )
 def test_i8_a_record_of_something_else_is_not_the_record_of_a_write(way: str, other: Json) -> None:
-    write_of_it, said = STEERED[way]
+    write_of_it, intent = STEERED[way]
     evidence = sound()
     evidence.writes.append(write_of_it)
-    evidence.journal += lines(120.0, "change", 0, **(said | other))
+    evidence.journal += lines(120.0, "change", 0, **(intent | other))
     assert any("stands in no record" in each for each in INVARIANTS["I8"](evidence))
 
 
 def test_i8_a_pod_that_was_gone_when_it_was_to_be_evicted_is_recorded_as_written() -> None:
-    asked_for, said = STEERED["eviction"]
+    asked_for, intent = STEERED["eviction"]
     evidence = sound()
     evidence.writes.append(replace(asked_for, code=404))
-    evidence.journal += lines(120.0, "change", 0, **said)
+    evidence.journal += lines(120.0, "change", 0, **intent)
     assert INVARIANTS["I8"](evidence) == []
 
 
@@ -307,8 +307,8 @@ def test_i15_asks_for_a_write_about_the_node_of_the_notice(done: Write, *, broke
 @pytest.mark.parametrize("phase", ["", "Pending"])
 def test_i6_each_override_is_told_one_of_the_four_ends_also_one_that_the_row_took_away(phase: str) -> None:
     evidence = sound()
-    told = {"metadata": {"name": "pin"}, "status": {"phase": "Superseded"}}
-    evidence.overrides = [told, told | {"status": {"phase": phase}}]
+    pin = {"metadata": {"name": "pin"}, "status": {"phase": "Superseded"}}
+    evidence.overrides = [pin, pin | {"status": {"phase": phase}}]
     assert INVARIANTS["I6"](evidence) == [f"override pin is told {phase!r}"]
 
 
@@ -337,3 +337,13 @@ def test_i14_a_loop_is_held_up_for_200_ms_and_what_its_thread_waited_for_a_cpu(
     assert bool(INVARIANTS["I14"](evidence)) is broken
     evidence.stopped = True
     assert INVARIANTS["I14"](evidence) == []
+
+
+@pytest.mark.parametrize(("at", "node", "broken"), [(110.5, "node", False), (112.5, "node", True), (110.5, "b", True)])
+def test_i10_is_not_asked_for_replicas_on_a_node_under_notice(at: float, node: str, *, broken: bool) -> None:
+    evidence = sound()
+    evidence.writes[1:] = [write(112.0, "code", 1)]
+    evidence.pods.spans = dict.fromkeys(("code-1", "code-2", "chat-1"), (50.0, float("inf")))
+    evidence.pods.nodes = {"code-1": "node", "code-2": "node", "chat-1": "node"}
+    evidence.notices = [Notice(at, node)]
+    assert bool(INVARIANTS["I10"](evidence)) is broken

@@ -86,11 +86,11 @@ async def test_a_member_that_hands_on_for_longer_than_its_session_stays_a_member
     broker = Broker(kafka.bootstrap, topic_prefix)
     await asyncio.to_thread(tier.launch, MEMBER)
     async with none_is_lost(broker) as alone:
-        before, told = await members(broker), len(alone.positions)
+        before, known = await members(broker), len(alone.positions)
         began = time.monotonic()
         async with link.meddling(wire.without(wire.PRODUCE, asks=False)):
             await until(
-                lambda: time.monotonic() - began > SESSION_SECONDS + 5.0 and len(alone.positions) > told,
+                lambda: time.monotonic() - began > SESSION_SECONDS + 5.0 and len(alone.positions) > known,
                 "its session would be over",
                 SESSION_SECONDS + 30.0,
             )
