@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import aiohttp
+
 from tests.real.occupancy import Pods
 from tests.real.readiness import Readiness
 from tests.real.service import Service
@@ -17,6 +19,9 @@ from tests.testbed.audit import Write
 Json = dict[str, Any]
 
 _LOOK_SECONDS = 0.5
+_ASK_SECONDS = 2.0
+_LAG = "rebalancer_event_loop_lag_seconds"
+_LATE_SECONDS = (0.2, 0.5, 1.0, 5.0)  # the metric's own bounds
 _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -50,6 +55,17 @@ class Vitals(NamedTuple):
     threads: int = 0
 
 
+class Lag(NamedTuple):
+    """What a process says of its event loop: how many looks since its start were late by more than each bound (s).
+
+    waited_seconds: that its main thread waited for a CPU since then.
+    """
+
+    pid: int
+    waited_seconds: float
+    late: Mapping[float, int]
+
+
 class Notice(NamedTuple):
     """A notice about a node on which something is to be done, and when the service was sent it."""
 
@@ -68,7 +84,7 @@ class Evidence:
     kills: how often it was killed, or may have ended itself.
     blind: spans in which a model's readings were all stale: its name, from when, until when.
     blamed: what /readyz had to complain of, since when.
-    overrides: objects of people, with their status, at the end.
+    overrides: objects of people, with their status, at the end or when the row took them away.
     quiet_since: the instant at which state was as desired; None where that did not come.
     acknowledged: how many samples Kafka took that the service may not forget.
     unaccounted: those of them that no checkpoint has.
@@ -76,6 +92,8 @@ class Evidence:
     altered: what the row changed on the way: (target, replicas that arrived) -> replicas that were asked for.
     work: what each model said: (when, replicas that its requests keep busy); empty: that it needs all it has.
     ended_by_itself: how often the process ended though nobody ended it.
+    lags: what each of its processes said of its event loop, oldest first.
+    stopped: whether the row itself stopped the process for a while, and its event loop with it.
     """
 
     ours: str
@@ -102,6 +120,8 @@ class Evidence:
     altered: dict[tuple[str, int], int] = field(default_factory=dict)
     work: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     ended_by_itself: int = 0
+    lags: list[Lag] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def own(self) -> list[Write]:
@@ -110,21 +130,40 @@ class Evidence:
 
 
 @asynccontextmanager
-async def watched(service: Service, vitals: list[Vitals]) -> AsyncIterator[None]:
-    """Look at the process all the time until the context ends."""
+async def watched(service: Service, evidence: Evidence) -> AsyncIterator[None]:
+    """Look at the process, and ask it for its event loop's lag, all the time until the context ends."""
 
     async def look() -> None:
         while True:
             with suppress(OSError, ValueError):  # it has just ended, or does not run
-                vitals.append(await asyncio.to_thread(_vitals, service))
+                evidence.vitals.append(await asyncio.to_thread(_vitals, service))
             await asyncio.sleep(_LOOK_SECONDS)
 
-    task = asyncio.create_task(look())
+    async def ask() -> None:
+        while True:
+            with suppress(aiohttp.ClientError, OSError):
+                evidence.lags.append(await _lag(service))
+            await asyncio.sleep(_ASK_SECONDS)
+
+    tasks = asyncio.create_task(look()), asyncio.create_task(ask())
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _lag(service: Service) -> Lag:
+    """By the process' own metric. Raises OSError where it does not run, or was another one when it answered."""
+    if (pid := service.pid) is None:
+        raise ProcessLookupError("it does not run")
+    series = await service.metrics()
+    waited = await asyncio.to_thread(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text)
+    late = {bound: int(series[f"{_LAG}_count"] - series[f'{_LAG}_bucket{{le="{bound}"}}']) for bound in _LATE_SECONDS}
+    if service.pid != pid:
+        raise ProcessLookupError(f"{pid} has ended")
+    return Lag(pid, int(waited.split()[1]) / 1e9, late)
 
 
 def _vitals(service: Service) -> Vitals:

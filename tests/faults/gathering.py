@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from random import Random
 
 from rebalancer.obs.journal_files import PATTERN
 from tests.faults.accounts import unaccounted
@@ -29,9 +28,8 @@ from tests.testbed.kube import NotYet
 KNOWN_SECONDS = 20.0  # each model's past is checkpointed every 4 s
 
 
-async def begin(scene: Scene, seed: str) -> Evidence:
-    """A clean sheet for the row with this seed."""
-    scene.chance = Random(seed)
+async def begin(scene: Scene) -> Evidence:
+    """A clean sheet for the next row."""
     rules = Rules(FLOORS, OWN, GPUS, SHARE, WINDOW_SECONDS, await scene.replicas())
     scene.door.calls.clear()
     scene.wire.opened.clear()
@@ -43,7 +41,7 @@ async def begin(scene: Scene, seed: str) -> Evidence:
 async def looked_at(scene: Scene) -> AsyncIterator[Evidence]:
     """Everything that goes on is written down until the context ends."""
     evidence = scene.now
-    async with Readiness.of(scene.service) as readiness, watched(scene.service, evidence.vitals):
+    async with Readiness.of(scene.service) as readiness, watched(scene.service, evidence):
         evidence.readiness = readiness
         yield evidence
 
@@ -62,7 +60,7 @@ async def gather(scene: Scene) -> Evidence:
         evidence.work.setdefault(each.model, []).append((each.at, each.running / PER_REPLICA))
     evidence.unaccounted = await _settled_accounts(scene)
     evidence.calls, evidence.connections = scene.door.calls.copy(), scene.wire.opened.copy()
-    evidence.overrides = await scene.kube.items("Override", scene.namespace)
+    evidence.overrides += await scene.kube.items("Override", scene.namespace)
     return evidence
 
 
@@ -92,8 +90,9 @@ def _read(wanted: _Wanted) -> tuple[Pods, list[Write], list[Json]]:
     """Pods that held GPUs in the row, everybody's writes in it, and our records of our own."""
     everything = wanted.audit.writes(since=wanted.began)
     there = [each for each in everything if each.namespace == wanted.namespace or each.user == wanted.account]
-    pods = {name: span for name, span in Pods.of(there).spans.items() if span[1] >= wanted.since}
-    return Pods(pods), [each for each in there if each.received >= wanted.since], [*_records(wanted.journals)]
+    pods = Pods.of(there)
+    pods.spans = {name: span for name, span in pods.spans.items() if span[1] >= wanted.since}
+    return pods, [each for each in there if each.received >= wanted.since], [*_records(wanted.journals)]
 
 
 def _records(journals: Iterable[Path]) -> Iterable[Json]:

@@ -78,7 +78,7 @@ async def begun_by(scene: Scene, script: str) -> AsyncIterator[None]:
 
 async def starved(scene: Scene, seconds: float, share: float) -> None:
     """Let the service have such a share of its time only, a slice after the other."""
-    pid = scene.service.pid
+    pid, scene.now.stopped = scene.service.pid, True
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         async with frozen(pid):

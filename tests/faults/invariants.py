@@ -5,13 +5,13 @@ They are judged by what others wrote down, the API server's audit log before all
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from rebalancer.domain.outcome import UNKNOWN, WRITTEN
 from rebalancer.leader.lease import EPOCH
-from tests.faults.evidence import Evidence, Json
+from tests.faults.bijection import steering, unmatched
+from tests.faults.evidence import Evidence, Lag
 from tests.real.oracles import Step, below_floor, over_budget, over_share, steps
 from tests.testbed.audit import Write
 
@@ -29,10 +29,10 @@ RESIDENT_MIB = 512.0
 DESCRIPTORS = 256
 UNREADY_SECONDS = 60.0
 DRAIN_SECONDS = 5.0
+LAG_SECONDS = 0.2
+PHASES = ("InForce", "Superseded", "Refused", "Expired")
 BLIND_AFTER_SECONDS = 2.0  # a decision that was made just before its readings went stale is on its way
-UNDER_WAY = 8  # writes that the gate has under way at a time, of which a kill may leave no outcome
 STABLE_SECONDS = 0.5  # a write that was under way when state was seen as desired
-_CLOCK_SECONDS = 1.0  # between an instant of ours and the audit log's for the same thing
 
 
 def i1(evidence: Evidence) -> Broken:
@@ -72,53 +72,24 @@ def i5(evidence: Evidence) -> Broken:
 
 def i6(evidence: Evidence) -> Broken:
     """Overrides: whoever made one can read what became of it."""
-    told = {each["metadata"]["name"]: each.get("status", {}).get("phase", "") for each in evidence.overrides}
-    return [f"override {name} is told {phase!r}" for name, phase in told.items() if not phase]
+    phases = [(each["metadata"]["name"], each.get("status", {}).get("phase", "")) for each in evidence.overrides]
+    return [f"override {name} is told {phase!r}" for name, phase in phases if phase not in PHASES]
 
 
 def i7(evidence: Evidence) -> Broken:
-    """Convergence: state is as desired, and then nothing is written any more."""
+    """Convergence: state is as desired, and then nothing that is steered is written any more."""
     if evidence.quiet_since is None:
         return ["state did not become as desired"]
-    late = [step for step in taken(evidence) if step.at > evidence.quiet_since + STABLE_SECONDS]
-    return [f"{step}, after all was as desired" for step in late]
+    return [
+        f"{write.verb} {write.what} {write.received - evidence.quiet_since:.1f} s after all was as desired"
+        for write in steering(evidence)
+        if write.received > evidence.quiet_since + STABLE_SECONDS
+    ]
 
 
 def i8(evidence: Evidence) -> Broken:
-    """Audit complete: what the API server stored of ours and what our records say was written are one to one.
-
-    An outcome that is unknown stands for one write or for none; so does an intent that a kill left without an outcome.
-    An outcome that reached the journal and not Kafka before a kill is told again by who leads next: that is one record.
-    """
-    intents = [line["intent"] for line in evidence.journal if line["line"] == "intent"]
-    outcomes = [line["outcome"] for line in evidence.journal if line["line"] == "outcome"]
-    mine = _once(each for each in outcomes if each["at"] >= evidence.span.since)
-    written = [each["intent"] for each in mine if each["status"] == WRITTEN]
-    unknown = [each["intent"] for each in mine if each["status"] == UNKNOWN]
-    ended = {_key(each["intent"]) for each in outcomes}
-    open_ends = [each for each in intents if _key(each) not in ended]
-    cut_off = open_ends.copy()
-    broken = []
-    for write in evidence.own:
-        if write.subresource != "scale" or not write.succeeded or write.dry_run:
-            continue
-        for records in (written, unknown, cut_off):
-            if record := next((each for each in records if _same(each, write, evidence)), None):
-                records.remove(record)
-                break
-        else:
-            broken.append(f"{write.what} at {write.received:.3f} stands in no record of ours")
-    broken += [
-        f"{_key(each)} is recorded as written, and the API server knows nothing"
-        for each in written
-        if each["object"].startswith("deployment/")
-    ]
-    known = {_key(each) for each in intents}
-    happened = [each["intent"] for each in mine if each["status"] in {WRITTEN, UNKNOWN}]
-    broken += [f"{_key(each)} has an outcome and no intent" for each in happened if _key(each) not in known]
-    if len(open_ends) > UNDER_WAY * evidence.kills:
-        broken.append(f"{len(open_ends)} intents without an outcome after {evidence.kills} kills")
-    return broken
+    """Audit complete: what the API server stored of ours and what our records say was written are one to one."""
+    return unmatched(evidence)
 
 
 def i9(evidence: Evidence) -> Broken:
@@ -144,8 +115,17 @@ def i10(evidence: Evidence) -> Broken:
 
 
 def _kept(evidence: Evidence, step: Step) -> int:
-    """What the guard speaks of: a model's own replicas, and of those what its last minute needs with its chance."""
-    own = evidence.rules.entitlements[step.model]
+    """What the guard speaks of: a model's own replicas, and of those what its last minute needs with its chance.
+
+    Replicas on a node under notice it is not asked for.
+    """
+    under_notice = {notice.node for notice in evidence.notices if notice.at <= step.at}
+    doomed = sum(
+        evidence.pods.nodes.get(pod) in under_notice and came <= step.at < gone
+        for pod, (came, gone) in evidence.pods.spans.items()
+        if pod.startswith(f"{step.model}-")
+    )
+    own = min(evidence.rules.entitlements[step.model], step.before - doomed)
     minute = [work for at, work in evidence.work.get(step.model, ()) if step.at - 60.0 < at <= step.at]
     if not minute:
         return own
@@ -187,21 +167,64 @@ def i13(evidence: Evidence) -> Broken:
 
 
 def i14(evidence: Evidence) -> Broken:
-    """No input ends the process."""
-    return [f"the process ended by itself {evidence.ended_by_itself} times"] if evidence.ended_by_itself else []
+    """No input ends the process, or holds its event loop up for more than 200 ms.
+
+    On a shared machine it may be late by what its main thread waited for a CPU meanwhile, too.
+    """
+    ended = [f"the process ended by itself {evidence.ended_by_itself} times"] if evidence.ended_by_itself else []
+    if evidence.stopped:
+        return ended
+    if not evidence.lags:
+        return [*ended, "nobody looked at the event loop"]
+    return ended + [
+        f"the event loop was held up for more than {late:g} s; for {waited:.2f} s it waited for a CPU"
+        for late, waited in _late(evidence.lags)
+        if late >= LAG_SECONDS + waited
+    ]
+
+
+def _late(lags: list[Lag]) -> Iterator[tuple[float, float]]:
+    """From one look to the next: by more than which bound the loop was late, and how long it waited for a CPU.
+
+    A look of its own lasts a second, and may have begun before the look before.
+    """
+    for pid, its in groupby(lags, key=lambda lag: lag.pid):
+        began = [] if pid == lags[0].pid else [Lag(pid, 0.0, {})]
+        looks = [*began, *its]
+        for number, (before, now) in enumerate(pairwise(looks)):
+            late = [bound for bound, times in now.late.items() if times > before.late.get(bound, 0)]
+            yield max(late, default=0.0), now.waited_seconds - looks[max(0, number - 1)].waited_seconds
 
 
 def i15(evidence: Evidence) -> Broken:
-    """Drain: something is written within 5 s of a notice, and pods go by eviction alone."""
+    """Drain: within 5 s of a notice something is done about its node, and pods go by eviction alone."""
     deleted = [
         write for write in evidence.own if (write.resource, write.verb, write.subresource) == ("pods", "delete", "")
     ]
     late = [
         notice
         for notice in evidence.notices
-        if not any(notice.at <= write.received <= notice.at + DRAIN_SECONDS for write in evidence.own)
+        if not any(notice.at <= at <= notice.at + DRAIN_SECONDS for at in _acted(notice.node, evidence))
     ]
     return [f"{write.what} was deleted" for write in deleted] + [f"nothing was done about {each.node}" for each in late]
+
+
+def _acted(node: str, evidence: Evidence) -> list[float]:
+    """When we did something about a node: cordoned it, had a pod on it evicted, raised a model that has one there."""
+    there = {pod for pod, where in evidence.pods.nodes.items() if where == node}
+    drained = [write.received for write in evidence.own if write.succeeded and _drains(write, node, there)]
+    raised = [
+        step.at
+        for step in taken(evidence)
+        if step.after > step.before and any(pod.startswith(f"{step.model}-") for pod in there)
+    ]
+    return drained + raised
+
+
+def _drains(write: Write, node: str, pods: set[str]) -> bool:
+    if write.resource == "nodes":
+        return write.name == node and write.request.get("spec", {}).get("unschedulable") is True
+    return (write.resource, write.subresource) == ("pods", "eviction") and write.name in pods
 
 
 def i16(evidence: Evidence) -> Broken:
@@ -240,31 +263,6 @@ def _granted(lease: Write) -> int | None:
         return None
     epoch = lease.response.get("metadata", {}).get("annotations", {}).get(EPOCH, "")
     return int(epoch) if epoch.isdigit() else None
-
-
-def _key(intent: Json) -> tuple[object, object]:
-    return intent["cycle"], intent["id"]
-
-
-def _once(outcomes: Iterable[Json]) -> list[Json]:
-    """One outcome of each intent: `written` where any says so, else the last."""
-    of: dict[tuple[object, ...], Json] = {}
-    for each in outcomes:
-        identity = (*_key(each["intent"]), each["intent"]["at"])
-        if identity not in of or of[identity]["status"] != WRITTEN:
-            of[identity] = each
-    return [*of.values()]
-
-
-def _same(intent: Json, write: Write, evidence: Evidence) -> bool:
-    """Whether this is the write that the intent is about."""
-    arrived = write.request["spec"]["replicas"]
-    return bool(
-        intent["object"] == f"deployment/{write.namespace}/{write.name}"
-        and intent["replicas_to"] == evidence.altered.get((write.name, arrived), arrived)
-        and intent["at"] <= write.received + _CLOCK_SECONDS
-        and write.received <= intent["at"] + 60.0
-    )
 
 
 def _most(events: list[tuple[float, float]], window_seconds: float = 10.0) -> float:

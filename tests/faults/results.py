@@ -69,17 +69,20 @@ def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
         "real broker, the service as a process behind a link to each that can be cut, slowed, spoilt and silenced.",
         "Then state must become as desired within 60 s and stay so for 5 s, and the invariants I1 to I16",
         "are judged by audit log, journal, checkpoint, /readyz, /proc and the links. A seed chooses the moment.",
-        "A row that is shown *elsewhere* is injected by the tests that it names, on the parts that those run on.",
         "",
-        f"`{command}`, last {now()} UTC; each line has the commit of its last play:",
-        "with + files differed from it, with < it was played on the work that became it.",
+        "A row that is *shown elsewhere* is injected by the tests that it names, on the parts that those run on,",
+        "without the judge of the invariants: those tests look at what they are about.",
+        "",
+        f"`{command}`, last {now()} UTC; each line has the day and the commit of its last play:",
+        "with + files differed from it, with < it was played on the work that became it. The judge was that commit's.",
         "",
         f"{sum(states.values())} rows: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         + ". Results: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + ".",
     ]  # fmt: skip
     for group in GROUPS:
-        lines += ["", f"## {group.title}", "", "| id | fault | must hold | result | s | commit | as played |",
-                  "|---|---|---|---|---:|---|---|"]  # fmt: skip
+        lines += ["", f"## {group.title}", "",
+                  "| id | fault | must hold | result | s | last played | commit | as played |",
+                  "|---|---|---|---|---:|---|---|---|"]  # fmt: skip
         lines += [_line(row, group, plays, seeds) for row in group.rows]
     return "\n".join(lines) + "\n"
 
@@ -87,10 +90,11 @@ def page(plays: dict[str, Play], command: str, seeds: Iterable[int]) -> str:
 def _line(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> str:
     played = _played(shown_by(row, group, seeds), plays)
     seconds = f"{sum(play.seconds for play in played) / len(played):.0f}" if played else ""
-    commit = max(played, key=lambda play: play.at).commit if played else ""
+    last = max(played, key=lambda play: play.at, default=None)
+    day, commit = (last.at.partition(" ")[0], last.commit) if last is not None else ("", "")
     where = "; ".join(f"`{test.partition('::')[0]}`" for test in dict.fromkeys(row.elsewhere))
     said = "; ".join(filter(None, (row.as_played, where and f"elsewhere: {where}", row.cannot)))
-    cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, commit, said)
+    cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, day, commit, said)
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
 
@@ -100,8 +104,7 @@ def _played(tests: list[str], plays: dict[str, Play]) -> list[Play]:
 
 
 def _in_a_word(result: str) -> str:
-    word = result.partition(" ")[0]
-    return word if word in {"held", "broke"} else result
+    return next((word for word in ("held", "shown elsewhere", "broke") if result.startswith(word)), result)
 
 
 def _result(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> str:
@@ -112,7 +115,9 @@ def _result(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) ->
     if not played:
         return "not played"
     broken = [play for play in played if play.outcome != "passed"]
+    if not broken and row.deed is None:
+        plays_of_it = f"{len(played)} play{'s' if len(played) > 1 else ''}"
+        return f"shown elsewhere, {plays_of_it}, without the judge"
     if not broken:
-        of = f" {len(played)} of {len(tests)} seeds" if row.deed is not None else ""
-        return f"held{of}"
+        return f"held {len(played)} of {len(tests)} seeds"
     return f"broke {len(broken)} of {len(played)}: {broken[0].outcome}, {broken[0].words[:_WORDS]}"

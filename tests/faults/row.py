@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from random import Random
 
 from tests.faults.evidence import Evidence, Span
 from tests.faults.gathering import begin, gather, looked_at
@@ -62,10 +63,16 @@ class Group:
     rows: tuple[Row, ...]
 
 
+def chance(row: Row, seed: int) -> Random:
+    """What a seed draws for a row: the moment of the fault, and whatever else is left to chance."""
+    return Random(f"{row.id}-{seed}")
+
+
 async def play(row: Row, scene: Scene, seed: int) -> dict[str, Broken]:
     """Turn the tide, inject the fault, wait for rest; what broke, by invariant. Raises what the row itself expects."""
     assert row.deed is not None
-    await begin(scene, f"{row.id}-{seed}")
+    scene.chance = chance(row, seed)
+    await begin(scene)
     async with looked_at(scene) as evidence:
         pid = scene.service.pid
         if row.turns:

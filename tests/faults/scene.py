@@ -17,6 +17,7 @@ import aiohttp
 
 from rebalancer.api.http.json_codec import instant_of
 from rebalancer.kafka.broker import Broker
+from rebalancer.leader.lease import EPOCH
 from tests.faults.accounts import Voices
 from tests.faults.door import Door
 from tests.faults.evidence import Evidence, Span
@@ -41,6 +42,8 @@ SHARE, WINDOW_SECONDS = 0.5, 2.0
 STALE_SECONDS = 10.0
 LEASE = "rebalancer"
 CONVERGED_SECONDS = 60.0
+LATER_SECONDS = 3.0
+LAST = 2  # of the eight replicas that are asked for in a turn: with fewer a fault would come too late
 HEARS_SECONDS = 75.0  # a client whose answer was spoiled is begun anew after a minute
 
 
@@ -88,21 +91,35 @@ class Scene:
             self.traffic.says(name, running=PER_REPLICA * replicas - 5.0)
 
     async def turns(self) -> None:
-        """The tide turns; wait until the service has released what is to change hands, or part of it."""
+        """The tide turns; wait until some of what is to change hands has, and on for as long as the seed says.
+
+        The last replicas are not waited for: there would be nothing left for the fault to meet.
+        """
         before = await self.replicas()
         self.needs_much = self.needs_little
         self.tide()
-        steps = self.chance.randint(1, 2)
+        steps, more_seconds = moment(self.chance)
 
         async def moving() -> bool:
             now = await self.replicas()
             return sum(abs(now[name] - before[name]) for name in now) >= steps
 
+        async def nearly_over() -> bool:
+            now = await self.replicas()
+            return sum(abs(now[name] - self.desired[name]) for name in now) <= LAST
+
         await self.until(moving, "GPUs change hands", 30.0)
+        with suppress(NotYet):
+            await self.until(nearly_over, "the last GPUs change hands", more_seconds)
 
     async def replicas(self) -> dict[str, int]:
         """What each model is asked for now."""
         return {name: (await self.kube.get("Deployment", name, self.namespace))["spec"]["replicas"] for name in FLOORS}
+
+    async def epoch(self) -> str:
+        """The term of who leads, by the Lease; another one: somebody has taken over."""
+        lease = await self.kube.get("Lease", LEASE, self.namespace)
+        return str(lease["metadata"]["annotations"][EPOCH])
 
     async def rests(self, seconds: float = CONVERGED_SECONDS) -> float:
         """Wait until everybody has what they are to have and it is Ready; the instant. Raises NotYet."""
@@ -192,9 +209,19 @@ class Scene:
             await self.service.kill()
             await self.service.start()
 
+    async def takes_back(self, name: str) -> None:
+        """An override goes; what whoever made it could read of it until then is evidence (invariant I6)."""
+        self.now.overrides.append(await self.kube.get("Override", name, self.namespace))
+        await self.kube.delete("Override", name, self.namespace)
+
     async def flood(self, topic: str, value: bytes, copies: int) -> None:
         """So many copies of a record, acknowledged."""
         await asyncio.gather(*(self.traffic.send(topic, value, key=b"chat") for _ in range(copies)))
+
+
+def moment(chance: Random) -> tuple[int, float]:
+    """When a fault comes: once so many of the eight replicas were asked for, and how many seconds later."""
+    return chance.randint(1, 2), chance.uniform(0.0, LATER_SECONDS)
 
 
 @asynccontextmanager

@@ -8,7 +8,9 @@ import pytest
 
 from tests.faults.catalogue import CATALOGUE, GROUPS, ROWS
 from tests.faults.results import PAGE, Play, kept, page, shown_by
-from tests.faults.row import Row
+from tests.faults.row import Row, chance
+from tests.faults.scene import moment
+from tests.faults.test_rows import SEEDS
 
 TESTS = Path(__file__).parents[1]
 _DEFINED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -52,7 +54,7 @@ def test_a_row_that_broke_with_one_seed_says_so_on_the_page() -> None:
     line = next(line for line in page(plays, "", range(1, 4)).splitlines() if line.startswith(f"| {row.id} "))
     assert "broke 1 of 2" in line
     assert "I5: twice" in line
-    assert "| def |" in line
+    assert "| 2026-01-02 | def |" in line
     del plays[two]
     assert "held 1 of 3 seeds" in page(plays, "", range(1, 4))
 
@@ -66,3 +68,22 @@ def test_a_test_that_is_named_without_its_parameters_counts_with_each_of_them() 
     }
     (line,) = (line for line in page(plays, "", range(1, 4)).splitlines() if line.startswith("| M03 "))
     assert "broke 1 of 2: failed, counted" in line
+
+
+def test_what_is_shown_elsewhere_does_not_count_as_held_by_the_judge() -> None:
+    here, there = ((group, group.rows[at]) for group, at in ((GROUPS[0], 0), (GROUPS[3], 0)))
+    plays = {
+        test: Play(test, "passed", 1.0, "", "abc", "2026-01-01 10:00")
+        for group, row in (here, there)
+        for test in shown_by(row, group, range(1, 4))
+    }
+    text = page(plays, "", range(1, 4))
+    assert "Results: 1 held, 99 not played, 1 shown elsewhere." in text
+    (line,) = (line for line in text.splitlines() if line.startswith("| M01 "))
+    assert "| shown elsewhere, 3 plays, without the judge |" in line
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.deed], ids=lambda row: row.id)
+def test_the_three_seeds_of_a_row_do_not_choose_one_moment(row: Row) -> None:
+    later = [moment(chance(row, seed))[1] for seed in SEEDS]
+    assert max(later) - min(later) > 0.1

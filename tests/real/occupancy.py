@@ -8,16 +8,24 @@ from tests.testbed.audit import Write
 
 @dataclass
 class Pods:
-    """Pods of one namespace: name -> (asked for by its ReplicaSet, gone), in epoch seconds. Gone inf: it is there."""
+    """Pods of one namespace: name -> (asked for by its ReplicaSet, gone), in epoch seconds. Gone inf: it is there.
+
+    nodes: name -> the node that the scheduler chose for it.
+    """
 
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, writes: Iterable[Write]) -> "Pods":
         """From everybody's writes to pods: a pod holds its GPU until its kubelet, or whoever forces it, is answered."""
         pods = cls()
         for write in writes:
-            if write.resource != "pods" or write.subresource or not write.succeeded or write.dry_run:
+            if write.resource != "pods" or not write.succeeded or write.dry_run:
+                continue
+            if write.subresource == "binding":
+                pods.nodes[write.name] = write.request["target"]["name"]
+            if write.subresource:
                 continue
             if write.verb == "create":
                 pods.spans[write.name] = (write.received, float("inf"))

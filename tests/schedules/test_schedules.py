@@ -20,7 +20,7 @@ from rebalancer.state import offered
 from rebalancer.state.outlook import scenarios
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
-from tests.schedules.faults import KINDS, OF_REPLICAS, Fault
+from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom
 from tests.schedules.play import BRIEF, Played, Schedule, a_schedule, play
 from tests.schedules.stage import Stage
 
@@ -29,6 +29,8 @@ pytestmark = pytest.mark.slow  # 20 s
 SEEDS = range(1, 10)
 BRIEF_SEEDS = range(1, 13)
 SEED = 6  # of many faults, and several terms
+AN_HOUR = (3598.0 / 1798.0) ** 0.5  # what the fault makes 3600 s of
+FORWARD, BACK = 0.1, 0.9
 CUT_OFF = Fault(60.0, "API server silent", "leader", 0.5, 0.9)
 
 
@@ -65,6 +67,16 @@ def test_a_fault_of_a_replica_meets_one(name: str) -> None:
     played = play(Schedule(quiet.spec, (Fault(30.0, name, "leader", 0.4, 0.1),), 40.0))
     assert played.met[name] == 1
     assert played.verdict is None
+
+
+@pytest.mark.parametrize("whom", ["leader", "standby"])
+@pytest.mark.parametrize("way", [FORWARD, BACK])
+def test_one_acts_and_the_same_goes_on_whichever_clock_is_set_by_an_hour(whom: Whom, way: float) -> None:
+    spec = a_schedule(SEED).spec
+    set_by_an_hour = play(Schedule(spec, (Fault(30.0, "clock set", whom, AN_HOUR, way),), 200.0))
+    assert set_by_an_hour.met["clock set"] == 1
+    assert set_by_an_hour.verdict is None
+    assert set_by_an_hour.counts["terms"] == 1
 
 
 def _right_never_ends(patch: pytest.MonkeyPatch) -> None:

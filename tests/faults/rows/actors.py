@@ -54,7 +54,11 @@ async def _made_again(scene: Scene) -> None:
 
 
 _HPA = "act/test_bounds.py::"
-_KEDA = "act/test_bounds.py::test_a_paused_scaled_object_is_not_written"
+_PAUSED = (
+    f"{_HPA}test_a_paused_scaled_object_is_not_written",
+    f"{_HPA}test_bounds_of_a_target_seen_paused_are_refused_and_scale_is_not_touched",
+    "planning/test_scenarios_bounds.py::TestTakeover::test_a_paused_one_is_not_touched",
+)
 _QUOTA = (
     "real/test_quotas.py::test_a_full_quota_is_named_with_who_holds_it_nothing_pends_and_what_it_frees_is_asked_for"
 )
@@ -75,7 +79,8 @@ ACTORS = Group(
             "a second time within ten minutes, too: left to them, told, and corrected after stand-up", fast=True),
         Row("X03", "HPA with a minimum above its maximum", "refused",
             elsewhere=(f"{_HPA}test_a_minimum_above_the_maximum_is_refused",)),
-        Row("X04", "paused annotation appears", "the target's replicas are looked at", elsewhere=(_KEDA,)),
+        Row("X04", "paused annotation appears", "neither bounds nor replicas are written, and it is told",
+            elsewhere=_PAUSED),
         Row("X05", "KEDA gone, its HPA orphaned", "I9, alarm", elsewhere=_GONE,
             as_played="KEDA's operator and adapter killed within 3 s of a shift's begin, thrice; no object is deleted"),
         Row("X06", "Deployment deleted and made anew mid-shift", "shift aborted", _made_again),

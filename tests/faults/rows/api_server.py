@@ -94,15 +94,10 @@ async def _hangs(scene: Scene) -> None:
 
 async def _slow(scene: Scene) -> None:
     """Each call takes 1 s more: no lease flaps, nothing is given up."""
-    epoch = await _epoch(scene)
+    epoch = await scene.epoch()
     async with scene.door.meddling(door.after(1.0)):
         await scene.silent(10.0)
-    assert await _epoch(scene) == epoch, "the lease flapped"
-
-
-async def _epoch(scene: Scene) -> str:
-    lease = await scene.kube.get("Lease", "rebalancer", scene.namespace)
-    return str(lease["metadata"]["annotations"]["rebalancer.io/epoch"])
+    assert await scene.epoch() == epoch, "the lease flapped"
 
 
 async def _garbage(scene: Scene) -> None:

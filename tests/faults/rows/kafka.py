@@ -16,6 +16,7 @@ from tests.real.records import Place, everything_in, letters
 from tests.real.traffic import STRUCTURED
 
 _GROUP = "rebalancer"
+_TIER = "-aggregate"  # whatever the prefix, so end groups of the aggregate tier, which other tests run
 
 
 async def _broker_killed(scene: Scene) -> None:
@@ -40,11 +41,18 @@ async def _others_join_a_group(scene: Scene) -> None:
     """There is no group to be thrown out of: the service assigns its partitions itself and commits nothing."""
     topic = scene.broker.topic("metrics")
     for _ in range(3):
-        async with AIOKafkaConsumer(topic, bootstrap_servers=scene.broker.bootstrap, group_id=_GROUP) as member:
+        async with AIOKafkaConsumer(
+            topic, bootstrap_servers=scene.broker.bootstrap, group_id=_GROUP, enable_auto_commit=False
+        ) as member:
             await member.getmany(timeout_ms=1000)
     async with scene.broker.admin() as admin:
         groups = {group[0] for group in await admin.list_consumer_groups()}
-    assert groups <= {_GROUP}, f"the service is in a group: {groups}"
+        (answer,) = await admin.describe_consumer_groups([_GROUP])
+        offsets = await admin.list_consumer_group_offsets(_GROUP)
+    assert {group for group in groups if not group.endswith(_TIER)} <= {_GROUP}, f"the service is in a group: {groups}"
+    ((_, _, state, _, _, members, *_),) = answer.groups
+    assert members == [], f"the service is in the group: {state} {members}"
+    assert offsets == {}, f"the service commits: {offsets}"
 
 
 async def _again(scene: Scene) -> None:
@@ -185,7 +193,12 @@ async def _stalled(scene: Scene) -> None:
         await scene.complains("kafka-in")
 
 
-_NO_GROUP = "the service is in no consumer group and commits no offset (K04 looks for one at the broker)"
+_OF_THE_TIER = (
+    "of `rebalancer aggregate`; the service is in no group and commits nothing, as K04 looks up at the broker"
+)
+_TIER_TESTS = "real/test_aggregate_group.py"
+_SLOW = (f"{_TIER_TESTS}::test_a_member_that_hands_on_for_longer_than_its_session_stays_a_member_and_loses_no_sample",)
+_COMMIT_LOST = (f"{_TIER_TESTS}::test_a_member_killed_while_it_waits_for_its_commit_loses_no_sample",)
 _FLOOD = ("real/test_doors.py::test_under_ten_thousand_events_a_second_an_override_takes_effect_within_five_seconds",)
 _ROTATES = ("real/test_kafka_security.py::test_a_password_rotates_while_the_service_runs",)
 
@@ -197,9 +210,12 @@ KAFKA = Group(
         Row("K02", "broker paused", "I4 I9 I12", _broker_frozen, "SIGSTOP until /readyz complains, not 45 s"),
         Row("K03", "broker away, and back", "resumes within 30 s", _broker_away, "until /readyz complains, not 15 min"),
         Row("K04", "rebalance with a batch in flight", "I4 I5, no deadlock", _others_join_a_group,
-            "a member of a group of the service's name joins and leaves three times"),
-        Row("K05", "handler slower than the longest poll interval", "no livelock", cannot=_NO_GROUP),
-        Row("K06", "effect done, commit lost", "I5", cannot=_NO_GROUP),
+            "a member of a group of the service's name joins and leaves three times;"
+            f" of `rebalancer aggregate`, which is in a group, in `{_TIER_TESTS}`"),
+        Row("K05", "handler slower than the session", "no livelock, none is lost", elsewhere=_SLOW,
+            as_played=f"{_OF_THE_TIER}; 20 s without an answer to Produce, its longest poll interval is 5 min"),
+        Row("K06", "effect done, commit lost", "each counts once or more, none is lost", elsewhere=_COMMIT_LOST,
+            as_played=f"{_OF_THE_TIER}; the commit, or its reply, then SIGKILL"),
         Row("K07", "duplicates", "I5: no effective write", _again, "the last 300 records, not 10,000", fast=True),
         Row("K08", "out of order", "newest counts", _shuffled, "one partition"),
         Row("K09", "late events", "counted, no effect", _late),

@@ -57,6 +57,7 @@ async def _frozen_past_its_lease(scene: Scene) -> None:
     """The other one takes over in the middle of the turn; who wakes up ends itself before anything else."""
     async with standby(scene) as other:
         await scene.turns()
+        scene.now.stopped = True
         async with frozen(scene.service.pid):
             await _leads(scene, other)
 
@@ -145,7 +146,10 @@ _CUT_OFF = (
     "real/test_leadership.py::test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_after_its_deadline",
 )
 _WATCHDOG = ("leader/test_watchdog.py::test_it_ends_the_process_once_the_grace_is_over_while_nothing_else_runs",)
-_CLOCK = ("app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",)
+_CLOCK = (
+    "schedules/test_schedules.py::test_one_acts_and_the_same_goes_on_whichever_clock_is_set_by_an_hour",
+    "app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",
+)
 _RATE = ("leader/test_candidate.py::test_two_replicas_never_may_act_at_once",)
 
 LEADERSHIP = Group(
@@ -161,7 +165,8 @@ LEADERSHIP = Group(
         Row("C04", "leader cut from the API alone", "I3, failover within 12 s", elsewhere=_CUT_OFF),
         Row("C05", "the elector's calls fail in every way", "I3", _calls_fail, "each for 2 s: no lease is lost"),
         Row("C06", "event loop blocked 20 s", "the watchdog ends it", elsewhere=_WATCHDOG),
-        Row("C07", "wall clock set by an hour", "I3", elsewhere=_CLOCK, as_played="in virtual time"),
+        Row("C07", "wall clock set by an hour", "I3, stays ready", elsewhere=_CLOCK,
+            as_played="of leader and of standby, forward and back, in virtual time; readiness by half an hour"),
         Row("C08", "clocks of two replicas run apart", "I3", elsewhere=_RATE, as_played="by 8/7, in virtual time"),
         Row("C09", "rolling update mid-shift", "lease released, I2 I7", _ordered_restart, "the same version"),
         Row("C10", "down, with a backlog", "no decrease from it, I7", _down_with_a_backlog, "20,000 samples"),

@@ -19,11 +19,16 @@ async def _notice(scene: Scene, node: str, in_seconds: float, *, cancelled: bool
     await scene.traffic.event("notices", NOTICE, told | ({"cancelled": True} if cancelled else {}))
 
 
+async def _to_be_acted_on(scene: Scene, node: str, in_seconds: float) -> None:
+    """A notice about a node that is there and holds pods: something is to be done about it (invariant I15)."""
+    scene.now.notices.append(Notice(time.time(), node))
+    await _notice(scene, node, in_seconds)
+
+
 async def _taken_back(scene: Scene) -> None:
     """A notice about the node that is being filled, which is cordoned at once, and its end six seconds later."""
     node = f"{scene.namespace}-b"
-    scene.now.notices.append(Notice(time.time(), node))
-    await _notice(scene, node, 120.0)
+    await _to_be_acted_on(scene, node, 120.0)
     await scene.silent(6.0)
     await _notice(scene, node, 120.0, cancelled=True)
     await _uncordoned(scene, node, 15.0)
@@ -42,19 +47,30 @@ async def _cordoned(scene: Scene, node: str) -> bool:
 
 async def _between_cordon_and_eviction(scene: Scene) -> None:
     """The leader dies before the first eviction that it is to ask for; the notice is taken back while nobody leads."""
-    node = f"{scene.namespace}-b"
+    node, before = f"{scene.namespace}-b", await scene.epoch()
+
+    async def leads() -> bool:
+        return await scene.epoch() != before
+
     async with to_die_at(scene, Point("kube/create/pods/eviction", 1, "before")) as ended:
-        await _notice(scene, node, 45.0)  # eviction is due 25 s before, and whoever leads has waited 8 s for the Lease
+        await scene.until(leads, "it has waited for the Lease of who was killed, and leads")
+        await scene.service.wait_ready(30.0)
+        await _to_be_acted_on(scene, node, 40.0)  # eviction is due 25 s before
         await ended()
         assert await _cordoned(scene, node), "it died before its time"
-        await _notice(scene, node, 45.0, cancelled=True)
+        await _notice(scene, node, 40.0, cancelled=True)
     await _uncordoned(scene, node, 30.0)
 
 
 async def _vanished(scene: Scene) -> None:
-    """A node is told to go in a minute and is gone at once; another one of its name comes."""
+    """A node is told to go in a minute and is gone once it is cordoned; another one of its name comes."""
     node = f"{scene.namespace}-b"
-    await _notice(scene, node, 60.0)
+
+    async def cordoned() -> bool:
+        return await _cordoned(scene, node)
+
+    await _to_be_acted_on(scene, node, 60.0)
+    await scene.until(cordoned, "it is cordoned")
     await scene.kube.delete("Node", node)
     await scene.silent(3.0)
     await _notice(scene, node, 60.0, cancelled=True)
@@ -109,7 +125,7 @@ NODES = Group(
         Row("N01", "a budget blocks evictions", "asked again, then told", elsewhere=(_DRAIN,)),
         Row("N02", "two budgets on one pod", "asked once, told", elsewhere=(_DRAIN,)),
         Row("N03", "notice of the node that is being filled", "I2 I15", _taken_back, "taken back after 6 s"),
-        Row("N04", "node vanishes before its deadline", "accounted for once", _vanished),
+        Row("N04", "node vanishes before its deadline", "I15, accounted for once", _vanished),
         Row("N05", "doubled notices", "one replacement", elsewhere=(_TWICE,)),
         Row("N06", "notice of an unknown node", "ignored", _of_nobodys_node, fast=True),
         Row("N07", "notice after its deadline", "a Ready node stays", _long_ago),
@@ -118,7 +134,7 @@ NODES = Group(
         Row("N09", "pods stuck while they end", "no capacity", _stuck),
         Row("N10", "no replacement capacity", "floors last, told", elsewhere=(_NONE_COMES,)),
         Row("N11", "notice taken back", "only our own cordon goes", elsewhere=(_UNCORDONED,)),
-        Row("N12", "leader dies between cordon and eviction", "finished or undone", _between_cordon_and_eviction,
+        Row("N12", "leader dies between cordon and eviction", "I15, finished or undone", _between_cordon_and_eviction,
             "undone: the notice is taken back meanwhile"),
     ),
 )  # fmt: skip
