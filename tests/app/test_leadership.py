@@ -55,7 +55,7 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         assert (told.instance, told.leader) == ("rb-1", "rb-0")
         assert _lines(tmp_path / "rb-1") == [], "who stands by tells nobody what it thinks"
         before = second.plan.cycle if second.plan is not None else 0
-        assert await first.recorder.intent(OPEN, must_be_acknowledged=True)
+        assert await first.recorder.intent(OPEN, wait_seconds=5.0)
 
         await goes.aclose()
         await until(second.leadership.leads, "the second one leads")

@@ -53,6 +53,11 @@ def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targe
     assert explore(Rules(late_ticks=9), Extent(0, 5, 2)).broken == "floor"
 
 
+def test_an_urgent_decrease_that_kafka_did_not_acknowledge_may_come_late_and_break_a_floor() -> None:
+    """One for a notice or a person waits a second for Kafka, then goes: docs/operations.md names what is left."""
+    assert explore(replace(LATE, urgent=True), Extent(1, 3, 2)).broken == "floor"
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize(
     ("rules", "extent"),
@@ -60,6 +65,7 @@ def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targe
         (Rules(), Extent(troubles=2, ticks=4, wishes=3)),
         (Rules(), Extent(troubles=1, ticks=6, wishes=3)),
         (LATE, Extent(troubles=1, ticks=5, wishes=2)),
+        (Rules(urgent=True), Extent(troubles=1, ticks=4, wishes=2)),
     ],
 )
 def test_every_play_with_more_faults_ticks_and_writes_holds(rules: Rules, extent: Extent) -> None:
