@@ -198,9 +198,9 @@ def _elect(world: World, place: int, replica: Replica, rules: Rules) -> Iterator
 def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim, rules: Rules) -> Iterator[Step]:
     """Its write to the Lease arrives: answered, answered to nobody, or not at all."""
     stored = _stored(world, claim, rules)
-    unanswered = replica._replace(claim=None, doubts=True)
+    unanswered = replica._replace(claim=None, doubts=claim.version is None)
     if stored is None:
-        yield "is late for the Lease", _with(world, place, unanswered)
+        yield "is late for the Lease", _with(world, place, replica._replace(claim=None, doubts=True))
         return
     candidate = replica.candidate
     if claim.version is not None:
@@ -336,8 +336,7 @@ def _older(replica: Replica, shown: tuple[Target, ...], at: int, rules: Rules) -
         replica = _ended(replica, call, at) if rules.doubt else _unbooked(replica, call)
     entries = tuple(entry if entry is not None and at - entry.at < KEEP_TICKS else None for entry in replica.entries)
     claim = replica.claim if replica.claim is not None and at - replica.claimed_at < 1 else None
-    doubts = replica.doubts or claim is not replica.claim
-    return replica._replace(view=shown, entries=entries, claim=claim, doubts=doubts, stepped=False)
+    return replica._replace(view=shown, entries=entries, claim=claim, stepped=False)
 
 
 # --- small parts

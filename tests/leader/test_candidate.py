@@ -184,7 +184,6 @@ class Play:
         claim = candidate.claim(here)
         reads = claim is None or replica.doubts
         replica.due = now + timing.call_seconds / replica.rate  # one call at a time: until it is given up
-        replica.doubts = not reads
         if not self.lost():
             self.at(now + self.delay(), number, "read" if reads else "write", here, claim)
 
@@ -210,9 +209,11 @@ class Play:
     def _stored(self, now: float, number: int, began: float, value: tuple[LeaseClaim, str | None]) -> None:
         replica = self.replicas[number]
         claim, version = value
-        if self._answered(now, replica, began) and version is not None and claim.version is not None:
+        if not self._answered(now, replica, began):
+            return
+        replica.doubts = version is None or claim.version is None
+        if version is not None and claim.version is not None:
             replica.candidate = replica.candidate.wrote(claim, version, began)
-            replica.doubts = False
             replica.due = now + replica.candidate.timing.retry_seconds / replica.rate
 
     def _answered(self, now: float, replica: Replica, began: float) -> bool:
