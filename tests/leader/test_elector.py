@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,6 +15,7 @@ from rebalancer.kube.resources import LEASES, Ref
 from rebalancer.leader.candidate import Lease, LeaseClaim
 from rebalancer.leader.elector import Elector
 from rebalancer.leader.lease import EPOCH, LeaseObject, decoded
+from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from tests.kube.server import LoopClock
 
@@ -78,9 +79,20 @@ class Seat:
         return str(shared.versions)
 
 
+class SetClock(LoopClock):
+    """A clock that somebody sets."""
+
+    def __init__(self) -> None:
+        self.set_by = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.set_by
+
+
 @asynccontextmanager
-async def running(shared: Shared, *names: str) -> AsyncIterator[list[Elector]]:
-    electors = [Elector(shared.of(name), LoopClock(), name) for name in names]
+async def running(shared: Shared, *names: str, clocks: Sequence[Clock] = ()) -> AsyncIterator[list[Elector]]:
+    each_clock = clocks or [LoopClock() for _ in names]
+    electors = [Elector(shared.of(name), clock, name) for name, clock in zip(names, each_clock, strict=True)]
     tasks = [asyncio.create_task(each.run()) for each in electors]
     try:
         yield electors
@@ -175,6 +187,19 @@ async def test_a_leader_may_act_throughout_though_calls_in_a_row_hang(
         whenever = [one.why_not() is None async for _ in every_hundredth(20.0)]
         assert all(whenever) is outlives
         assert shared.hangs["rb-0"] == 0
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+@pytest.mark.parametrize("whose", [0, 1])
+async def test_a_clock_that_is_set_by_an_hour_neither_ends_a_term_nor_begins_one(whose: int, seconds: float) -> None:
+    clocks = SetClock(), SetClock()
+    async with running(Shared(), "rb-0", "rb-1", clocks=clocks) as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(3.0)
+        epoch, clocks[whose].set_by = one.epoch, seconds
+        async for _ in every_hundredth(20.0):
+            assert (one.why_not(), one.epoch, two.why_not()) == (None, epoch, "rb-0 leads")
 
 
 @pytest.mark.looptime

@@ -147,7 +147,10 @@ _CUT_OFF = (
 _WATCHDOG = (
     "leader/test_watchdog.py::test_a_process_that_leads_and_whose_loop_hangs_is_ended_and_writes_nothing_more",
 )
-_CLOCK = ("app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",)
+_CLOCK = (
+    "leader/test_elector.py::test_a_clock_that_is_set_by_an_hour_neither_ends_a_term_nor_begins_one",
+    "app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",
+)
 _RATE = ("leader/test_candidate.py::test_two_replicas_never_may_act_at_once",)
 
 LEADERSHIP = Group(
