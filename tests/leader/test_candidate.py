@@ -281,6 +281,17 @@ def test_some_replica_acts_within_a_lease_after_a_death_where_calls_are_answered
     pytest.fail("nobody acts")
 
 
+def test_the_slowest_leader_may_not_act_any_more_when_the_fastest_standby_may_begin() -> None:
+    """Renewed and seen in one instant, and never again: clocks may run 8/7 apart, no further."""
+    lease = Lease("1", "a", 1, TIMING.lease_seconds)
+    leader = Candidate("a").saw(replace(lease, holder=""), 0.0).wrote(LeaseClaim("1", "a", 2, 8.0), "2", 0.0)
+    stands_by = Candidate("b").saw(leader.lease, 0.0)
+    for hundredth in range(1000):
+        at = hundredth / 100
+        assert not (leader.may_act(at * SLOW) and stands_by.claim(at * FAST)), at
+    assert stands_by.claim(10.0 * FAST)
+
+
 def test_a_right_that_outlasts_the_lease_is_noticed_by_the_play() -> None:
     """The play can fail: with a leader that trusts itself longer than others wait, two act."""
     wrong = LeaseTiming()

@@ -151,7 +151,10 @@ _CLOCK = (
     "leader/test_elector.py::test_a_clock_that_is_set_by_an_hour_neither_ends_a_term_nor_begins_one",
     "app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",
 )
-_RATE = ("leader/test_candidate.py::test_two_replicas_never_may_act_at_once",)
+_RATE = (
+    "leader/test_candidate.py::test_two_replicas_never_may_act_at_once",
+    "leader/test_candidate.py::test_the_slowest_leader_may_not_act_any_more_when_the_fastest_standby_may_begin",
+)
 
 LEADERSHIP = Group(
     "leadership",
