@@ -88,7 +88,7 @@ def _line(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> s
     played = _played(shown_by(row, group, seeds), plays)
     seconds = f"{sum(play.seconds for play in played) / len(played):.0f}" if played else ""
     commit = max(played, key=lambda play: play.at).commit if played else ""
-    where = "; ".join(f"`{test.partition('::')[0]}`" for test in dict.fromkeys(row.elsewhere))
+    where = "; ".join(dict.fromkeys(f"`{test.partition('::')[0]}`" for test in row.elsewhere))
     said = "; ".join(filter(None, (row.as_played, where and f"elsewhere: {where}", row.cannot)))
     cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, commit, said)
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
