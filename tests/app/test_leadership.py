@@ -56,6 +56,10 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         told = second.reporter.status()
         assert (told.instance, told.leader) == ("rb-1", "rb-0")
         assert _lines(tmp_path / "rb-1") == [], "who stands by tells nobody what it thinks"
+        period = second.clock.now() + 5.0
+        await until(lambda: second.clock.now() > period, "a checkpoint's period, 4 s, has passed")
+        assert second.outbox.counts["acknowledged"] == 0, "nor writes it to `state`, or to any topic"
+        assert first.outbox.counts["acknowledged"] > 0
         before = second.plan.cycle if second.plan is not None else 0
         assert await first.recorder.intent(OPEN, wait_seconds=5.0)
 

@@ -235,7 +235,8 @@ def a_play(seed: int, trouble: float) -> Play:
     rng = random.Random(seed)
     offsets = [rng.uniform(-1e6, 1e6) for _ in range(3)]
     rates = [rng.choice((SLOW, FAST, rng.uniform(SLOW, FAST))) for _ in range(3)]
-    replicas = [Replica(Candidate(name), *clock) for name, *clock in zip("abc", rates, offsets, strict=True)]
+    clocks = zip("abc", rates, offsets, strict=True)
+    replicas = [Replica(Candidate(name), rate, offset) for name, rate, offset in clocks]
     return Play(rng, trouble, replicas)
 
 

@@ -19,6 +19,7 @@ LATE = Rules(late_ticks=2)
 
 
 def test_every_play_with_one_fault_keeps_floor_and_budget_and_one_leader() -> None:
+    """In four ticks the second leader begins at the third: no booking of its own expires before the end of a play."""
     verdict = explore(Rules(), Extent(troubles=1, ticks=4, wishes=2))
     assert (verdict.broken, verdict.way) == ("", ())
     assert verdict.worlds > 50_000
