@@ -43,6 +43,8 @@ from rebalancer.obs.clock import Clock
 AT_ONCE = 8  # objects under way at a time
 LOOKS = 3  # a status update moves the revision too: just after pods became Ready, one write in six meets one
 UNACKNOWLEDGED = ("drain", "override")  # decreases that may go ahead on the local journal alone
+ACKNOWLEDGED_SECONDS = 5.0  # for as long others wait, and are not made without: the outbox tries no longer
+PATIENCE_SECONDS = 1.0  # for as long they wait while Kafka answers: a notice is to reach its first call within two
 
 log = structlog.get_logger()
 
@@ -179,7 +181,7 @@ class Gate:
         self._rests.ask(change)
         seen = await self._look(self._node_pools, change)
         check_node_pool(change, self._fresh())
-        await self._intend(intent, must_be_acknowledged=False)
+        await self._intend(intent)
         await self._permission.ask()
         try:
             status, detail, _ = await write_once(self._node_pools, change, seen)
@@ -197,7 +199,7 @@ class Gate:
         seen = await self._look(self._drain, change)
         facts = self._fresh()
         check_drain(change, facts, ground.pools)
-        await self._intend(intent, must_be_acknowledged=False)
+        await self._intend(intent)
         trouble = ""
         if change.pod and facts.marks_victims:
             trouble = await self._deletion_cost.mark_pod(change.namespace, change.pod, change.uid)
@@ -227,7 +229,7 @@ class Gate:
             all_seen(change, facts, pods)
             by_marks = rests_on_marks(change, facts, ground, self._unseen)
             with self._unseen.booked(change, self._clock) as booking:
-                await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
+                await self._intend(intent, change)
                 trouble = await self._mark_victims(change, facts, needed=by_marks)
                 await self._permission.ask()
                 status, detail, stored = await write_once(driver, change, seen)
@@ -283,22 +285,26 @@ class Gate:
         sees_the_cluster(facts)
         return facts
 
-    async def _intend(self, intent: Intent, *, must_be_acknowledged: bool) -> None:
-        """Record the intent, once; a decrease that no successor would know of is not made.
+    async def _intend(self, intent: Intent, change: Change | None = None) -> None:
+        """Record the intent, once; a decrease that no successor would know of is made for drains and overrides alone.
 
         When one of a plan's intents found no acknowledgement, the rest do not wait for theirs: grants wait behind them.
         """
         if intent in self._intended:
             return
-        if must_be_acknowledged and self._unheard:
+        waits, passes = (decreases(change), change.passes) if change is not None else (False, None)
+        needed = waits and not (passes or "").startswith(UNACKNOWLEDGED)
+        if needed and self._unheard:
             raise Refused("unrecorded", "the decisions topic did not acknowledge the intent of another change")
+        patience_seconds = PATIENCE_SECONDS if waits and not self._unheard else 0.0
+        wait_seconds = ACKNOWLEDGED_SECONDS if needed else patience_seconds
         acknowledged = False
         try:
-            acknowledged = await self._recorder.intent(intent, must_be_acknowledged=must_be_acknowledged)
+            acknowledged = await self._recorder.intent(intent, wait_seconds=wait_seconds)
         except Exception:  # whatever the recorder raises, it is not recorded: what must be is not written
             log.exception("an intent could not be recorded", intent=intent.id)
-        if must_be_acknowledged and not acknowledged:
-            self._unheard = True
+        self._unheard = self._unheard or (waits and not acknowledged)
+        if needed and not acknowledged:
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
         self._intended.add(intent)
 
@@ -317,7 +323,3 @@ class Gate:
             await self._recorder.outcome(outcome)
         except Exception:  # the write happened: its outcome is seen in the cluster again
             log.exception("an outcome could not be recorded", intent=outcome.intent.id)
-
-
-def _acknowledged_first(change: Change) -> bool:
-    return decreases(change) and not (change.passes or "").startswith(UNACKNOWLEDGED)

@@ -8,11 +8,10 @@ from rebalancer.domain.outcome import Intent, Outcome
 class WriteRecorder(Protocol):
     """Keeps what is about to be written and what became of it. Both calls end within a deadline of their own."""
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
-        """Record what is about to be written; whether the `decisions` topic acknowledged it.
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
+        """Record what is about to be written; whether the `decisions` topic acknowledged it within so long.
 
-        Without `must_be_acknowledged` it does not wait for Kafka: the local journal has it, and the answer is no
-        reason to stop.
+        0: it is not waited for. Where it is not acknowledged the local journal has it, unless that is in trouble.
         """
         ...
 

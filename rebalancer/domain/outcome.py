@@ -12,7 +12,7 @@ UNKNOWN = "unknown"
 
 
 class Intent(Struct, frozen=True, tag="intent"):
-    """A write that is about to go out; of a decrease Kafka acknowledges the intent before that.
+    """A write that is about to go out; of a decrease Kafka acknowledges the intent before that, while it answers.
 
     id: id of the change in its plan.
     cycle: number of the cycle that planned it.

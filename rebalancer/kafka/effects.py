@@ -8,7 +8,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "kafka/decisions/policy": "a policy comes into force",
     "kafka/decisions/frame": "part of a keyframe: what a cycle saw, whole",
     "kafka/decisions/cycle": "a decision",
-    "kafka/decisions/intent": "what is about to be written; a decrease waits for its acknowledgement",
+    "kafka/decisions/intent": "what is to be written; a decrease waits for its acknowledgement, an urgent one a second",
     "kafka/decisions/outcome": "what became of a write",
     "kafka/state/memory": "a checkpoint of memory, or a chunk of one",
     "kafka/state/policy": "the policy in force, for a start with a bad file",

@@ -6,7 +6,7 @@ Each call ends within its deadline, and whatever goes wrong in one counts as a r
 import asyncio
 import uuid
 from collections.abc import Awaitable
-from typing import NoReturn, Protocol, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar
 
 import structlog
 
@@ -16,6 +16,8 @@ from rebalancer.leader.timing import TIMING, LeaseTiming
 from rebalancer.obs.clock import Clock
 
 T = TypeVar("T")
+
+NO_ANSWER: Final = "no answer in time"
 
 log = structlog.get_logger()
 
@@ -107,6 +109,16 @@ class Elector:
                 await self._bounded(self._leases.write(claim))
 
     async def _step(self) -> None:
+        """A write without an answer is tried again as it was: two that hung leave time for one call and no look.
+
+        It is refused where the first one passed after all; then there is a look at once.
+        """
+        again = self.trouble == NO_ANSWER and not self._doubts
+        await self._try()
+        if again and self._doubts:
+            await self._try()
+
+    async def _try(self) -> None:
         """Look, unless what was written last is what stands there; write what is to be written."""
         if self._doubts and not await self._look():
             return
@@ -116,7 +128,7 @@ class Elector:
             began = self._clock.monotonic()
             version = await self._bounded(self._leases.write(claim))
             if version is None:
-                self._doubts = True
+                self._doubts = self.trouble != NO_ANSWER
             elif claim.version is not None and not self._released:
                 self._candidate = self._candidate.wrote(claim, version, began)
 
@@ -143,7 +155,7 @@ class Elector:
 
     def _failed(self, error: Exception) -> None:
         """Told once for each trouble; to meet another replica's write is none."""
-        trouble = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        trouble = NO_ANSWER if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
         if self.trouble is None and not isinstance(error, Conflict):
             log.warning("the lease cannot be reached", error=trouble)
         self.trouble = trouble

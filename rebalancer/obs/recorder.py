@@ -4,6 +4,7 @@ A decrease's intent must be acknowledged by Kafka before the write goes out, so 
 a crash or a fail-over; drains and overrides content themselves with the local file while Kafka is away.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
@@ -52,6 +53,7 @@ class Recorder:
         self._policy: journal.PolicyLine | None = None
         self._before = journal.EMPTY
         self._begun = _Begun(journal.EMPTY, journal.EMPTY, "")
+        self._sending: set[asyncio.Future[bool]] = set()  # intents that are acknowledged later, maybe
         self._undecided = False  # a cycle has begun, and what it decided is not recorded
         self._keyframe_at: float | None = None
         self._untold: tuple[Outcome, ...] = ()
@@ -127,14 +129,24 @@ class Recorder:
         self._before = snapshot
         self._keyframe_at = snapshot.at
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
-        """Record what is about to be written; False when it had to be acknowledged and was not (do not write then)."""
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
+        """Record what is about to be written; whether Kafka acknowledged it within so long.
+
+        It is sent on after that, as long as `publish` tries. Where it is not acknowledged it is on the local disk.
+        """
         line = journal.encode(journal.IntentLine(intent))
         self._files.append(line)
-        if must_be_acknowledged:
-            return await self._publish(b"intent", line)
-        self._tell(b"intent", line)
-        return await self._files.flushed()
+        if wait_seconds <= 0:
+            self._tell(b"intent", line)
+        else:
+            sending = asyncio.ensure_future(self._publish(b"intent", line))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+            await asyncio.wait({sending}, timeout=wait_seconds)
+            if sending.done() and sending.result():
+                return True
+        await self._files.flushed()
+        return False
 
     async def outcome(self, outcome: Outcome) -> None:
         """Record what became of it."""

@@ -46,18 +46,20 @@ class SteppingClock:
 
 
 class Notebook:
-    """A Recorder that remembers; `acknowledges` is what the decisions topic says."""
+    """A Recorder that remembers; `acknowledges` is what the decisions topic says, `waits` how long it was awaited."""
 
     def __init__(self, *, acknowledges: bool = True) -> None:
         self.acknowledges = acknowledges
         self.intents: list[Intent] = []
+        self.waits: list[float] = []
         self.outcomes: list[Outcome] = []
         self.before_answer: Callable[[], None] = lambda: None
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
         self.intents.append(intent)
+        self.waits.append(wait_seconds)
         self.before_answer()
-        return self.acknowledges and must_be_acknowledged
+        return self.acknowledges and wait_seconds > 0
 
     async def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)

@@ -73,6 +73,26 @@ async def test_drains_and_overrides_go_ahead_on_the_local_journal(rig: Rig, pass
     assert says(outcome, "written")
 
 
+@pytest.mark.parametrize("passes", ["drain", "override pin-b"])
+async def test_drains_and_overrides_wait_a_second_for_their_acknowledgement(rig: Rig, passes: str) -> None:
+    """While Kafka answers, the next leader knows of them as of any other decrease."""
+    await rig.apply(change(rig.target("b"), 4, passes=passes))
+
+    assert rig.notebook.waits == [1.0]
+
+
+async def test_with_kafka_silent_one_second_is_lost_for_all_urgent_decreases_of_a_plan(rig: Rig) -> None:
+    """A notice is to reach its first call within two, and a plan may hold hundreds."""
+    rig.notebook.acknowledges = False
+
+    target = rig.target("b")
+    then = change(replace(target, replicas=4, unconfirmed_replicas=4), 3, passes="drain")
+    outcomes = await rig.apply(change(target, 4, passes="drain"), then)
+
+    assert [outcome.status for outcome in outcomes] == ["written", "written"]
+    assert rig.notebook.waits == [1.0, 0.0]
+
+
 async def test_a_reclaim_waits_for_the_acknowledgement(rig: Rig) -> None:
     rig.notebook.acknowledges = False
 
@@ -90,6 +110,7 @@ async def test_a_raise_waits_for_no_acknowledgement(rig: Rig) -> None:
     (outcome,) = await rig.apply(change(target, 5))
 
     assert says(outcome, "written")
+    assert rig.notebook.waits == [0.0]
 
 
 async def test_a_release_that_calls_itself_a_grant_still_needs_the_acknowledgement(rig: Rig) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,11 @@ from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.leader.lease import EPOCH
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.obs import journal
-from rebalancer.sandbox.api.resources import LEASES
+from rebalancer.sandbox.api.resources import LEASES, OVERRIDES
 from rebalancer.sandbox.sandbox import Sandbox
 from rebalancer.state import checkpoint
 from tests.app.conftest import Started, get, until
+from tests.app.test_observer import post
 
 OPEN = Intent("c1000-open", 1000, 0.0, "release", "gone", "deployment/serving/gone", 3, 2, "for chat", pool="a100")
 """A write that its leader did not live to tell the end of."""
@@ -54,8 +56,12 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         told = second.reporter.status()
         assert (told.instance, told.leader) == ("rb-1", "rb-0")
         assert _lines(tmp_path / "rb-1") == [], "who stands by tells nobody what it thinks"
+        period = second.clock.now() + 5.0
+        await until(lambda: second.clock.now() > period, "a checkpoint's period, 4 s, has passed")
+        assert second.outbox.counts["acknowledged"] == 0, "nor writes it to `state`, or to any topic"
+        assert first.outbox.counts["acknowledged"] > 0
         before = second.plan.cycle if second.plan is not None else 0
-        assert await first.recorder.intent(OPEN, must_be_acknowledged=True)
+        assert await first.recorder.intent(OPEN, wait_seconds=5.0)
 
         await goes.aclose()
         await until(second.leadership.leads, "the second one leads")
@@ -67,6 +73,35 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         lease = sandbox.kubernetes.store.get(LEASES, "rebalancer", "rebalancer")
         assert lease is not None
         assert int(lease["metadata"]["annotations"][EPOCH]) == second.leadership.epoch
+
+
+async def test_a_standby_takes_what_people_ask_for_and_the_leader_obeys(
+    started: Started, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(replica(started, "rb-0", tmp_path))
+        await acting(first)
+        second = await stack.enter_async_context(replica(started, "rb-1", tmp_path))
+        await until(lambda: second.leadership.leader() == "rb-0" and not second.reporter.unready(), "rb-1 stands by")
+        port = second.servers.api_port
+        pin = {"kind": "pin", "target": {"model": "chat"}, "value": 3, "reason": "to see", "forSeconds": 600}
+        assert (await post(port, "/v1/overrides/preview", pin))[0] == 200
+        assert (await post(port, "/v1/overrides", pin, **{"Idempotency-Key": "k1"}))[0] == 201
+        await until(
+            lambda: any(_phase(each) == "InForce" for each in sandbox.kubernetes.store.list(OVERRIDES)), "it says so"
+        )
+        assert (await post(port, "/v1/writes/stop", {"reason": "to see"}))[0] == 200
+        await until(lambda: first.reporter.snapshot().write_stop is not None, "rb-0 sees the stop")
+        assert (await post(port, "/v1/writes/resume", {"confirm": "resume"}))[0] == 200
+        await until(lambda: first.reporter.snapshot().write_stop is None, "rb-0 goes on")
+        assert (first.leadership.leads(), second.leadership.leads()) == (True, False)
+        assert second.reporter.status().leader == "rb-0"
+
+
+def _phase(override: dict[str, Any]) -> str | None:
+    """What the leader tells of it."""
+    phase: str | None = override.get("status", {}).get("phase")
+    return phase
 
 
 def _outcome(folder: Path, name: str) -> str | None:

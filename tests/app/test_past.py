@@ -280,9 +280,9 @@ async def recorded(folder: Path, now: float) -> tuple[Path, ...]:
     recorder.begin(world, Memory())
     recorder.cycle(plan(world, POLICY, Memory()))
     drained = a_release(42, now - 29.0)
-    await recorder.intent(drained, must_be_acknowledged=False)
+    await recorder.intent(drained, wait_seconds=0)
     await recorder.outcome(outcome_of(drained))
-    await recorder.intent(replace(drained, id="42-a-a100", subject="a"), must_be_acknowledged=False)
+    await recorder.intent(replace(drained, id="42-a-a100", subject="a"), wait_seconds=0)
     await recorder.close()
     return await asyncio.to_thread(files.paths)
 

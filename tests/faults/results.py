@@ -92,7 +92,7 @@ def _line(row: Row, group: Group, plays: dict[str, Play], seeds: list[int]) -> s
     seconds = f"{sum(play.seconds for play in played) / len(played):.0f}" if played else ""
     last = max(played, key=lambda play: play.at, default=None)
     day, commit = (last.at.partition(" ")[0], last.commit) if last is not None else ("", "")
-    where = "; ".join(f"`{test.partition('::')[0]}`" for test in dict.fromkeys(row.elsewhere))
+    where = "; ".join(dict.fromkeys(f"`{test.partition('::')[0]}`" for test in row.elsewhere))
     said = "; ".join(filter(None, (row.as_played, where and f"elsewhere: {where}", row.cannot)))
     cells = (row.id, row.fault, row.holds, _result(row, group, plays, seeds), seconds, day, commit, said)
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"

@@ -39,16 +39,17 @@ MADE_SECONDS: Final = 7
 
 @dataclass(frozen=True)
 class Rules:
-    """What protects; each can be undone, to see that its absence is noticed. `late_ticks` is the adversary's.
+    """What protects; each can be undone, to see that its absence is noticed. The last two are the adversary's.
 
     right: a write asks for the right to act.
     revisions: a write is refused by the API server where the object has changed.
     intents: a new leader reads what was left open before it acts.
-    acknowledged: a decrease waits until its intent is stored.
+    acknowledged: a decrease waits until its intent is stored, unless it is urgent.
     doubt: a write without an answer counts both ways.
     until_ended: a booking lasts until its write has ended, and then as long as a watch takes.
     own_lease: a standby waits out the whole lease, not only the right to act.
     creation: a term's number is at least the second at which the Lease was made.
+    urgent: where its intent is lost a decrease may go ahead all the same, as one for a notice or a person does.
     late_ticks: how long after its leader gave it up a write may still arrive.
     """
 
@@ -60,6 +61,7 @@ class Rules:
     until_ended: bool = True
     own_lease: bool = True
     creation: bool = True
+    urgent: bool = False
     late_ticks: int = 0
 
 
@@ -196,9 +198,9 @@ def _elect(world: World, place: int, replica: Replica, rules: Rules) -> Iterator
 def _claimed(world: World, place: int, replica: Replica, claim: LeaseClaim, rules: Rules) -> Iterator[Step]:
     """Its write to the Lease arrives: answered, answered to nobody, or not at all."""
     stored = _stored(world, claim, rules)
-    unanswered = replica._replace(claim=None, doubts=True)
+    unanswered = replica._replace(claim=None, doubts=claim.version is None)
     if stored is None:
-        yield "is late for the Lease", _with(world, place, unanswered)
+        yield "is late for the Lease", _with(world, place, replica._replace(claim=None, doubts=True))
         return
     candidate = replica.candidate
     if claim.version is not None:
@@ -276,7 +278,7 @@ def _send(world: World, place: int, replica: Replica, call: Call, rules: Rules) 
         if call.decrease and rules.acknowledged:
             stored = _with(world, place, unwritten)._replace(intents=world.intents | {intent}, troubles=fewer)
             yield "hears of no intent, and does not write", stored
-        else:
+        if not call.decrease or not rules.acknowledged or rules.urgent:
             yield f"sends {_worded(call.target, call.replicas)}, its intent lost", going._replace(troubles=fewer)
 
 
@@ -334,8 +336,7 @@ def _older(replica: Replica, shown: tuple[Target, ...], at: int, rules: Rules) -
         replica = _ended(replica, call, at) if rules.doubt else _unbooked(replica, call)
     entries = tuple(entry if entry is not None and at - entry.at < KEEP_TICKS else None for entry in replica.entries)
     claim = replica.claim if replica.claim is not None and at - replica.claimed_at < 1 else None
-    doubts = replica.doubts or claim is not replica.claim
-    return replica._replace(view=shown, entries=entries, claim=claim, doubts=doubts, stepped=False)
+    return replica._replace(view=shown, entries=entries, claim=claim, stepped=False)
 
 
 # --- small parts

@@ -184,7 +184,6 @@ class Play:
         claim = candidate.claim(here)
         reads = claim is None or replica.doubts
         replica.due = now + timing.call_seconds / replica.rate  # one call at a time: until it is given up
-        replica.doubts = not reads
         if not self.lost():
             self.at(now + self.delay(), number, "read" if reads else "write", here, claim)
 
@@ -210,9 +209,11 @@ class Play:
     def _stored(self, now: float, number: int, began: float, value: tuple[LeaseClaim, str | None]) -> None:
         replica = self.replicas[number]
         claim, version = value
-        if self._answered(now, replica, began) and version is not None and claim.version is not None:
+        if not self._answered(now, replica, began):
+            return
+        replica.doubts = version is None or claim.version is None
+        if version is not None and claim.version is not None:
             replica.candidate = replica.candidate.wrote(claim, version, began)
-            replica.doubts = False
             replica.due = now + replica.candidate.timing.retry_seconds / replica.rate
 
     def _answered(self, now: float, replica: Replica, began: float) -> bool:
@@ -226,11 +227,16 @@ class Play:
         return [each.candidate.identity for each in self.replicas if each.candidate.may_act(each.clock(now))]
 
 
+SLOW, FAST = 14 / 15, 16 / 15
+
+
 def a_play(seed: int, trouble: float) -> Play:
-    """Three replicas with clocks of their own, up to 6 % fast or slow."""
+    """Three replicas with clocks of their own, the fastest up to 8/7 as fast as the slowest."""
     rng = random.Random(seed)
     offsets = [rng.uniform(-1e6, 1e6) for _ in range(3)]
-    replicas = [Replica(Candidate(name), rng.uniform(0.94, 1.06), at) for name, at in zip("abc", offsets, strict=True)]
+    rates = [rng.choice((SLOW, FAST, rng.uniform(SLOW, FAST))) for _ in range(3)]
+    clocks = zip("abc", rates, offsets, strict=True)
+    replicas = [Replica(Candidate(name), rate, offset) for name, rate, offset in clocks]
     return Play(rng, trouble, replicas)
 
 
@@ -271,9 +277,20 @@ def test_some_replica_acts_within_a_lease_after_a_death_where_calls_are_answered
             play.replicas[number].candidate = play.replicas[number].candidate.resigned()
             died = now
         elif died is not None and acting:
-            assert now - died <= (TIMING.lease_seconds + TIMING.retry_seconds) / 0.94 + 0.5
+            assert now - died <= (TIMING.lease_seconds + TIMING.retry_seconds) / SLOW + 0.5
             return
     pytest.fail("nobody acts")
+
+
+def test_the_slowest_leader_may_not_act_any_more_when_the_fastest_standby_may_begin() -> None:
+    """Renewed and seen in one instant, and never again: clocks may run 8/7 apart, no further."""
+    lease = Lease("1", "a", 1, TIMING.lease_seconds)
+    leader = Candidate("a").saw(replace(lease, holder=""), 0.0).wrote(LeaseClaim("1", "a", 2, 8.0), "2", 0.0)
+    stands_by = Candidate("b").saw(leader.lease, 0.0)
+    for hundredth in range(1000):
+        at = hundredth / 100
+        assert not (leader.may_act(at * SLOW) and stands_by.claim(at * FAST)), at
+    assert stands_by.claim(10.0 * FAST)
 
 
 def test_a_right_that_outlasts_the_lease_is_noticed_by_the_play() -> None:

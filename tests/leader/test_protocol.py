@@ -19,6 +19,7 @@ LATE = Rules(late_ticks=2)
 
 
 def test_every_play_with_one_fault_keeps_floor_and_budget_and_one_leader() -> None:
+    """In four ticks the second leader begins at the third: no booking of its own expires before the end of a play."""
     verdict = explore(Rules(), Extent(troubles=1, ticks=4, wishes=2))
     assert (verdict.broken, verdict.way) == ("", ())
     assert verdict.worlds > 50_000
@@ -53,6 +54,11 @@ def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targe
     assert explore(Rules(late_ticks=9), Extent(0, 5, 2)).broken == "floor"
 
 
+def test_an_urgent_decrease_that_kafka_did_not_acknowledge_may_come_late_and_break_a_floor() -> None:
+    """One for a notice or a person waits a second for Kafka, then goes: docs/operations.md names what is left."""
+    assert explore(replace(LATE, urgent=True), Extent(1, 3, 2)).broken == "floor"
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize(
     ("rules", "extent"),
@@ -60,6 +66,7 @@ def test_a_write_that_arrives_after_it_was_forgotten_breaks_a_floor_of_two_targe
         (Rules(), Extent(troubles=2, ticks=4, wishes=3)),
         (Rules(), Extent(troubles=1, ticks=6, wishes=3)),
         (LATE, Extent(troubles=1, ticks=5, wishes=2)),
+        (Rules(urgent=True), Extent(troubles=1, ticks=4, wishes=2)),
     ],
 )
 def test_every_play_with_more_faults_ticks_and_writes_holds(rules: Rules, extent: Extent) -> None:

@@ -116,10 +116,10 @@ class Topics:
     def begin_anew(self) -> None:
         """No keyframe is kept."""
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
         with effect("kafka/decisions/intent", intent.id):
             self._intents.append((intent, not self.away))
-        return not (self.away and must_be_acknowledged)
+        return wait_seconds > 0 and not self.away
 
     async def outcome(self, outcome: Outcome) -> None:
         with effect("kafka/decisions/outcome", outcome.intent.id):

@@ -30,7 +30,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 class Acknowledging:
     """A Recorder whose topic always answers."""
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
         return True
 
     async def outcome(self, outcome: Outcome) -> None:
@@ -118,7 +118,7 @@ async def test_a_pod_of_another_uid_is_not_marked_and_the_release_stands(scene: 
 
 async def test_a_foreign_write_between_read_and_write_wins(scene: Scene, kube: Kube) -> None:
     class Meddling(Acknowledging):
-        async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+        async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
             await kube.patch("Deployment", "b", {"spec": {"replicas": 4}}, scene.namespace)
             return True
 

@@ -249,10 +249,10 @@ def an_intent(name: str = "7-b-a100") -> Intent:
 
 
 @pytest.mark.parametrize(
-    ("acknowledges", "required", "goes"), [(True, True, True), (False, True, False), (False, False, True)]
+    ("acknowledges", "wait_seconds", "known"), [(True, 5.0, True), (False, 5.0, False), (True, 0.0, False)]
 )
-async def test_an_intent_that_must_be_acknowledged_is_only_good_when_it_was(
-    tmp_path: Path, *, acknowledges: bool, required: bool, goes: bool
+async def test_an_intent_is_acknowledged_when_kafka_said_so_and_it_was_waited_for(
+    tmp_path: Path, *, acknowledges: bool, wait_seconds: float, known: bool
 ) -> None:
     told = Told()
     told.acknowledges = acknowledges
@@ -263,11 +263,32 @@ async def test_an_intent_that_must_be_acknowledged_is_only_good_when_it_was(
     world = a_world(2, 2, 1.0, 1.0)
     recorder.begin(world, Memory())
     recorder.cycle(plan(world, POLICY, Memory()))
-    assert await recorder.intent(an_intent(), must_be_acknowledged=required) is goes
+    assert await recorder.intent(an_intent(), wait_seconds=wait_seconds) is known
     await recorder.outcome(Outcome(an_intent(), 2.0, WRITTEN))
     await recorder.close()
     kinds = [type(line).__name__ for _, line in journal.decode_lines(await asyncio.to_thread(lines_in, tmp_path))]
     assert kinds[-2:] == ["IntentLine", "OutcomeLine"]
+
+
+async def test_an_intent_that_kafka_acknowledges_too_late_is_on_disk_and_still_on_its_way(tmp_path: Path) -> None:
+    """An urgent decrease goes on then: the process that comes back here knows of it, and soon any other one does."""
+    answers, acknowledged = asyncio.Event(), asyncio.Event()
+
+    async def slow(_key: bytes, _line: bytes) -> bool:
+        await answers.wait()
+        acknowledged.set()
+        return True
+
+    files = JournalFiles(tmp_path, max_bytes=1 << 20)
+    files.start()
+    files.rotate()
+    recorder = Recorder(files, slow, lambda _key, _line: None)
+    assert await recorder.intent(an_intent(), wait_seconds=0.05) is False
+    (line,) = await asyncio.to_thread(lines_in, tmp_path)
+    assert journal.decode(line) == journal.IntentLine(an_intent())
+    answers.set()
+    await asyncio.wait_for(acknowledged.wait(), 5.0)
+    await recorder.close()
 
 
 def test_every_kind_of_line_survives_being_written(recorded: Sequence[bytes]) -> None:

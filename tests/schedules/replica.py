@@ -88,10 +88,10 @@ class ToldRecorder(Recorder):
         super().__init__(NoDisk(), decisions.publish, decisions.tell, KEYFRAME_SECONDS)
         self._intends = intends
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
         """As the recorder does."""
         self._intends(intent)
-        return await super().intent(intent, must_be_acknowledged=must_be_acknowledged)
+        return await super().intent(intent, wait_seconds=wait_seconds)
 
 
 class BusyPorts(GatePorts):

@@ -35,7 +35,7 @@ class Unwritten:
     def begin_anew(self) -> None:
         """There is nothing to begin."""
 
-    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:  # noqa: ARG002  # all alike
+    async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:  # noqa: ARG002  # all alike
         """Acknowledged."""
         return True
 

@@ -145,12 +145,18 @@ async def _store_gone(scene: Scene) -> None:
 _CUT_OFF = (
     "real/test_leadership.py::test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_after_its_deadline",
 )
-_WATCHDOG = ("leader/test_watchdog.py::test_it_ends_the_process_once_the_grace_is_over_while_nothing_else_runs",)
+_WATCHDOG = (
+    "leader/test_watchdog.py::test_a_process_that_leads_and_whose_loop_hangs_is_ended_and_writes_nothing_more",
+)
 _CLOCK = (
     "schedules/test_schedules.py::test_one_acts_and_the_same_goes_on_whichever_clock_is_set_by_an_hour",
+    "leader/test_elector.py::test_a_clock_that_is_set_by_an_hour_neither_ends_a_term_nor_begins_one",
     "app/test_clock_set.py::test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_how_much",
 )
-_RATE = ("leader/test_candidate.py::test_two_replicas_never_may_act_at_once",)
+_RATE = (
+    "leader/test_candidate.py::test_two_replicas_never_may_act_at_once",
+    "leader/test_candidate.py::test_the_slowest_leader_may_not_act_any_more_when_the_fastest_standby_may_begin",
+)
 
 LEADERSHIP = Group(
     "leadership",
