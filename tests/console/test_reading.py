@@ -309,7 +309,8 @@ async def test_of_two_tabs_the_later_choice_counts_in_both(scene: SceneServer, o
     await other.get_by_label(keys).check()
     await page.keyboard.press("Escape")
     await expect(page.locator("dialog")).to_be_hidden()
-    await page.wait_for_function("localStorage['rebalancer.keys'] === 'on'")  # a browser tells its tabs of a choice in its own time
+    # A browser tells its tabs of a choice in its own time.
+    await page.wait_for_function("localStorage['rebalancer.keys'] === 'on'")
     await page.keyboard.press("?")
     await expect(page.get_by_label(keys)).to_be_checked()
 
