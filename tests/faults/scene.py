@@ -37,6 +37,7 @@ FLOORS = {"chat": 1, "code": 1, "side": 1}
 OWN = {"chat": 4, "code": 4, "side": 2}
 MUCH, LITTLE, SIDE = 6, 2, 2
 PER_REPLICA = 10.0
+BELOW = 8.0  # requests of each model below its replicas' capacity: chance asks for none of its own more then
 SHARE, WINDOW_SECONDS = 0.5, 2.0
 STALE_SECONDS = 10.0
 LEASE = "rebalancer"
@@ -85,7 +86,7 @@ class Scene:
     def tide(self) -> None:
         """Say what everybody needs."""
         for name, replicas in self.desired.items():
-            self.traffic.says(name, running=PER_REPLICA * replicas - 5.0)
+            self.traffic.says(name, running=PER_REPLICA * replicas - BELOW)
 
     async def turns(self) -> None:
         """The tide turns; wait until the service has released what is to change hands, or part of it."""
@@ -257,7 +258,7 @@ async def _set_up(scene: Scene) -> None:
     await scene.kube.wait_ready(GPUS, scene.namespace, seconds=90)
     await scene.service.policy(rules_of_play(scene.namespace, scene.labels))
     for name, replicas in scene.desired.items():
-        await scene.traffic.past(name, running=PER_REPLICA * replicas - 5.0)
+        await scene.traffic.past(name, running=PER_REPLICA * replicas - BELOW)
     await scene.service.start()
     await scene.rests(120.0)
 
