@@ -168,7 +168,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     falls: when its work fell suddenly by itself, the last two at most, oldest first.
     jump: a jump of its work that the guard `plausible` remembers, None where there is none.
     deferred_since: since when a batch model has had fewer replicas than it needs, None while it has not.
-    owed: replicas of its own that it may claim, None before it has an outlook.
+    owed: replicas of its own that it may claim; None before it has an outlook, and by votes before it is less than all.
     begun_anew: whether a start has made the demand in force unknown.
     gave_at: when it last gave a replica, doomed ones not counted; None before the first, and where that one went to a
         surge; after a start with gaps, the start.

@@ -38,9 +38,9 @@ _Order = bytes | Future[bool] | Path | None  # a line, a flush to answer, the ne
 class JournalFiles:
     """Appends lines to `folder/journal-NNNNNN.jsonl`, or to the one file `single` without rotation (the demo's).
 
-    All files together are at most `max_bytes`. `name`: what they are called in place of journal. `packs`: files that
-    are over are gzipped. Nothing here blocks the caller or raises: a full disk is `trouble` (text for people), and
-    `flushed` says False. What else lies in the folder is left alone.
+    All files together are at most `max_bytes`, beside the cycle that fills the newest. `name`: what they are called in
+    place of journal. `packs`: files that are over are gzipped. Nothing here blocks the caller or raises: a full disk is
+    `trouble` (text for people), and `flushed` says False. What else lies in the folder is left alone.
     """
 
     def __init__(

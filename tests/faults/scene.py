@@ -38,6 +38,7 @@ FLOORS = {"chat": 1, "code": 1, "side": 1}
 OWN = {"chat": 4, "code": 4, "side": 2}
 MUCH, LITTLE, SIDE = 6, 2, 2
 PER_REPLICA = 10.0
+BELOW = 8.0  # requests of each model below its replicas' capacity: chance asks for none of its own more then
 SHARE, WINDOW_SECONDS = 0.5, 2.0
 STALE_SECONDS = 10.0
 LEASE = "rebalancer"
@@ -88,7 +89,7 @@ class Scene:
     def tide(self) -> None:
         """Say what everybody needs."""
         for name, replicas in self.desired.items():
-            self.traffic.says(name, running=PER_REPLICA * replicas - 5.0)
+            self.traffic.says(name, running=PER_REPLICA * replicas - BELOW)
 
     async def turns(self) -> None:
         """The tide turns; wait until some of what is to change hands has, and on for as long as the seed says.
@@ -284,7 +285,7 @@ async def _set_up(scene: Scene) -> None:
     await scene.kube.wait_ready(GPUS, scene.namespace, seconds=90)
     await scene.service.policy(rules_of_play(scene.namespace, scene.labels))
     for name, replicas in scene.desired.items():
-        await scene.traffic.past(name, running=PER_REPLICA * replicas - 5.0)
+        await scene.traffic.past(name, running=PER_REPLICA * replicas - BELOW)
     await scene.service.start()
     await scene.rests(120.0)
 

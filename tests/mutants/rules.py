@@ -14,7 +14,7 @@ from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import bounds, drains, evictions, moves, node_grants
 from rebalancer.planning.allocation import allocate, donors, idle, loans, roles, seating
-from rebalancer.planning.demand import deferral, need, owed, waiting
+from rebalancer.planning.demand import deferral, demand, need, owed, votes, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
 from rebalancer.planning.facts import build, holdings, pools, scene
@@ -130,7 +130,11 @@ def _no_front(concerned: Mapping[str, Loads]) -> dict[str, Loads]:
 
 
 def _owed() -> Iterator[Mutant]:
-    true = owed._lower  # noqa: SLF001  the very thing to break
+    true, voted = owed._lower, owed.voted  # noqa: SLF001  the very thing to break
+    yield _instead(
+        demand, "voted", "owed", "believes votes alone", lambda votes, before, **_: voted(votes, before, surge=True)
+    )
+    yield _instead(votes, "CHANCE_ROOTS", "owed", "lends what chance calls", 0.0)
     yield _instead(owed, "OWED_AFTER_SECONDS", "owed", "believes each vote", 0.0)
     yield _instead(owed, "ERRORS", "owed", "believes chance", 0.0)
     yield _instead(owed, "_lower", "owed", "has no patience", lambda _, enough, *__: Owed(enough))

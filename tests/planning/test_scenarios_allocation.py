@@ -342,12 +342,15 @@ class TestShift:
         assert change.victim_names == tuple(pods[n].name for n in (5, 4, 0))
 
     def test_a_replica_that_is_no_pod_yet_goes_before_one_that_serves(self) -> None:
-        # c was just asked for one more that nobody has seen; a serves. Both have one beyond their demand.
+        # c was just asked for one more that nobody has seen; a serves. Both have one beyond their demand. What b
+        # votes for has to stand for 20 s.
         policy = a_policy(
             a_model("a", priority=1), a_model("b", entitlement=2), a_model("c", priority=900), pools=(a_pool(gpus=8),)
         )
         story = a_story(policy, {"a": 4, "b": 1, "c": 2}, {"a": 0, "b": 2, "c": 0})
         story.target("c", replicas=3)
+        assert moves(story.plan()) == {}
+        story.wait(20.0)
         assert moves(story.plan()) == {"c": (3, 2)}
 
     def test_consolidation_is_held_from_the_release_to_the_last_ready_replica(self) -> None:

@@ -225,7 +225,7 @@ class TestLadder:
     @pytest.mark.parametrize("kind", ["drain", "fault"])
     def test_surplus_that_nothing_replaces_goes_once_as_many_as_are_needed_are_ready_elsewhere(self, kind: str) -> None:
         story = a_story()
-        story.load("b", {"concurrency": 8.0}, 2.0)  # 2 of the 4 are surplus, which numbers could not end
+        story.load("b", {"concurrency": 3.0}, 2.0)  # 2 of the 4 are surplus, which numbers could not end
         story.turns(20)
         numbered(story)
         story.notice("a100-1", 0.0, kind=kind, confidence="likely" if kind == "fault" else "certain")

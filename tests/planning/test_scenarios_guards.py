@@ -68,7 +68,7 @@ class TestFloor:
         policy = a_policy(
             a, a_model("b", 1, entitlement=2), pools=(a_pool(gpus=3), an_elastic_pool(gpus=8, node_pools=()))
         )
-        readings = {"a": {"concurrency": 8.0}, "b": {"concurrency": 8.0}}
+        readings = {"a": {"concurrency": 8.0}, "b": {"concurrency": 12.0}}
         held: dict[str, Replicas] = {"a": {"a100": 2, "spot": 2}, "b": 1}
         story = Story(policy, a_snapshot(policy, held, readings, nodes={"spot": 1}))
         ready = story.of("a", "spot").pods

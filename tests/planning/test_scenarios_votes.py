@@ -57,7 +57,7 @@ class TestConcurrency:
             "concurrency says nothing while what a replica carries is not learnt"
             in decision_of(plan, "b").steps[0].said
         )
-        story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 4.0, 12))
+        story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 8.0, 12))
         assert decision_of(list(story.turns(60))[-1], "b").demand == 1
 
     def test_one_that_nobody_asks_anything_gives_after_ten_minutes_whatever_a_replica_carries(self) -> None:
@@ -235,8 +235,8 @@ class TestDecrease:
         assert demand(story) == 4
 
     def test_happens_when_two_agree_to_the_higher_of_their_votes(self) -> None:
-        # concurrency ceil(10 / 4) = 3, utilisation ceil(4 x 0.10 / 0.60) = 1: 3.
-        story = a_story({"concurrency": 10.0, "utilisation": 0.10}, BOTH)
+        # concurrency ceil(6 / 4) = 2, and one more by chance; utilisation ceil(4 x 0.10 / 0.60) = 1: 3.
+        story = a_story({"concurrency": 6.0, "utilisation": 0.10}, BOTH)
         story.plan()
         story.wait(30.0)
         assert demand(story) == 3
@@ -248,15 +248,15 @@ class TestDecrease:
         assert demand(story) == 4
 
     def test_one_vote_is_enough_where_one_signal_is_configured(self) -> None:
-        story = a_story({"concurrency": 2.0}, {"concurrency": {"per_replica": 4.0}})
+        story = a_story({"concurrency": 1.0}, {"concurrency": {"per_replica": 4.0}})
         story.plan()
         story.wait(30.0)
         assert demand(story) == 1
 
     def test_falls_to_the_highest_vote_of_the_cooldown(self) -> None:
-        # Votes 1, 3, 2 within the 30 s: demand falls to 3, and to 2 another cooldown later.
-        story = a_story({"concurrency": 2.0}, {"concurrency": {"per_replica": 4.0}})
-        for requests, seconds in ((2.0, 10.0), (12.0, 10.0), (8.0, 10.0)):
+        # 1, 3 and 2 replicas with chance within the 30 s: demand falls to 3, and to 2 another cooldown later.
+        story = a_story({"concurrency": 1.0}, {"concurrency": {"per_replica": 4.0}})
+        for requests, seconds in ((1.0, 10.0), (6.0, 10.0), (3.0, 10.0)):
             story.load("b", {"concurrency": requests})
             assert demand(story) == 4
             story.wait(seconds)

@@ -73,7 +73,8 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seati
 def _outranks(recipient: ModelShare, seating: Seating) -> bool:
     """Whether its priority takes what others need: only of a model that votes, and not for a queue that will be gone.
 
-    What a person or a schedule raised it to is asked for as long as that stands. Priorities are in the shares, of
+    Of its own it takes no more than it is owed by now. What a person or a schedule raised it to is asked for as long as
+    that stands. Priorities are in the shares, of
     which models that vote are no part. Demand outlasts its votes by a cooldown: what nobody asks for any more
     outranks nothing. Votes count who waits, and a queue that grew while replicas loaded is served by these: as long
     as demand may stand on such votes, present work has to keep more busy than it has. Room for bursts is not enough
@@ -87,7 +88,7 @@ def _outranks(recipient: ModelShare, seating: Seating) -> bool:
     has = left + seating.gained.get(recipient.entry.id, 0)
     if recipient.demand.replicas > recipient.unruled:
         return True
-    if votes is not None and votes <= has:
+    if has >= recipient.demand.owed or (votes is not None and votes <= has):
         return False
     if busy is None or has < busy:
         return True

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.memory import ModelMemory, Owed
 from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import NOT_LEARNT, Work
 from rebalancer.domain.words import replicas, work_of
-from rebalancer.planning.demand.owed import crossed, owed
+from rebalancer.planning.demand.owed import crossed, owed, voted
 from rebalancer.planning.demand.votes import Ballot, replicas_for
 
 UNLEARNT_SECONDS = 600.0  # without a request before a model gives, of which nobody knows what a replica carries
@@ -157,13 +157,30 @@ def assess(of: Stance, ballot: Ballot, has: int) -> tuple[Demand, ModelMemory]:
     if need is None:
         held = max(has, model.min_replicas)
         why = f"its demand is unknown: {ballot.silence or 'no signal is configured'}"
+        due = None if memory.owed is None else Owed(memory.owed.replicas)
         return Demand(held, unknown=True, surge=of.surges, why=why), replace(
-            memory, lower_since=None, higher_since=None, demand=held
+            memory, lower_since=None, higher_since=None, demand=held, owed=due
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
     in_force = max(model.min_replicas, min(_in_force(memory, has, need), model.max_replicas))
+    before = Owed(min(in_force, model.entitlement)) if memory.owed is None or memory.begun_anew else memory.owed
     of = of._replace(memory=replace(memory, begun_anew=False)) if memory.begun_anew else of
-    return _rise(of, need, in_force) if need >= in_force else _fall(of, need, in_force, ballot)
+    demand, memory = _rise(of, need, in_force) if need >= in_force else _fall(of, need, in_force, ballot)
+    return _claimed(of, need, before, demand, memory)
+
+
+def _claimed(of: Stance, need: int, before: Owed, demand: Demand, memory: ModelMemory) -> tuple[Demand, ModelMemory]:
+    """`demand` by votes that ask for `need`, with as many replicas as are owed of its own, and the memory of that.
+
+    Beyond its own nothing is owed: that it borrows.
+    """
+    own, seen = of.entry.entitlement, voted(need, before, surge=of.surges)
+    due = owed(before, seen.of(own), min(own, need), of.cooldown_seconds, of.now)
+    if demand.replicas < due.replicas:
+        due = replace(due, replicas=demand.replicas)
+    all_of_it = Owed(min(own, demand.replicas))  # is not remembered before it was once less
+    busy = due.replicas if due.replicas < all_of_it.replicas else None
+    return replace(demand, busy=busy), memory if due == (memory.owed or all_of_it) else replace(memory, owed=due)
 
 
 def _in_force(memory: ModelMemory, has: int, need: int) -> int:
@@ -256,14 +273,21 @@ def _fall(of: Stance, need: int, in_force: int, ballot: Ballot) -> tuple[Demand,
 
     It stays `in_force` while the votes do not agree to fewer, and until they have asked for fewer, and nothing has
     moved for the model, throughout its cooldown. Then it falls to the highest vote of that time, and a new
-    cooldown begins.
+    cooldown begins. Of its own none goes in a surge, and not the one that requests may ask for again by chance: work
+    that hovers at a replica's capacity would lend it and call it home in turns.
     """
     memory, now, cooldown, surge = replace(of.memory, higher_since=None), of.now, of.cooldown_seconds, of.surges
     if not ballot.may_fall:
         why = f"a vote asks for only {replicas(need)}; to go down, votes must agree"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(memory, lower_since=None, demand=in_force)
+    rising = surge and of.work.short is not None  # of unknown work nobody knows when a surge is over
+    enough = max(need, min(in_force if rising else ballot.enough, of.entry.entitlement))
+    if enough >= in_force:
+        stays = "; in a surge it keeps its own" if rising else ", and by chance for 1 more"
+        why = f"its votes ask for only {replicas(need)}{stays}"
+        return Demand(in_force, unknown=False, surge=surge, why=why), replace(memory, lower_since=None, demand=in_force)
     since = now if memory.lower_since is None else memory.lower_since
-    peak = need if memory.lower_since is None else max(need, memory.lower_peak)
+    peak = enough if memory.lower_since is None else max(enough, memory.lower_peak)
     moved = memory.last_move_at
     patient = now - since >= cooldown and (moved is None or now - moved >= cooldown)
     if not patient:
@@ -273,7 +297,7 @@ def _fall(of: Stance, need: int, in_force: int, ballot: Ballot) -> tuple[Demand,
             memory, lower_since=since, lower_peak=peak, demand=in_force
         )
     return Demand(peak, unknown=False, surge=surge, why=f"its votes ask for {replicas(peak)}"), replace(
-        memory, lower_since=now, lower_peak=need, demand=peak
+        memory, lower_since=now, lower_peak=enough, demand=peak
     )
 
 

@@ -44,6 +44,15 @@ def crossed(outlook: Outlook, work: Work, owed: Owed | None, *, surge: bool) -> 
     return Crossed(busy, busy if at_once else surely, math.ceil(max(level + of_level, minute)))
 
 
+def voted(votes: int, before: Owed, *, surge: bool) -> Crossed:
+    """The same where nothing but votes tells of the work: none is given up here, since demand falls slowly by itself.
+
+    The first replica of a model that has none of its own is no chance either.
+    """
+    at_once = surge or not before.replicas or votes > before.replicas + 1
+    return Crossed(votes, votes if at_once else 0, max(votes, before.replicas))
+
+
 def owed(before: Owed | None, work: Crossed, votes: int, patience_seconds: float, now: float) -> Owed:
     """Replicas owed at `now`; `before`: in the plan before, `votes`: of its own replicas as votes ask for."""
     before = before or Owed(work.busy)

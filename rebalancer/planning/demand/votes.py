@@ -28,6 +28,7 @@ LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more t
 NEVER_SEEN = NoReading(why="never-seen")
 NOT_FINITE = frozenset({"not-finite", "not finite"})  # why some readings have no vote: somebody measured that
 IN_FLIGHT = ("concurrency", "queue")  # who runs and waits: an idle model is seen to have nobody in either
+CHANCE_ROOTS = 2.0  # requests come by chance: so many roots of those in flight are more by it once in 40 looks
 ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
 
 
@@ -61,6 +62,7 @@ class Vote(Struct, frozen=True):
     at: when that was measured.
     fewer: whether it agrees to fewer replicas than there are.
     above: whether the reading lies above `value`, nobody knows how far: then the vote is the least it asks for.
+    crosses: whether chance alone may make it ask for one replica more.
     """
 
     signal: str
@@ -69,6 +71,7 @@ class Vote(Struct, frozen=True):
     at: float
     fewer: bool
     above: bool = False
+    crosses: bool = False
 
     def age(self, now: float) -> float:
         """Seconds since it was seen."""
@@ -107,6 +110,11 @@ class Ballot(Struct, frozen=True):
         return max((vote.replicas for vote in self.votes), default=None)
 
     @property
+    def enough(self) -> int:
+        """Replicas beyond which no vote asks for one more by chance."""
+        return max((vote.replicas + vote.crosses for vote in self.votes), default=0)
+
+    @property
     def may_fall(self) -> bool:
         """A decrease needs two votes that agree to it, or all where one signal is configured; no vote may object.
 
@@ -142,6 +150,11 @@ class _Electorate(Struct, frozen=True):
             return max(self.floor, replicas_for(self.ready * use / high)), True
         return self.ready, False
 
+    def by_chance(self, requests: float) -> int:
+        """Replicas that so many requests in flight take, with as many more as come by chance."""
+        most = requests + CHANCE_ROOTS * math.sqrt(max(0.0, requests))
+        return 0 if self.carries is None else replicas_for(most / self.carries)
+
 
 def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, now: float) -> Ballot:  # noqa: PLR0913  # fmt: skip  # each is one thing a vote depends on
     """The ballot of one model at `now`. Votes know no past: how long they must stand is `demand`'s business."""
@@ -172,7 +185,8 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
         replicas, fewer = _count(signal, reading.value, who)
         if fewer and reading.above:  # how far above decides, and nobody knows
             return seconds(reading.value, above=True)
-        return Vote(signal, replicas, reading.value, reading.at, fewer, reading.above)
+        crosses = signal == "concurrency" and who.by_chance(reading.value) > replicas
+        return Vote(signal, replicas, reading.value, reading.at, fewer, reading.above, crosses)
     idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
     return why or "absent" if idle_at is None else Vote(signal, who.floor, None, idle_at, fewer=True)
 

@@ -42,7 +42,7 @@ class Unclaimed(NamedTuple):
 def unclaimed(model: ModelShare) -> Unclaimed | None:
     """What `model` lacks of its own until its votes count; None where they count, or somebody ruled its number."""
     has, own, owed = model.ready_staying + model.loading_staying, model.entry.entitlement, model.remembered.owed
-    if owed is None or model.load.outlook is None or model.ruling is not NO_RULING:
+    if owed is None or model.ruling is not NO_RULING:
         return None
     pending = [ask for ask in owed.asks if ask.replicas > max(has, model.demand.owed)]
     if not pending:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.memory import Memory, ModelMemory, Owed
 
 
 def resume(memory: Memory, now: float, models: Iterable[str], *, behind: bool, gaps: bool) -> Memory:
@@ -40,6 +40,7 @@ def _begun_anew(memory: ModelMemory, gap_until: float | None) -> ModelMemory:
         calm_since=None,
         lower_since=None,
         lower_peak=0,
+        owed=None if memory.owed is None else Owed(memory.owed.replicas),
         spare_since=None,
         replaced=memory.replaced if gap_until is None else (),
         gave_at=memory.gave_at if gap_until is None else gap_until,

@@ -1,9 +1,10 @@
-"""`python -m tests.sim.constant [--worlds 10000] [--first 0]`: how many windows of constant load hold."""
+"""`python -m tests.sim.constant [--worlds 10000] [--first 0] [--votes]`: how many windows of constant load hold."""
 
 import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from multiprocessing import get_context
 
 from tests.sim.constant.worlds import Life, live
@@ -41,10 +42,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--worlds", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first world")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--votes", action="store_true", help="the same worlds without look-ahead, decided by votes")
     chosen = parser.parse_args(arguments)
     lives: list[Life] = []
+    lived, seeds = partial(live, look_ahead=not chosen.votes), range(chosen.first, chosen.first + chosen.worlds)
     with get_context("spawn").Pool(chosen.processes) as pool:
-        for life in pool.imap(live, range(chosen.first, chosen.first + chosen.worlds)):
+        for life in pool.imap(lived, seeds):
             lives.append(life)
             if len(lives) % 100 == 0:
                 sys.stdout.write(f"{len(lives)} worlds, {sum(one.broken for one in lives)} broken windows\n")

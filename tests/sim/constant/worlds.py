@@ -74,8 +74,11 @@ class Life:
         return sum(course.broken for course in self.courses)
 
 
-def draw(seed: int) -> tuple[Scenario, Policy]:
-    """Two to four models on 6 to 16 GPUs that own all of them or a part, busy with 40 to 100 % of what there is."""
+def draw(seed: int, *, look_ahead: bool = True) -> tuple[Scenario, Policy]:
+    """Two to four models on 6 to 16 GPUs that own all of them or a part, busy with 40 to 100 % of what there is.
+
+    `look_ahead`: of the policy; without it votes decide in the same world.
+    """
     chance = np.random.default_rng(seed)
     models = int(chance.integers(2, 5))
     gpus = int(chance.integers(max(6, 2 * models), 17))
@@ -94,7 +97,7 @@ def draw(seed: int) -> tuple[Scenario, Policy]:
         model.model_copy(update={"entitlement": int(count), "workload_class": str(chance.choice(CLASSES))})
         for model, count in zip(policy.models, own, strict=True)
     ]
-    return scenario, policy.model_copy(update={"models": tuple(ruled)})
+    return scenario, policy.model_copy(update={"models": tuple(ruled), "look_ahead": look_ahead})
 
 
 def _model(chance: np.random.Generator, name: str, busy: float, own: int, start_seconds: int) -> ScenarioModel:
@@ -104,9 +107,9 @@ def _model(chance: np.random.Generator, name: str, busy: float, own: int, start_
     return ScenarioModel(name, requests * work_of_one, requests, first=own, start_seconds=start_seconds, slots=slots)
 
 
-def live(seed: int) -> Life:
+def live(seed: int, *, look_ahead: bool = True) -> Life:
     """The world's life from its first second to its last."""
-    scenario, policy = draw(seed)
+    scenario, policy = draw(seed, look_ahead=look_ahead)
     stage = Stage(scenario, policy)
     with still() as runner:
         runner.run(_played(stage, policy))
