@@ -4,9 +4,8 @@ Each `read` takes any bytes and raises nothing: what the decoder may refuse with
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,12 @@ from rebalancer.ingest.understood import Understanding
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Resource
 from rebalancer.kube.wire import change_decoder, decode_list
-from rebalancer.obs import journal
 from rebalancer.planning import plan
-from rebalancer.settings.policy_file import check_bytes
-from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state import ClusterState
 from rebalancer.survey.traps.series import pods_by_metric
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.files import OF_FILES
 from tests.ingest import devices, manifests, quota_manifests
 from tests.ingest.producers.records import RUNNING
 from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
@@ -49,19 +48,6 @@ ARTEFACTS = Path(__file__).parents[3] / "shared/artefacts"
 POLICY = Path(__file__).parents[2] / "config/policy.yaml"
 STRUCTURED: Headers = (("content-type", b"application/cloudevents+json"),)
 LWS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=True, kind="LeaderWorkerSet")
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """One reader of others' bytes, and the real records that spoiled ones are made from.
-
-    longest_seconds: of CPU for one record; more where a thread reads it, which the event loop does not wait for.
-    """
-
-    name: str
-    seeds: Callable[[], Iterator[bytes]]
-    read: Callable[[bytes], object]
-    longest_seconds: float = 0.2
 
 
 # --- events
@@ -216,47 +202,6 @@ def _planned(source: str, value: ClusterObject) -> Snapshot:
     return snapshot
 
 
-# --- files
-
-
-def _policies() -> Iterator[bytes]:
-    yield POLICY.read_bytes()
-    yield b"models:\n- name: chat\n  targets: [{name: chat, pool: a}]\npools: [{name: a}]\n"
-
-
-def _policy(data: bytes) -> object:
-    return check_bytes(data, "policy.yaml")
-
-
-def _journal() -> Iterator[bytes]:
-    policy = a_policy(a_model("b"))
-    snapshot = ClusterState(policy, NOW).snapshot(NOW, 1)
-    decision = plan(snapshot, policy, Memory())
-    yield journal.encode(journal.policy_line(policy, NOW, "digest"))
-    yield from (journal.encode(line) for line in journal.keyframe(snapshot, decision.memory))
-    yield journal.encode(journal.cycle_line(snapshot, snapshot, decision, "digest"))
-
-
-def _journal_line(data: bytes) -> object:
-    try:
-        return list(journal.decode_lines([data, data[: len(data) // 2]]))
-    except msgspec.DecodeError:
-        return None
-
-
-def _checkpoints() -> Iterator[bytes]:
-    policy = a_policy(a_model("b"))
-    key, value = checkpoint.policy_entry(policy)
-    yield value or b""
-    yield key
-
-
-def _checkpoint(data: bytes) -> object:
-    keys = (data, b"policy", b"memory", b"rings/b")
-    entries = [(key, data) for key in keys]
-    return checkpoint.read(entries, ("b",), NOW), checkpoint.read_policy(entries)
-
-
 DECODERS = (
     Decoder("metrics", _records, _metric),
     Decoder("notices", _records, _notice),
@@ -265,7 +210,5 @@ DECODERS = (
     Decoder("events-check", _files, _check, longest_seconds=2.0),
     Decoder("prometheus-answers", _answers, _answer),
     *(_watched(*one) for one in _objects()),
-    Decoder("policy", _policies, _policy, longest_seconds=2.0),
-    Decoder("journal", _journal, _journal_line),
-    Decoder("checkpoint", _checkpoints, _checkpoint),
+    *OF_FILES,
 )

@@ -5,7 +5,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from tests.fuzz.decoders import Decoder
+from tests.fuzz.decoder import Decoder
 from tests.fuzz.mutants import spoiled
 
 

@@ -1,8 +1,14 @@
 """No bytes of others end anything or hold the event loop: every decoder refuses in its own words (invariant I14)."""
 
+import random
+from collections import Counter
+
 import pytest
 
-from tests.fuzz.decoders import DECODERS, Decoder
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.decoders import DECODERS
+from tests.fuzz.files import checkpoints, restored
+from tests.fuzz.mutants import spoiled
 from tests.fuzz.plays import play
 
 NAMES = [decoder.name for decoder in DECODERS]
@@ -15,6 +21,18 @@ def test_no_spoiled_record_breaks_or_stalls_its_decoder(decoder: Decoder) -> Non
     played = play(decoder, CASES, seed=1)
     assert played.cases == CASES
     assert (played.broke, played.slow) == ([], [])
+
+
+def test_of_spoiled_checkpoints_some_are_believed_so_that_a_start_meets_what_is_wrong_in_them() -> None:
+    rng, seeds, untouched = random.Random(1), list(checkpoints()), restored(b"")
+    starts = [restored(spoiled(rng.choice(seeds), rng)) for _ in range(300)]
+    believed = Counter(
+        part
+        for start in starts
+        for part in ("memory", "foreign", "notices", "offsets", "rings")
+        if getattr(start, part) != getattr(untouched, part)
+    )
+    assert all(believed[part] >= 10 for part in ("memory", "foreign", "notices", "offsets", "rings")), believed
 
 
 @pytest.mark.parametrize(
