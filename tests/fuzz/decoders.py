@@ -20,7 +20,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.aggregated import PartitionStretch, decode_readings, readings_records
-from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.decode import decode_metric
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Unusable, WireShape, shape_of, value_of
@@ -39,6 +39,7 @@ from rebalancer.survey.traps.series import pods_by_metric
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.files import OF_FILES
+from tests.fuzz.signed import OVERRIDE_RECORDS
 from tests.ingest import devices, manifests, quota_manifests
 from tests.ingest.producers.records import RUNNING
 from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
@@ -68,10 +69,6 @@ def _metric(data: bytes) -> object:
 
 def _notice(data: bytes) -> object:
     return [decode_notice(data, headers, HERE, NOW, NOW) for headers in (STRUCTURED, ())]
-
-
-def _override(data: bytes) -> object:
-    return decode_override(data, (), HERE, NOW, NOW)
 
 
 def _readings(data: bytes) -> object:
@@ -205,7 +202,7 @@ def _planned(source: str, value: ClusterObject) -> Snapshot:
 DECODERS = (
     Decoder("metrics", _records, _metric),
     Decoder("notices", _records, _notice),
-    Decoder("override-records", _records, _override),
+    OVERRIDE_RECORDS,
     Decoder("readings", _readings_records, _readings),
     Decoder("events-check", _files, _check, longest_seconds=2.0),
     Decoder("prometheus-answers", _answers, _answer),

@@ -5,11 +5,14 @@ from collections import Counter
 
 import pytest
 
+from rebalancer.domain.events import Rejection
+from rebalancer.ingest.rejected import Reason
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.files import checkpoints, restored
 from tests.fuzz.mutants import spoiled
 from tests.fuzz.plays import play
+from tests.fuzz.signed import afresh, orders
 
 NAMES = [decoder.name for decoder in DECODERS]
 CASES = 150
@@ -33,6 +36,15 @@ def test_of_spoiled_checkpoints_some_are_believed_so_that_a_start_meets_what_is_
         if getattr(start, part) != getattr(untouched, part)
     )
     assert all(believed[part] >= 10 for part in ("memory", "foreign", "notices", "offsets", "rings")), believed
+
+
+def test_spoiled_overrides_that_are_signed_afresh_pass_the_signature_and_are_judged_by_what_they_say() -> None:
+    rng, seeds = random.Random(1), list(orders())
+    decoded = [each for _ in range(300) for each in afresh(spoiled(rng.choice(seeds), rng))]
+    came = Counter(each.reason if isinstance(each, Rejection) else "override" for each in decoded)
+    assert came["override"] >= 30, came
+    assert came[Reason.INVALID_DATA] >= 30, came
+    assert came[Reason.OVERRIDE_SIGNATURE] == 0, came
 
 
 @pytest.mark.parametrize(
