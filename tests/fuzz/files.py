@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from rebalancer.app.past import OwnWrites, begin_from
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.domain.workload_ref import WorkloadRef
-from rebalancer.obs import journal
 from rebalancer.planning import plan
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.state import ClusterState, checkpoint, chunks
@@ -34,22 +32,6 @@ def _policies() -> Iterator[bytes]:
 
 def _policy(data: bytes) -> object:
     return check_bytes(data, "policy.yaml")
-
-
-def _journal() -> Iterator[bytes]:
-    policy = a_policy(a_model("b"))
-    snapshot = ClusterState(policy, NOW).snapshot(NOW, 1)
-    decision = plan(snapshot, policy, Memory())
-    yield journal.encode(journal.policy_line(policy, NOW, "digest"))
-    yield from (journal.encode(line) for line in journal.keyframe(snapshot, decision.memory))
-    yield journal.encode(journal.cycle_line(snapshot, snapshot, decision, "digest"))
-
-
-def _journal_line(data: bytes) -> object:
-    try:
-        return list(journal.decode_lines([data, data[: len(data) // 2]]))
-    except msgspec.DecodeError:
-        return None
 
 
 # --- the checkpoint, up to what a start makes of it
@@ -112,6 +94,5 @@ def _start(data: bytes) -> object:
 
 OF_FILES = (
     Decoder("policy", _policies, _policy, longest_seconds=2.0),
-    Decoder("journal", _journal, _journal_line),
     Decoder("checkpoint", checkpoints, _start),
 )
