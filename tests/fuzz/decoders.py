@@ -47,13 +47,13 @@ from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.files import OF_FILES
 from tests.fuzz.recorded import OF_RECORDS
+from tests.fuzz.seeds import recorded
 from tests.fuzz.signed import OVERRIDE_RECORDS
 from tests.ingest import devices, manifests, quota_manifests
 from tests.ingest.producers.records import RUNNING, producer
 from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
 from tests.state.objects import a_cluster_node, a_ready_pod, a_workload, feed
 
-ARTEFACTS = Path(__file__).parents[3] / "shared/artefacts"
 POLICY = Path(__file__).parents[2] / "config/policy.yaml"
 STRUCTURED: Headers = (("content-type", b"application/cloudevents+json"),)
 LWS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=True, kind="LeaderWorkerSet")
@@ -66,9 +66,8 @@ def _records() -> Iterator[bytes]:
     yield event()
     yield notice()
     yield eventbridge("EC2 Spot Instance Interruption Warning", {"instance-id": "i-0b662ef9931388ba0"})
-    for folder in ("notices", "kafka"):
-        for path in sorted((ARTEFACTS / folder).glob("*.json")):
-            yield path.read_bytes()
+    yield from recorded("notices", "*.json")
+    yield from recorded("kafka", "*.json")
 
 
 def _metric(data: bytes) -> object:
@@ -98,8 +97,7 @@ def _files() -> Iterator[bytes]:
     yield from (RUNNING[name] for name in sorted(RUNNING))
     kcat = {"topic": "m", "partition": 2, "offset": 7, "ts": 1, "headers": ["ce_id", "1"], "payload": event().decode()}
     yield json.dumps(kcat).encode()
-    for path in sorted((ARTEFACTS / "kafka").iterdir()):
-        yield path.read_bytes()
+    yield from recorded("kafka", "*")
 
 
 def _check(data: bytes) -> object:

@@ -14,6 +14,7 @@ from tests.fuzz.decoders import DECODERS
 from tests.fuzz.files import checkpoints, restored
 from tests.fuzz.mutants import spoiled
 from tests.fuzz.plays import play
+from tests.fuzz.seeds import CORPUS, corpus
 from tests.fuzz.signed import afresh, orders
 
 NAMES = [decoder.name for decoder in DECODERS]
@@ -24,8 +25,14 @@ CASES = 150
 @pytest.mark.parametrize("decoder", DECODERS, ids=NAMES)
 def test_no_spoiled_record_breaks_or_stalls_its_decoder(decoder: Decoder) -> None:
     played = play(decoder, CASES, seed=1)
-    assert played.cases == CASES
+    assert played.cases == CASES + len(corpus(decoder.name))
     assert (played.broke, played.slow) == ([], [])
+
+
+def test_each_folder_of_the_corpus_is_a_decoders() -> None:
+    folders = {path.name for path in CORPUS.iterdir()}
+    assert folders <= set(NAMES)
+    assert all(corpus(name) for name in folders)
 
 
 def test_of_spoiled_checkpoints_some_are_believed_so_that_a_start_meets_what_is_wrong_in_them() -> None:
