@@ -19,11 +19,17 @@ def folder(name: str, variable: str, root: Path = ROOT) -> Path:
 
     A variable that names no folder is a mistake, no reason to skip: the test fails.
     """
+    there = folder_if_any(name, variable, root)
+    if there is None:
+        pytest.skip(f"no {name}: set {variable}, or put them into ../shared/{name}")
+    return there
+
+
+def folder_if_any(name: str, variable: str, root: Path = ROOT) -> Path | None:
+    """The same for who does without: None where there is neither."""
     if named := os.environ.get(variable):
         if not Path(named).is_dir():
             pytest.fail(f"{variable} is {named!r}, and there is no such folder", pytrace=False)
         return Path(named)
     beside = root.parent / "shared" / name
-    if not beside.is_dir():
-        pytest.skip(f"no {name}: set {variable}, or put them into ../shared/{name}")
-    return beside
+    return beside if beside.is_dir() else None

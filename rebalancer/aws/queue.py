@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rebalancer.aws.address import QueueAddress
 from rebalancer.aws.identity import Signer
+from rebalancer.domain import codec
 from rebalancer.obs.effects import effect
 
 AT_ONCE = 10  # the most that SQS gives
@@ -44,7 +45,9 @@ class QueueMessage(Struct, frozen=True, rename="pascal"):
     attributes: dict[str, str] = {}
 
 
-class _Received(Struct, frozen=True, rename="pascal"):
+class Received(Struct, frozen=True, rename="pascal"):
+    """What `ReceiveMessage` answers: no messages where none came in time."""
+
     messages: tuple[QueueMessage, ...] = ()
 
 
@@ -87,7 +90,7 @@ class SqsQueue:
             "VisibilityTimeout": VISIBILITY_SECONDS,
             "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
         }
-        return (await self._call("ReceiveMessage", request, _Received, POLL_SECONDS)).messages
+        return (await self._call("ReceiveMessage", request, Received, POLL_SECONDS)).messages
 
     async def delete(self, messages: Sequence[QueueMessage]) -> int:
         """Delete up to ten; how many SQS would not, which it delivers again. Raises NoQueue and NoIdentity."""
@@ -111,15 +114,21 @@ class SqsQueue:
                 self.address.endpoint, data=body, headers=signed, timeout=timeout, allow_redirects=False
             ) as answer:
                 text = await _read(answer)
-                if answer.status != 200:  # noqa: PLR2004  the one status that is an answer
-                    if token := signed.get(SESSION_HEADER):
-                        text = text.replace(token.encode(), b"(our login)")  # people are shown what a refusal says
-                    raise QueueRefusal(f"{action} of queue {self.address.name}: {_why(answer.status, text)}")
-                return msgspec.json.decode(text, type=into)
+                if token := signed.get(SESSION_HEADER):
+                    text = text.replace(token.encode(), b"(our login)")  # people are shown what a refusal says
+                return answered(f"{action} of queue {self.address.name}", answer.status, text, into)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NoQueue(f"{action} of queue {self.address.name}: no answer ({type(error).__name__})") from error
-        except msgspec.DecodeError as error:
-            raise NoQueue(f"{action} of queue {self.address.name}: no answer of SQS ({error})") from error
+
+
+def answered(call: str, status: int, text: bytes, into: type[T]) -> T:
+    """What SQS answered to `call`. Raises QueueRefusal where it would not, NoQueue where that is no answer of SQS."""
+    if status != 200:  # noqa: PLR2004  the one status that is an answer
+        raise QueueRefusal(f"{call}: {_why(status, text)}")
+    try:
+        return codec.from_bytes(text, into)
+    except msgspec.DecodeError as error:
+        raise NoQueue(f"{call}: no answer of SQS ({error})") from error
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
@@ -135,7 +144,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 def _why(status: int, text: bytes) -> str:
     """SQS's word for a refusal, `QueueDoesNotExist` say, and its sentence."""
     try:
-        refusal = msgspec.json.decode(text, type=_Refusal)
+        refusal = codec.from_bytes(text, _Refusal)
     except msgspec.DecodeError:
         return f"status {status}"
     sentence = refusal.message or refusal.upper_message

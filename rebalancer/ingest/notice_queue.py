@@ -121,10 +121,7 @@ class NoticeQueue:
             self.counts["undeleted"] += await self._queue.delete(done)
 
     async def _put(self, message: QueueMessage) -> str:
-        key = message.message_id.encode()
-        value = msgspec.json.encode(
-            {"MessageId": message.message_id, "Body": message.body, "Attributes": message.attributes}
-        )
+        key, value = record_of(message)
         if len(value) <= MAX_BODY_BYTES:
             return "forwarded" if await self._topic.send("notices", key, value) else "put-off"
         detail = f"a message of {len(value)} bytes in queue {self._queue.address.name}: a notice has some 1,000"
@@ -139,3 +136,9 @@ class NoticeQueue:
             tell = log.info if trouble is None else log.warning
             tell("queue of notices", queue=self._queue.address.name, trouble=trouble)
         self.trouble = trouble
+
+
+def record_of(message: QueueMessage) -> tuple[bytes, bytes]:
+    """Key and value of its record in the topic `notices`: the message as SQS's API spells it."""
+    value = {"MessageId": message.message_id, "Body": message.body, "Attributes": message.attributes}
+    return message.message_id.encode(), msgspec.json.encode(value)

@@ -1,7 +1,7 @@
 """The Lease in Kubernetes: read, made where there is none, and written at the version that was seen."""
 
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -22,8 +22,12 @@ class _Spec(msgspec.Struct, rename="camel"):
     lease_duration_seconds: float | None = None
 
 
-class _Made(msgspec.Struct, rename="camel"):
-    creation_timestamp: datetime | None = None
+class _Metadata(msgspec.Struct, rename="camel"):
+    """The API server's own but for the annotations, and those are text: it stores nothing else."""
+
+    resource_version: str
+    creation_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class LeaseObject:
@@ -64,18 +68,20 @@ class LeaseObject:
 
 
 def decoded(obj: Object) -> Lease:
-    """The Lease that an object is. A field that somebody spoiled by hand counts as not there."""
-    metadata = obj["metadata"]
+    """The Lease that an object is. What somebody spoiled by hand in its spec or its epoch counts as not there.
+
+    Raises msgspec.ValidationError for what no API server stores: whoever cannot tell its version cannot renew it.
+    """
+    metadata = msgspec.convert(obj.get("metadata"), _Metadata)
     try:
         spec = msgspec.convert(obj.get("spec") or {}, _Spec)
     except msgspec.ValidationError:
         spec = _Spec()
-    made = msgspec.convert(metadata, _Made).creation_timestamp  # the API server's own, which nobody can set
-    epoch = str((metadata.get("annotations") or {}).get(EPOCH, ""))
+    made = metadata.creation_timestamp
     return Lease(
-        version=metadata["resourceVersion"],
+        version=metadata.resource_version,
         holder=spec.holder_identity or "",
-        epoch=whole_number(epoch) or 0,
+        epoch=whole_number((metadata.annotations or {}).get(EPOCH)) or 0,
         lease_seconds=spec.lease_duration_seconds or 0.0,
         created_at=int(made.timestamp()) if made is not None else 0,
     )

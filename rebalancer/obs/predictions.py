@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from rebalancer.domain import codec
+
 NAME = "predictions.jsonl"
 AUTOSCALER, US = "autoscaler", "us"  # in charge
 CLOSE_SHARE, CLOSE_REQUESTS = 0.2, 20.0  # so far off a prediction of late requests is close: either will do
@@ -111,8 +113,8 @@ def stored(path: Path) -> tuple[DayPrediction, ...]:
 def _decoded(lines: Iterable[bytes]) -> Iterator[DayPrediction]:
     for line in lines:
         try:
-            yield msgspec.json.decode(line, type=DayPrediction)
-        except (msgspec.DecodeError, msgspec.ValidationError):
+            yield codec.from_bytes(line, DayPrediction)
+        except msgspec.DecodeError:
             continue
 
 

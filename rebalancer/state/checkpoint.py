@@ -62,6 +62,9 @@ class ModelPast(Struct, frozen=True):
     loads: tuple[MeasuredLoad, ...] = ()
     caching: bool = False
 
+    def __post_init__(self) -> None:
+        _check(self.offsets, self.positions)
+
     @property
     def seen_offsets(self) -> dict[tuple[str, int], int]:
         """Next offset of its own samples by (topic, partition); those of an older version are taken for every topic."""
@@ -139,6 +142,9 @@ class _MemoryEntry(Struct, frozen=True):
     foreign: tuple[ForeignPast, ...] = ()
     notices: tuple[NoticePast, ...] = ()
     installation: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self.offsets)
 
 
 def memory_entry(  # noqa: PLR0913  # what the entry is made of
@@ -242,6 +248,12 @@ def parsed(offsets: Mapping[str, int]) -> dict[tuple[str, int], int]:
     """The offsets that `spelled` wrote. Raises ValueError for a partition that is no number."""
     places = {spelling: spelling.rpartition("/") for spelling in offsets}
     return {(topic, int(partition)): offsets[spelling] for spelling, (topic, _, partition) in places.items()}
+
+
+def _check(*spellings: Mapping[str, int]) -> None:
+    """Raises ValueError where one is not what `spelled` wrote: the entry is unreadable while an older one can stand."""
+    for spelling in spellings:
+        parsed(spelling)
 
 
 def _smallest(included: Iterable[Mapping[str, int]]) -> dict[tuple[str, int], int]:

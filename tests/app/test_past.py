@@ -326,6 +326,18 @@ async def test_an_outcome_that_the_own_journal_has_is_told_to_kafka_alone(broker
     assert sent.count(b"outcome") == 2
 
 
+async def test_a_start_goes_on_from_the_memory_before_where_the_last_one_has_an_offset_of_no_partition(
+    broker: Broker, outbox: Outbox
+) -> None:
+    now = RealClock().now()
+    key, value = checkpoint.memory_entry(REMEMBERED, 42, now - 30.0, {("metrics", 0): 9})
+    assert await outbox.send("state", *checkpoint.memory_entry(REMEMBERED, 41, now - 60.0, {("metrics", 0): 7}))
+    assert await outbox.send("state", key, value.replace(b"metrics/0", b"metrics/p"))
+    start = await read_start(reading(broker), POLICY, now)
+    assert (start.first_cycle, start.offsets) == (42, {("metrics", 0): 7})
+    assert "state entry 'memory' is unreadable and ignored" in start.problems[0]
+
+
 async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(broker: Broker, outbox: Outbox) -> None:
     losses = tuple(Loss(NOW - n, 1, "step") for n in range(20_000))
     memory = Memory(models={"a": ModelMemory(losses=losses), "b": ModelMemory(losses=losses)})

@@ -33,6 +33,13 @@ SPEED: Final = 25.0
 MODELS: Final = ("chat", "code", "image")
 NODES: Final = ("a100-1", "a100-2")
 POOLS: Final = ("a100", "spot")
+_ABOUT: Final = {"reason": "to be asked about", "forSeconds": 3600}
+MADE_BEFORE: Final[dict[str, dict[str, Any]]] = {
+    "GET /v1/nodes/{node}": {"kind": "drain", "target": {"node": NODES[0]}, "confirm": NODES[0], **_ABOUT},
+    "GET /v1/overrides/{namespace}/{name}/preview": {"kind": "cap", "target": {"model": "code"}, "value": 4, **_ABOUT},
+}
+"""By operation, an override without which it could answer nothing but 404: those of before may have ended."""
+
 OF_THE_DEMO: Final = {
     "model": MODELS,
     "pool": POOLS,
@@ -95,7 +102,11 @@ class Asker:
         """So many requests, as many to each operation that has as many; overrides are made before all is looked at."""
         operations = [each.ok() for each in document.get_all_operations() if isinstance(each, Ok)]
         operations.sort(key=lambda operation: operation.label != "POST /v1/overrides")
+        override = operations[0]
         for number, operation in enumerate(operations):
+            if operation.label in MADE_BEFORE:
+                made = self._answer(override.Case(body=MADE_BEFORE[operation.label], media_type="application/json"))
+                assert made.status_code == 201, made.text
             answers = self.ask(operation, -(-cases // (len(operations) - number)))
             cases -= answers.cases
             yield answers
@@ -138,7 +149,7 @@ class Asker:
 
     def _of_what_is_there(self, case: Case[Any], data: st.DataObject) -> Case[Any]:
         """The same request of a model, a pool, a node, an override that there is; with a body that means something."""
-        there = OF_THE_DEMO | {"name": tuple(self._made)}
+        there = OF_THE_DEMO | {"name": (*self._made, *self._made[-1:] * len(self._made))}  # every other is the newest
         for place in (case.path_parameters, case.query):
             for name in set(place) & set(there):
                 place[name] = data.draw(st.sampled_from(there[name]))

@@ -4,15 +4,16 @@ Each `read` takes any bytes and raises nothing: what the decoder may refuse with
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from rebalancer.api.text.words import printable
+from rebalancer.aws.queue import NoQueue, QueueRefusal, Received, answered
 from rebalancer.cli.commands.events.sources import in_text
 from rebalancer.cli.render.events import render_events, summary
 from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject
@@ -21,47 +22,41 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.aggregated import PartitionStretch, decode_readings, readings_records
-from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.decode import decode_metric
 from rebalancer.ingest.envelope import Headers
+from rebalancer.ingest.notice_queue import record_of
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.objects import SHAPES, SHAPES_BESIDE, STATEFUL_SETS, Unusable, WireShape, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.ingest.past.looks import read_range
 from rebalancer.ingest.past.minutes import minutes
 from rebalancer.ingest.producers.formats import DECODERS as DECODERS_OF_PRODUCERS
+from rebalancer.ingest.producers.stream import ProducerStream
 from rebalancer.ingest.prometheus_answer import read_answer
 from rebalancer.ingest.understood import Understanding
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Resource
 from rebalancer.kube.wire import change_decoder, decode_list
-from rebalancer.obs import journal
+from rebalancer.leader.candidate import Candidate
+from rebalancer.leader.lease import EPOCH, decoded
+from rebalancer.leader.timing import TIMING
 from rebalancer.planning import plan
-from rebalancer.settings.policy_file import check_bytes
-from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state import ClusterState
 from rebalancer.survey.traps.series import pods_by_metric
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.files import OF_FILES
+from tests.fuzz.recorded import OF_RECORDS
+from tests.fuzz.seeds import recorded
+from tests.fuzz.signed import OVERRIDE_RECORDS
 from tests.ingest import devices, manifests, quota_manifests
-from tests.ingest.producers.records import RUNNING
+from tests.ingest.producers.records import RUNNING, producer
 from tests.ingest.wire import HERE, NOW, event, eventbridge, notice
 from tests.state.objects import a_cluster_node, a_ready_pod, a_workload, feed
 
-ARTEFACTS = Path(__file__).parents[3] / "shared/artefacts"
 POLICY = Path(__file__).parents[2] / "config/policy.yaml"
 STRUCTURED: Headers = (("content-type", b"application/cloudevents+json"),)
 LWS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=True, kind="LeaderWorkerSet")
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """One reader of others' bytes, and the real records that spoiled ones are made from.
-
-    longest_seconds: of CPU for one record; more where a thread reads it, which the event loop does not wait for.
-    """
-
-    name: str
-    seeds: Callable[[], Iterator[bytes]]
-    read: Callable[[bytes], object]
-    longest_seconds: float = 0.2
 
 
 # --- events
@@ -71,9 +66,8 @@ def _records() -> Iterator[bytes]:
     yield event()
     yield notice()
     yield eventbridge("EC2 Spot Instance Interruption Warning", {"instance-id": "i-0b662ef9931388ba0"})
-    for folder in ("notices", "kafka"):
-        for path in sorted((ARTEFACTS / folder).glob("*.json")):
-            yield path.read_bytes()
+    yield from recorded("notices", "*.json")
+    yield from recorded("kafka", "*.json")
 
 
 def _metric(data: bytes) -> object:
@@ -82,10 +76,6 @@ def _metric(data: bytes) -> object:
 
 def _notice(data: bytes) -> object:
     return [decode_notice(data, headers, HERE, NOW, NOW) for headers in (STRUCTURED, ())]
-
-
-def _override(data: bytes) -> object:
-    return decode_override(data, (), HERE, NOW, NOW)
 
 
 def _readings(data: bytes) -> object:
@@ -107,8 +97,7 @@ def _files() -> Iterator[bytes]:
     yield from (RUNNING[name] for name in sorted(RUNNING))
     kcat = {"topic": "m", "partition": 2, "offset": 7, "ts": 1, "headers": ["ce_id", "1"], "payload": event().decode()}
     yield json.dumps(kcat).encode()
-    for path in sorted((ARTEFACTS / "kafka").iterdir()):
-        yield path.read_bytes()
+    yield from recorded("kafka", "*")
 
 
 def _check(data: bytes) -> object:
@@ -149,6 +138,70 @@ def _answer(data: bytes) -> object:
             with suppress(ValueError):
                 read()
     return None
+
+
+# --- records of stock producers, as far as samples
+
+
+def _series() -> Iterator[bytes]:
+    yield from (RUNNING[name] for name in sorted(RUNNING))
+
+
+def _samples(data: bytes) -> object:
+    """Two records of one stream, amid good ones, an interval apart; what is made of them is as of any sample."""
+    for name in sorted(RUNNING):
+        stream = ProducerStream(producer(name), Counter[str]())
+        for number, record in enumerate((RUNNING[name], data, data, RUNNING[name])):
+            at = NOW + 15.0 * number
+            samples, _ = stream.take(record, HERE, at, at)
+            for sample in (*samples, *stream.settled(at + 1.0)):
+                assert msgspec.convert(msgspec.to_builtins(sample), MetricSample) == sample
+    return None
+
+
+# --- answers of SQS, and what comes into the topic of them
+
+
+def _sqs_answers() -> Iterator[bytes]:
+    warning = eventbridge("EC2 Spot Instance Interruption Warning", {"instance-id": "i-0b662ef9931388ba0"}).decode()
+    attributes = {"SentTimestamp": "1799999980000", "ApproximateReceiveCount": "1"}
+    message = {"MessageId": "m-1", "ReceiptHandle": "h-1", "Body": warning, "Attributes": attributes}
+    yield json.dumps({"Messages": [message, message | {"Body": "no notice"}]}).encode()
+    yield json.dumps({"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no such queue"}).encode()
+    yield b"{}"
+
+
+def _sqs(data: bytes) -> object:
+    with suppress(QueueRefusal):
+        answered("ReceiveMessage", 400, data, Received)
+    try:
+        messages = answered("ReceiveMessage", 200, data, Received).messages
+    except NoQueue:
+        return None
+    return [decode_notice(value, (), HERE, NOW, NOW) for _, value in map(record_of, messages)]
+
+
+# --- the Lease, and what a candidate does upon it
+
+
+def _leases() -> Iterator[bytes]:
+    spec = {"holderIdentity": "rb-0_1f", "leaseDurationSeconds": 8, "renewTime": "2027-01-15T08:00:00.000000Z"}
+    metadata = {
+        "name": "rebalancer", "resourceVersion": "7", "creationTimestamp": "2027-01-15T07:00:00Z",
+        "annotations": {EPOCH: "3"},
+    }  # fmt: skip
+    yield json.dumps({"metadata": metadata, "spec": spec}).encode()
+
+
+def _lease(data: bytes) -> object:
+    """Refused where it is no object of an API server; else it is seen, and never acted upon before it has lapsed."""
+    try:
+        obj = msgspec.json.decode(data, type=dict[str, Any])
+        lease = decoded(obj)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    candidate = Candidate("rb-1_2e", TIMING).saw(lease, 0.0)
+    return candidate.may_act(0.0), candidate.claim(0.0), candidate.claim(1000.0)
 
 
 # --- objects of Kubernetes, and what is decided upon them
@@ -216,56 +269,17 @@ def _planned(source: str, value: ClusterObject) -> Snapshot:
     return snapshot
 
 
-# --- files
-
-
-def _policies() -> Iterator[bytes]:
-    yield POLICY.read_bytes()
-    yield b"models:\n- name: chat\n  targets: [{name: chat, pool: a}]\npools: [{name: a}]\n"
-
-
-def _policy(data: bytes) -> object:
-    return check_bytes(data, "policy.yaml")
-
-
-def _journal() -> Iterator[bytes]:
-    policy = a_policy(a_model("b"))
-    snapshot = ClusterState(policy, NOW).snapshot(NOW, 1)
-    decision = plan(snapshot, policy, Memory())
-    yield journal.encode(journal.policy_line(policy, NOW, "digest"))
-    yield from (journal.encode(line) for line in journal.keyframe(snapshot, decision.memory))
-    yield journal.encode(journal.cycle_line(snapshot, snapshot, decision, "digest"))
-
-
-def _journal_line(data: bytes) -> object:
-    try:
-        return list(journal.decode_lines([data, data[: len(data) // 2]]))
-    except msgspec.DecodeError:
-        return None
-
-
-def _checkpoints() -> Iterator[bytes]:
-    policy = a_policy(a_model("b"))
-    key, value = checkpoint.policy_entry(policy)
-    yield value or b""
-    yield key
-
-
-def _checkpoint(data: bytes) -> object:
-    keys = (data, b"policy", b"memory", b"rings/b")
-    entries = [(key, data) for key in keys]
-    return checkpoint.read(entries, ("b",), NOW), checkpoint.read_policy(entries)
-
-
 DECODERS = (
     Decoder("metrics", _records, _metric),
     Decoder("notices", _records, _notice),
-    Decoder("override-records", _records, _override),
+    OVERRIDE_RECORDS,
     Decoder("readings", _readings_records, _readings),
     Decoder("events-check", _files, _check, longest_seconds=2.0),
+    Decoder("producers", _series, _samples),
+    Decoder("sqs-answers", _sqs_answers, _sqs),
+    Decoder("lease", _leases, _lease),
     Decoder("prometheus-answers", _answers, _answer),
     *(_watched(*one) for one in _objects()),
-    Decoder("policy", _policies, _policy, longest_seconds=2.0),
-    Decoder("journal", _journal, _journal_line),
-    Decoder("checkpoint", _checkpoints, _checkpoint),
+    *OF_FILES,
+    *OF_RECORDS,
 )

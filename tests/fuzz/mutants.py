@@ -24,11 +24,11 @@ def spoiled(seed: bytes, rng: random.Random) -> bytes:
         return _bent(seed, rng)
     try:
         tree = json.loads(seed)
-    except ValueError:
+        for _ in range(rng.choice((1, 1, 1, 2, 5))):
+            tree = _changed(tree, rng)
+        text = json.dumps(tree, ensure_ascii=rng.random() < 0.5)
+    except (ValueError, RecursionError):  # no JSON, or of a thousand levels
         return _bent(seed, rng)
-    for _ in range(rng.choice((1, 1, 1, 2, 5))):
-        tree = _changed(tree, rng)
-    text = json.dumps(tree, ensure_ascii=rng.random() < 0.5)
     if rng.random() < 0.05:
         text = text.replace("{", '{"twice": 1, "twice": 2, ', 1)
     if rng.random() < 0.02:

@@ -5,8 +5,9 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from tests.fuzz.decoders import Decoder
+from tests.fuzz.decoder import Decoder
 from tests.fuzz.mutants import spoiled
+from tests.fuzz.seeds import corpus
 
 
 @dataclass
@@ -21,26 +22,31 @@ class Played:
     broke: list[tuple[bytes, str]] = field(default_factory=list)
     slow: list[tuple[bytes, float]] = field(default_factory=list)
 
+    def add(self, decoder: Decoder, record: bytes) -> None:
+        """One more."""
+        began = time.thread_time()
+        try:
+            decoder.read(record)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is what is looked for
+            self.broke.append((record, f"{type(error).__name__}: {str(error)[:200]}"))
+        seconds = time.thread_time() - began
+        if seconds > decoder.longest_seconds:
+            self.slow.append((record, seconds))
+        self.cases += 1
+
 
 def play(decoder: Decoder, cases: int, seed: int) -> Played:
-    """One seed always makes the same cases."""
+    """The corpus as it is, then so many cases made of it and of real records. One seed always makes the same."""
     rng, played = random.Random(f"{decoder.name}/{seed}"), Played()
-    seeds = list(decoder.seeds())
-    for record in seeds:
+    of_corpus, real = corpus(decoder.name), list(decoder.seeds())
+    for record in real:
         decoder.read(record)  # the first one of a kind builds decoders: not the record's time
     gc.freeze()  # a full collection amid 9,000 tests takes 0.6 s: not the record's time either
     try:
+        for record in of_corpus:
+            played.add(decoder, record)
         for _ in range(cases):
-            record = spoiled(rng.choice(seeds), rng)
-            began = time.thread_time()
-            try:
-                decoder.read(record)
-            except Exception as error:  # noqa: BLE001  # whatever it is, it is what is looked for
-                played.broke.append((record, f"{type(error).__name__}: {str(error)[:200]}"))
-            seconds = time.thread_time() - began
-            if seconds > decoder.longest_seconds:
-                played.slow.append((record, seconds))
-            played.cases += 1
+            played.add(decoder, spoiled(rng.choice(real + of_corpus), rng))
     finally:
         gc.unfreeze()
     return played

@@ -25,6 +25,19 @@ ONE = DayPrediction(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "line", [b'{"day":"2027-01-\xe6"}', b'{"a":' * 3000 + b"1" + b"}" * 3000, b'{"day":7}', b"\xff"]
+)
+def test_a_line_that_is_none_costs_no_prediction_beside_it(line: bytes, tmp_path: Path) -> None:
+    store(tmp_path / "predictions.jsonl", [ONE])
+    with (tmp_path / "predictions.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    store(tmp_path / "predictions.jsonl", [replace(ONE, model="other")])
+    assert stored(tmp_path / "predictions.jsonl") == tuple(
+        sorted((ONE, replace(ONE, model="other")), key=lambda one: one.model)
+    )
+
+
 @pytest.mark.parametrize("in_charge", [AUTOSCALER, US])
 def test_a_day_is_held_against_the_course_of_whoever_was_in_charge(in_charge: str, tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"

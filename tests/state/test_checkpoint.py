@@ -10,6 +10,7 @@ from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.state import ClusterState, checkpoint, chunks
 from rebalancer.state.checkpoint import ModelPast
+from rebalancer.state.rings import Rings
 from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import (
     a_cluster_node,
@@ -210,6 +211,30 @@ def test_a_damaged_entry_is_reported_and_the_one_before_stands(key: bytes, harm:
     assert key.decode() in restored.problems[0]
     assert restored.memory == MEMORY
     assert restored.rings == {"b": good[b"rings/b"]}
+
+
+@pytest.mark.parametrize("key", [b"memory", b"rings/b"])
+def test_whichever_bit_of_an_entry_turned_a_start_reads_on_and_reports_it_where_it_is_unreadable(key: bytes) -> None:
+    entries = [
+        checkpoint.memory_entry(Memory(), 41, NOW, OFFSETS),
+        checkpoint.rings_entry("b", ModelPast(Rings(1).to_bytes(0), NOW, positions={"m/0": 7}).to_bytes()),
+    ]
+    good, state = dict(entries)[key], a_start()
+    for bit in range(8 * len(good)):
+        value = bytearray(good)
+        value[bit // 8] ^= 1 << bit % 8
+        restored = checkpoint.read([*entries, (key, bytes(value))], ["b"], NOW)
+        assert [key.decode() in problem for problem in restored.problems] in ([], [True])
+        state.restore_rings("b", restored.rings["b"])
+
+
+def test_offsets_that_are_none_cost_their_entry_and_no_start() -> None:
+    past = ModelPast(Rings(1).to_bytes(0), NOW, positions={"metrics/0": 7}).to_bytes()
+    good = [checkpoint.memory_entry(MEMORY, 41, NOW, OFFSETS), checkpoint.rings_entry("b", past)]
+    spoiled = [(key, value.replace(b"metrics/0", b"metrics/p")) for key, value in good]
+    restored = checkpoint.read([*good, *spoiled], ["b"], NOW)
+    assert (restored.cycle, restored.offsets, restored.rings) == (41, OFFSETS, {"b": past})
+    assert [problem.split("'")[1] for problem in restored.problems] == ["memory", "rings/b"]
 
 
 def test_damaged_rings_are_refused_and_harm_nothing() -> None:
