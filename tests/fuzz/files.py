@@ -7,7 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rebalancer.app.past import OwnWrites, begin_from
+from rebalancer.app.own_writes import OwnWrites
+from rebalancer.app.past import begin_from
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.domain.workload_ref import WorkloadRef

@@ -14,7 +14,8 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from rebalancer.app.past import begin_from, writes_of
+from rebalancer.app.own_writes import writes_of
+from rebalancer.app.past import begin_from
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.kafka.topic_past import TopicPast

@@ -13,6 +13,7 @@ from msgspec import structs
 from rebalancer.act import checks, gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app import past
+from rebalancer.app.own_writes import OwnWrites
 from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Memory
 from rebalancer.planning.allocation.seating import Seating
@@ -34,7 +35,7 @@ def twins() -> Iterator[Mutant]:
     yield Mutant("apart", "one bad template fails the cycle", _one_bad_template_fails_the_cycle)
     yield Mutant("restart", "begins without memory", _resumes(lambda _memory: Memory()))
     yield Mutant("restart", "holds nothing back", _resumes(lambda memory: memory))
-    yield Mutant("restart", "reads no writes", lambda patch: patch.setattr(past.OwnWrites, "since", lambda *_: ()))
+    yield Mutant("restart", "reads no writes", lambda patch: patch.setattr(OwnWrites, "since", lambda *_: ()))
     yield Mutant("restart", "forgets notices", _forgets("restore_notices"))
     yield Mutant("restart", "forgets who fought", _forgets("restore_foreign"))
 
