@@ -26,7 +26,7 @@ def unready(service: Service) -> dict[str, str]:
 
 
 async def test_kafka_seen(started: Started, sandbox: Sandbox) -> None:
-    """`/readyz` answers 503 with `kafka-in` and `kafka-out`, and why.
+    """`/readyz` answers 503 with `kafka-in`, and why; who acts says `kafka-out`, too.
 
     `status` and the console tell the same. Alerts: `RebalancerConsumerStuck`, `RebalancerBlind` of every model,
     `RebalancerCheckpointOld`.
