@@ -67,10 +67,20 @@ class Leadership:
         return self.why_not() is None
 
     def leader(self) -> str:
-        """Name of the replica that acts; "": nobody does, or it is not known yet."""
+        """Name of the replica that acts; "": nobody does, or it is not known yet.
+
+        Of another one all that can be seen is that it holds the Lease.
+        """
         if not self._settings.lease_name:
             return self.instance
-        return self.elector.leader if self.elector is not None else ""
+        if self.elector is None or (self.elector.epoch is not None and not self.succeeded):
+            return ""
+        return self.elector.leader
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the Lease cannot be read or written, where for that reason nobody is known to lead."""
+        return self.elector.trouble if self.elector is not None and not self.elector.leader else None
 
     async def release(self) -> None:
         """Let another replica lead at once."""

@@ -51,11 +51,12 @@ PEEK_SECONDS = 0.5  # with fresh readings of 1,000 models a look costs 80 ms of 
 DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
 FRUITLESS_SECONDS = 900.0  # cycles that fail for so long may do so for what is in memory: a restart has it anew
 OWN_TOPIC = "passed over: the topic is one of our own and is read as such; take it out of the policy's producers"
+UNSUCCEEDED = "this replica holds the Lease, and acts once it knows what the leader before it did"
 LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some seconds of it
 
 
 class StatusReporter:
-    """Before `connect` only probes have something to say. `waiting`: what the start waits for.
+    """Before `connect` only probes have something to say. `waiting`: what the start, or a takeover, waits for.
 
     `kube`: the way to the API server, once there is one; `prometheus`: the source of readings besides Kafka, if it is
     asked; `notice_queue`: the reader of a queue of SQS, if there is one. `off`: parts that this service does not have,
@@ -114,7 +115,7 @@ class StatusReporter:
         self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
 
     def waits_for(self, what: str | None) -> None:
-        """The start waits for `what`; None: for nothing any more."""
+        """The start, or this replica that took the Lease, waits for `what`; None: for nothing any more."""
         self.waiting = what
 
     @property
@@ -194,7 +195,7 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules that nobody may read, a topic read late or passed over, a clock off.
+        """A second source without readings, rules or a Lease not to be read, a topic late or passed over, a clock off.
 
         We are ready, but somebody should know.
         """
@@ -202,6 +203,8 @@ class StatusReporter:
         beside = {*self._state.advisory, CLOCK} if self._state else {CLOCK}
         advisory = {source: why for source, why in troubles.items() if source in beside}
         advisory |= self._behind()
+        if self._leadership.trouble is not None:
+            advisory["lease"] = f"cannot be read or written, so nobody is known to lead: {self._leadership.trouble}"
         passed_over = self._intake.passed_over if self._intake is not None else ()
         advisory |= {f"producer {topic}": OWN_TOPIC for topic in passed_over}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
@@ -225,7 +228,8 @@ class StatusReporter:
             return {"start": self.waiting or "coming up"}
         sync = self._state.sync(now)
         of_sources = self._state.troubles()
-        troubles = {source: of_sources.get(source, "not listed yet") for source in sync.missing}
+        troubles = {} if self.waiting is None else {"leading": f"{UNSUCCEEDED}: {self.waiting}"}
+        troubles |= {source: of_sources.get(source, "not listed yet") for source in sync.missing}
         troubles |= {source: of_sources.get(source, "silent") for source in sync.silent}
         if self._intake is not None and self._intake.consumer.trouble is not None:
             troubles["kafka-in"] = self._intake.consumer.trouble

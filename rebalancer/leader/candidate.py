@@ -88,11 +88,15 @@ class Candidate:
         """Whether the own term has ended, told or not."""
         return self.over or (self.epoch is not None and now_monotonic >= self.until_monotonic)
 
-    @property
-    def leader(self) -> str:
-        """Identity of who holds the Lease, as far as is known; "": nobody."""
+    def leader(self, now_monotonic: float) -> str:
+        """Identity of who may act by the Lease, as far as is known; "": nobody.
+
+        A holder that was not seen to renew it for as long as it lasts may act no more, though nobody has taken it.
+        """
         holder = self.lease.holder if self.lease is not None else ""
-        return "" if holder == UNKNOWN else holder
+        if holder == self.identity:
+            return holder if self.may_act(now_monotonic) else ""
+        return "" if holder == UNKNOWN or self._free(now_monotonic) else holder
 
     def saw(self, lease: Lease | None, ended_monotonic: float) -> Self:
         """The Lease as a look showed it (None: there is none) that ended then."""

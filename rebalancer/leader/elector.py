@@ -76,8 +76,8 @@ class Elector:
 
     @property
     def leader(self) -> str:
-        """Name of the replica that holds the Lease, "" where nobody does or it has not been read."""
-        return replica_of(self._candidate.leader)
+        """Name of the replica that may act by the Lease; "" where none may, or it was not read for so long."""
+        return replica_of(self._candidate.leader(self._clock.monotonic()))
 
     def ended_seconds(self) -> float:
         """How long ago a term of ours ended unasked, 0 where none did: asked by the watchdog, from its thread."""

@@ -34,8 +34,8 @@ def clock() -> ScaledClock:
     return ScaledClock(1.0)
 
 
-def replica(started: Started, name: str, folder: Path) -> AbstractAsyncContextManager[Service]:
-    return started(lease_name="rebalancer", write_mode="act", instance=name, journal_dir=folder / name)
+def replica(started: Started, name: str, folder: Path, *, loses: bool = False) -> AbstractAsyncContextManager[Service]:
+    return started(loses=loses, lease_name="rebalancer", write_mode="act", instance=name, journal_dir=folder / name)
 
 
 async def acting(service: Service) -> None:

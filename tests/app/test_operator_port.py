@@ -186,11 +186,27 @@ async def test_an_api_server_that_stumbles_does_not_keep_the_stop_from_being_mad
     assert len(sandbox.kubernetes.store.list(WRITESTOPS)) == 1
 
 
-async def test_an_api_server_that_is_away_is_told_with_when_to_try_again(call: Caller, sandbox: Sandbox) -> None:
-    sandbox.kubernetes.faults.fail_next(50, 503, path_part="/apis/rebalancer.io/")
-    status, body = await call("POST", "/v1/overrides", PIN)
-    assert status == 503
-    assert body["fix"]
+async def test_while_the_api_server_is_away_each_door_refuses_and_says_when_to_try_again(
+    call: Caller, sandbox: Sandbox
+) -> None:
+    """Command line and console come through these; kubectl and signed records have the same API server before them."""
+    _, made = await call("POST", "/v1/overrides", PIN)
+    mine = f"/v1/overrides/{NAMESPACE}/{made['override']['name']}"
+    sandbox.kubernetes.faults.fail_next(1_000_000, 503)
+    doors = (
+        ("POST", "/v1/overrides", {**PIN, "value": 5}),
+        ("DELETE", mine, None),
+        ("POST", "/v1/writes/stop", {"reason": "bad rollout"}),
+        ("POST", "/v1/writes/resume", {"confirm": "resume"}),
+    )
+    for method, path, request in doors:
+        status, body = await call(method, path, request)
+        assert (status, bool(body["fix"])) == (503, True), (path, body)
+    assert [each["spec"]["value"] for each in stored(sandbox)] == [4]
+    assert sandbox.kubernetes.store.list(WRITESTOPS) == []
+    sandbox.kubernetes.faults.clear()
+    assert (await call("POST", "/v1/writes/stop", {"reason": "bad rollout"}))[0] == 200
+    assert (await call("DELETE", mine))[0] < 300
 
 
 async def test_writes_are_stopped_before_kafka_is_there(started: Started, sandbox: Sandbox) -> None:

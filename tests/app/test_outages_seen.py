@@ -17,22 +17,26 @@ def figure(service: Service, series: str) -> float | None:
     return float(line[1]) if line else None
 
 
+def blind(service: Service) -> dict[str, float | None]:
+    return {model: figure(service, f'rebalancer_model_blind{{model="{model}"}}') for model in ("chat", "code", "image")}
+
+
 def unready(service: Service) -> dict[str, str]:
     return {one.what: one.detail for one in service.reporter.unready()}
 
 
 async def test_kafka_seen(started: Started, sandbox: Sandbox) -> None:
-    """`/readyz` answers 503 with `kafka-in` and `kafka-out`, and why.
+    """`/readyz` answers 503 with `kafka-in`, and why; who acts says `kafka-out`, too.
 
     `status` and the console tell the same. Alerts: `RebalancerConsumerStuck`, `RebalancerBlind` of every model,
     `RebalancerCheckpointOld`.
     """
     async with started(write_mode="act") as service:
         await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
-        await until(lambda: figure(service, 'rebalancer_model_blind{model="chat"}') == 0.0, "chat is seen")
+        await until(lambda: blind(service) == {"chat": 0.0, "code": 0.0, "image": 0.0}, "every model is seen")
         sandbox.embedded.cut()
         await until(lambda: {"kafka-in", "kafka-out"} <= unready(service).keys(), "told")
-        await until(lambda: figure(service, 'rebalancer_model_blind{model="chat"}') == 1.0, "chat is blind")
+        await until(lambda: blind(service) == {"chat": 1.0, "code": 1.0, "image": 1.0}, "every model is blind")
         code, body = await get(service.servers.probe_port, "/readyz")
         assert code == 503
         assert {"kafka-in", "kafka-out"} <= {each["what"] for each in body["unready"]}
@@ -63,17 +67,3 @@ async def test_api_server_seen(started: Started, sandbox: Sandbox) -> None:
         assert figure(service, ready) is None
         sandbox.kubernetes.faults.clear()
         await until(lambda: figure(service, ready) == 3.0, "replicas are counted once they are seen")
-
-
-async def test_both_seen(started: Started, sandbox: Sandbox) -> None:
-    """As of each alone.
-
-    A replica that came up without Kafka says in `/readyz` that its `start` waits for it, and shows no plan.
-    """
-    sandbox.embedded.cut()
-    async with started(write_mode="act") as service:
-        await until(lambda: "cannot be read" in unready(service).get("start", ""), "it says what it waits for")
-        assert (await get(service.servers.probe_port, "/readyz"))[0] == 503
-        assert service.plan is None
-        sandbox.embedded.heal()
-        await until(lambda: service.plan is not None, "it goes on by itself")

@@ -65,6 +65,18 @@ def test_while_cycles_fail_a_write_stop_and_an_override_are_shown_and_a_need_nam
     ]
 
 
+def test_who_holds_the_lease_and_does_not_act_yet_says_so_among_what_needs_somebody(seen: Seen) -> None:
+    history = History()
+    history.cycle(seen.state.snapshot(NOW, 1), Decision(Plan(1, NOW), Memory()), POLICY)
+    seen.failing(planned=0.0, ended=0.0, cycles=0)
+    seen.reporter.waits_for("topic state cannot be read")
+    ((severity, text),) = [(each.severity, each.text) for each in page(seen, history).attention]
+    assert severity == "critical"
+    assert text.endswith("what the leader before it did: topic state cannot be read; nothing moves until it does")
+    seen.reporter.waits_for(None)
+    assert page(seen, history).attention == ()
+
+
 async def test_who_follows_the_pages_hears_of_a_cycle_that_failed(seen: Seen, tmp_path: Path) -> None:
     history = History()
     recorder = Recorder(JournalFiles(tmp_path, 1 << 20), acknowledged, lambda _key, _line: None)

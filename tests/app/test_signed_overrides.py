@@ -67,6 +67,23 @@ async def test_a_signed_record_is_one_object_by_its_key_however_often_it_comes(
     await until(told, "they are in force like any other")
 
 
+async def test_a_record_waits_for_an_api_server_that_is_away(
+    service: Service, producer: AIOKafkaProducer, sandbox: Sandbox, clock: ScaledClock
+) -> None:
+    sandbox.kubernetes.faults.fail_next(1_000_000, 503, path_part="/overrides")
+    await send(producer, clock.now(), "evt-1")
+
+    def tried() -> bool:
+        return any(each.verb == "create" and each.code == 503 for each in sandbox.kubernetes.audit)
+
+    await until(tried, "it was tried")
+    assert stored(sandbox) == []
+    text = service.reporter.metrics().decode()
+    assert all(f'reason="override-{why}"}} 0.0' in text for why in ("late", "refused"))
+    sandbox.kubernetes.faults.clear()
+    await until(lambda: len(stored(sandbox)) == 1, "it is an object")
+
+
 async def test_a_forged_one_a_late_one_and_one_that_cannot_be_make_nothing(
     service: Service, producer: AIOKafkaProducer, sandbox: Sandbox, clock: ScaledClock
 ) -> None:

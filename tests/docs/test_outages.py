@@ -2,7 +2,7 @@
 
 import inspect
 
-from tests.app import test_outages_seen
+from tests.app import test_leading_in_outages, test_outages_seen
 from tests.house.repository import ROOT
 from tests.outages import test_outages
 
@@ -14,7 +14,7 @@ COLUMNS = ("decided", "refused", "seen", "caught_up")
 
 def shown() -> dict[str, str]:
     """Cells by the names of the tests that show them."""
-    tests = {**vars(test_outages), **vars(test_outages_seen)}
+    tests = {**vars(test_outages), **vars(test_outages_seen), **vars(test_leading_in_outages)}
     return {
         name.removeprefix("test_"): " ".join(inspect.cleandoc(test.__doc__ or "").split())
         for name, test in tests.items()

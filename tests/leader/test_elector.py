@@ -301,3 +301,17 @@ async def test_on_an_api_server_a_lease_is_made_taken_and_refused_at_an_old_vers
         assert obj["metadata"]["annotations"] == {EPOCH: "4"}
         with pytest.raises(Conflict):
             await lease.write(LeaseClaim(None, "unknown", 9, 8.0))
+
+
+@pytest.mark.looptime
+async def test_who_has_not_seen_the_lease_renewed_for_as_long_as_it_lasts_names_nobody_and_why() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(5.3)
+        shared.failing |= {"rb-0", "rb-1"}
+        await asyncio.sleep(6.0)
+        assert (one.leader, two.leader) == ("rb-0", "rb-0"), "it may still act"
+        await asyncio.sleep(2.5)
+        assert (one.leader, two.leader) == ("", "")
+        assert two.trouble == "Temporary: 502 with an HTML page"

@@ -11,13 +11,13 @@ from rebalancer.world.port import WorldPort
 
 
 class CutPort(WorldPort):
-    """`away`: nobody answers. `scaled`: each number that was written, with its instant; `told`: overrides' status."""
+    """`away`: nobody answers. `scaled`, `told`: each number and each override's status that was written, and when."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.away = False
         self.scaled: list[tuple[float, str, int, int]] = []
-        self.told: dict[str, Object] = {}
+        self.told: list[tuple[float, str, Object]] = []
         self._of = world
 
     def reach(self) -> None:
@@ -56,8 +56,13 @@ class CutPort(WorldPort):
         self.reach()
         if ref.resource != OVERRIDES:
             raise KubeError(f"{ref.path} has no status here")
-        self.told[ref.name] = body["status"]
+        self.told.append((self._of.now, ref.name, body["status"]))
         return body
+
+    def phase(self, override: str, until: float) -> str | None:
+        """What its object said at that instant; None: nothing."""
+        told = [status["phase"] for at, name, status in self.told if name == override and at <= until]
+        return told[-1] if told else None
 
     async def delete(self, ref: Ref, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
         self.reach()

@@ -20,6 +20,7 @@ class Play(Struct):
     """What is left of it. Instants: of the cut, of its end, and of the play's end.
 
     refused_people: what kubectl answered to whoever wanted to decide while the API server was away.
+    waited: what a start waited for when the link came back; None: for nothing.
     """
 
     stage: Stage
@@ -27,6 +28,7 @@ class Play(Struct):
     back: float
     end: float
     refused_people: str = ""
+    waited: str | None = None
 
 
 async def _lend(stage: Stage) -> float:
@@ -49,7 +51,10 @@ async def _kafka(policy: Policy) -> Play:
             await stage.live(300, step=2)
             stage.sign("pin", "code", 5, seconds=3600)
             stage.tell("a100-2", 120)
-            await stage.live(2880, step=PATIENT)
+            await stage.live(1200, step=PATIENT)  # the cap is over
+            stage.door.kubectl("pin", "chat", 4, seconds=600)
+            await stage.live(120, step=2)
+            await stage.live(1560, step=PATIENT)
             stage.sign("floor", "image", 3, seconds=900)
             stage.tell(stage.spot_node, 300)
             await stage.live(120, step=2)
@@ -84,9 +89,9 @@ async def _both(policy: Policy) -> Play:
                 await stage.live(TEN_MINUTES, step=2)
             stage.door.kubectl("cap", "chat", 5, seconds=1200)
             await stage.live(HOUR - 300 - TEN_MINUTES, step=PATIENT)
-        back = stage.clock.now()
+        back, waited = stage.clock.now(), stage.waits
         await stage.live(240)
-        return Play(stage, cut, back, stage.clock.now(), said)
+        return Play(stage, cut, back, stage.clock.now(), said, waited)
 
 
 def _kubectl(stage: Stage) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from rebalancer.act.gate import Gate
-from rebalancer.app.past import begin_from
+from rebalancer.app.past import Start
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
 from rebalancer.domain.people import Override
@@ -61,7 +61,7 @@ class Kept:
 
 
 class Process:
-    """It begins as `app.service` does: from the checkpoint and the writes since. `decision`: its last one."""
+    """It begins as `app.service` does, from `past`. `decision`: its last one."""
 
     def __init__(  # all that outlives a process
         self,
@@ -74,6 +74,7 @@ class Process:
         topics: Topics,
         kept: Kept,
         door: Door,
+        past: Start,
     ) -> None:
         self.decision: Decision | None = None
         self._world, self._policy, self._clock = world, policy, clock
@@ -82,8 +83,6 @@ class Process:
         self._bookmarked_at = clock.now()
         self._cut = True  # nothing is listed yet
         now, rng = clock.now(), random.Random(1)
-        restored = checkpoint.read(kept.entries, [model.id for model in policy.models], now)
-        past = begin_from(restored, topics.writes(disk_lost=False, large=False), policy, now)
         self.state = ClusterState(policy, now, CLUSTER)
         past.into(self.state, now)
         self.elector = Elector(lease, clock, "rb")

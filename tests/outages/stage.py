@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
+from rebalancer.app.past import Start, await_start, begin_from
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.signed import signed_record
+from rebalancer.kafka.topic_past import PastUnreadable
 from rebalancer.sandbox.demo_cluster import IDLE_RATES, build
+from rebalancer.state import checkpoint
 from tests.ingest.wire import STRUCTURED, notice
 from tests.machine.service import Topics
 from tests.outages.api_server import CutPort
@@ -51,6 +54,8 @@ class Stage:
         self.turns: list[Turn] = []
         self.ends: list[float] = []  # when a process ended, having lost the right to act
         self.process: Process | None = None
+        self.waits: str | None = None  # what a start waits for
+        self._starting: asyncio.Task[None] | None = None
         self._lease = LeaseBehind(self.port)
         self._starts_at = self.clock.now()
         self._seconds = 0
@@ -61,6 +66,9 @@ class Stage:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
         if self.process is not None:
             await self.process.end()
 
@@ -155,19 +163,37 @@ class Stage:
             await self.process.end()
             self.process, self._starts_at = None, now + RESTART_SECONDS
             self.ends.append(now)
-        if self.process is None and now >= self._starts_at and not self.broker.away:  # a start waits for Kafka
-            self.process = Process(
-                self.world,
-                self.policy,
-                self.clock,
-                self.broker,
-                self.port,
-                self._lease,
-                self.topics,
-                self.kept,
-                self.door,
-            )
+        if self.process is None and self._starting is None and now >= self._starts_at:
+            self._starting = asyncio.create_task(self._start())
             await self._settle()
+            await self._settle()  # what was started does its first turn
+
+    async def _start(self) -> None:
+        past = await await_start(self._read_start, self.clock, self._waits_for)
+        self.process = Process(
+            self.world,
+            self.policy,
+            self.clock,
+            self.broker,
+            self.port,
+            self._lease,
+            self.topics,
+            self.kept,
+            self.door,
+            past,
+        )
+        self._starting = None
+
+    async def _read_start(self) -> Start:
+        """The checkpoint, and the writes since. Raises PastUnreadable."""
+        if self.broker.away:
+            raise PastUnreadable("Kafka cannot be read")
+        now = self.clock.now()
+        restored = checkpoint.read(self.kept.entries, [model.id for model in self.policy.models], now)
+        return begin_from(restored, self.topics.writes(disk_lost=False, large=False), self.policy, now)
+
+    def _waits_for(self, what: str | None) -> None:
+        self.waits = what
 
     async def _settle(self) -> None:
         for _ in range(SETTLE_TURNS):

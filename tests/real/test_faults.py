@@ -120,7 +120,7 @@ def scene(
 
 
 @asynccontextmanager
-async def _away(kill: Callable[[], None], start: Callable[[], None]) -> AsyncIterator[None]:
+async def away(kill: Callable[[], None], start: Callable[[], None]) -> AsyncIterator[None]:
     """Something is killed, and comes back when the context ends, whatever happened meanwhile."""
     await asyncio.to_thread(kill)
     try:
@@ -156,7 +156,7 @@ async def _killed_in_the_middle_of_a_shift(scene: Scene) -> float:
 async def _without_kafka(scene: Scene, due_at: float) -> Outage:
     """It is away when code's next replica is due to go; people are obeyed all the same, on the local journal alone."""
     down = time.time()
-    async with _away(scene.kafka.kill, scene.kafka.start):
+    async with away(scene.kafka.kill, scene.kafka.start):
         await scene.people.pin("blind-flight", "side", 1, seconds=600)
         await scene.asks("side", lambda replicas: replicas == 1)
         await scene.complains("kafka-in", "kafka-out")
@@ -171,7 +171,7 @@ async def _without_api_server(scene: Scene) -> Outage:
     """It goes when code's replica, due long ago, has just been released for chat, and comes back for the grant."""
     await scene.asks("code", lambda replicas: replicas == 3)
     down = time.time()
-    async with _away(scene.cluster.apiserver.kill, scene.cluster.apiserver.start):
+    async with away(scene.cluster.apiserver.kill, scene.cluster.apiserver.start):
         await scene.complains("nodes", "pods", "deployments", "writestops")
         back = time.time()
     up = time.time()
@@ -307,7 +307,7 @@ async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_sta
     await scene.set_up()
     await scene.service.start()
     await _demand(scene, "code", 10)
-    async with _away(scene.kafka.kill, scene.kafka.start):
+    async with away(scene.kafka.kill, scene.kafka.start):
         await scene.kube.delete("Node", f"{scene.namespace}-b")  # half of the budget, while all readings are fresh
         await scene.kube.wait_for(lambda: _lost(scene.service), "its pods are lost")
         await scene.kube.create(gpu_node(f"{scene.namespace}-b", gpus=GPUS // 2, labels=scene.ours))

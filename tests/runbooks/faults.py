@@ -1,4 +1,4 @@
-"""One fault per alert: what is broken, what Diagnosis must say of it, and what ends it."""
+"""The faults of each alert: what is broken, what Diagnosis must say of it, and what ends it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 
-from rebalancer.app import Service
 from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.api.resources import NODES
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, demo_policy
 from rebalancer.sandbox.producer import spelled
 from tests.faults.injections import SAMPLE
 from tests.real.traffic import cloud_event
+from tests.runbooks import leading
 from tests.runbooks.stage import Stage
 from tests.testbed.process import free_port
 
@@ -29,7 +29,8 @@ class Fault:
     """`cause`: what the output of Diagnosis must match. `repair`: what ends it, None: the page's own commands do.
 
     `lasts`: it ends by itself after a time that no test waits for. `times`: how much shorter the alert's waits are;
-    that it waits as long as its rule says is what promtool tests. `speed`: of the service's seconds.
+    that it waits as long as its rule says is what promtool tests. `speed`: of the service's seconds. `way`: in which of
+    several ways the alert comes.
     """
 
     alert: str
@@ -39,6 +40,12 @@ class Fault:
     lasts: bool = False
     times: float = 120.0  # 10 min are 5 s
     speed: float = 4.0
+    way: str = ""
+
+    @property
+    def name(self) -> str:
+        """The alert, and the way."""
+        return f"{self.alert} {self.way}".strip()
 
 
 async def _down(stage: Stage) -> None:
@@ -312,58 +319,26 @@ async def _back_to_shadow(stage: Stage) -> None:
     stage.sandbox.kubernetes.store.put({**kind, "metadata": metadata, "spec": spec})
 
 
-async def _leases_refused(stage: Stage) -> None:
-    """The right to the Lease was forgotten in an upgrade to two replicas."""
-    stage.sandbox.kubernetes.faults.fail_next(1_000_000, 403, path_part="/leases")
-    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
-
-
-async def _second_beside_the_first(stage: Stage) -> None:
-    """Somebody runs a second one by hand, without the Lease."""
-    changed = {"instance": "by-hand", "api_port": free_port(), "probe_port": free_port()}
-    stage.second = stage.another(stage.settings.model_copy(update={**changed, "journal_dir": stage.folder / "by-hand"}))
-    await stage.second.start()
-    ports = (stage.settings.probe_port, stage.second.settings.probe_port)
-    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
-
-
-async def _leader_ends(stage: Stage) -> None:
-    """The leader of two ends in order, and the other one takes over."""
-    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
-    first = stage.service
-    changed = {"instance": "rebalancer-1", "api_port": free_port(), "probe_port": free_port()}
-    second = stage.another(stage.settings.model_copy(update={**changed, "journal_dir": stage.folder / "second"}))
-    ports = (stage.settings.probe_port, changed["probe_port"])
-    await stage.until(lambda: _leads(first), "the first one leads")
-    await second.start()
-    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
-    await stage.until(lambda: _is_seen_to_lead(stage, ports[0]), "the first one is seen to lead")
-    await first.stop()
-    stage.service, stage.settings = second, second.settings
-    await stage.until(lambda: _leads(second), "the second one leads")
-
-
-async def _leads(service: Service) -> bool:
-    return service.leadership.leads()
-
-
-async def _is_seen_to_lead(stage: Stage, port: int) -> bool:
-    series = f'rebalancer_leading{{instance="127.0.0.1:{port}"}}'
-    return await asyncio.to_thread(stage.prometheus.value, series) == 1.0
-
-
-async def _the_second_ended(stage: Stage) -> None:
-    if stage.second is not None:
-        await stage.second.stop()
-    stage.second = None
-
-
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
-    Fault("RebalancerNotLeading", _leases_refused, r"no leader: nothing changes", _answers_again),
-    Fault("RebalancerTwoLead", _second_beside_the_first, r"leader \S+", _the_second_ended),
+    Fault(
+        "RebalancerNotLeading",
+        leading.leases_refused,
+        r"no leader: nothing changes(.|\n)*lease: cannot be read .*Forbidden",
+        _answers_again,
+    ),
+    Fault(
+        "RebalancerNotLeading",
+        leading.leader_ends_while_kafka_is_away,
+        r"leading: this replica holds the Lease, and acts once .* cannot be read",
+        _kafka_back,
+        times=30.0,
+        speed=1.0,
+        way="takeover without Kafka",
+    ),
+    Fault("RebalancerTwoLead", leading.second_beside_the_first, r"leader \S+", leading.the_second_ended),
     # At 4 seconds a second the loop, which all of the cluster shares, may hang for 1.75 s until the Lease is lost.
-    Fault("RebalancerFailedOver", _leader_ends, r"leader rebalancer-1", lasts=True, times=30.0, speed=1.0),
+    Fault("RebalancerFailedOver", leading.leader_ends, r"leader rebalancer-1", lasts=True, times=30.0, speed=1.0),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
     Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),

@@ -13,7 +13,7 @@ from tests.runbooks.stage import ALERTS, Said, Stage, a_stage
 from tests.testbed.build import Missing
 from tests.testbed.system import program
 
-NAMES = [fault.alert for fault in FAULTS]
+NAMES = sorted({fault.alert for fault in FAULTS})
 
 
 def alerts() -> set[str]:
@@ -52,7 +52,7 @@ async def run(stage: Stage, section: str, name: str) -> list[Said]:
     return said
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 async def test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_ends_the_alert(
     fault: Fault, stage: Stage
 ) -> None:

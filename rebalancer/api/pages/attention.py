@@ -21,6 +21,7 @@ from rebalancer.domain.words import CLOCK_IS_OFF
 CRITICAL, WARNING = "critical", "warning"
 MOST = 50  # needs shown one by one: who has more looks at the pools, not at lines
 MOST_NAMED = 5  # models of one need
+UNMOVED = {"plan": "nothing moves until a cycle plans", "leading": "nothing moves until it does"}
 COMING_SECONDS = 300.0  # what was granted is on its way for at least this long before anybody is called
 
 
@@ -61,8 +62,8 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
     if status.sync.clock_is_off:
         yield AttentionItem(CRITICAL, f"{CLOCK_IS_OFF}; nothing is taken from a model while they do", way_out=DOCTOR)
     for row in status.unready:
-        if row.what == "plan":
-            text = f"{row.detail}; nothing moves until a cycle plans"
+        if row.what in UNMOVED:
+            text = f"{row.detail}; {UNMOVED[row.what]}"
             yield AttentionItem(CRITICAL, printable(text), since=row.since, way_out=DOCTOR)
     for pinned in said_pinned(status):
         yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}", way_out=hand_back(pinned.todo))

@@ -1,0 +1,66 @@
+"""Faults of leadership: nobody acts, two act, or another one does."""
+
+import asyncio
+
+from rebalancer.app import Service
+from tests.runbooks.stage import Stage, ready
+from tests.testbed.process import free_port
+
+
+async def leases_refused(stage: Stage) -> None:
+    """The right to the Lease was forgotten in an upgrade to two replicas."""
+    stage.sandbox.kubernetes.faults.fail_next(1_000_000, 403, path_part="/leases")
+    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
+
+
+async def second_beside_the_first(stage: Stage) -> None:
+    """Somebody runs a second one by hand, without the Lease."""
+    changed = {"instance": "by-hand", "api_port": free_port(), "probe_port": free_port()}
+    stage.second = stage.another(stage.settings.model_copy(update={**changed, "journal_dir": stage.folder / "by-hand"}))
+    await stage.second.start()
+    ports = (stage.settings.probe_port, stage.second.settings.probe_port)
+    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
+
+
+async def leader_ends(stage: Stage) -> None:
+    """The leader of two ends in order, and the other one takes over."""
+    await _two(stage)
+    await the_second_ended(stage)
+    await stage.until(lambda: _leads(stage.service), "the other one leads")
+
+
+async def leader_ends_while_kafka_is_away(stage: Stage) -> None:
+    """A node is drained while Kafka is away: the other replica takes the Lease and knows not what the first one did."""
+    await _two(stage)
+    stage.sandbox.embedded.cut()
+    await the_second_ended(stage)
+
+
+async def _two(stage: Stage) -> None:
+    """Two that know everything: the second of the stage is seen to lead, and the page's commands ask the other one."""
+    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
+    first = stage.service
+    await stage.until(lambda: _leads(first), "the first one leads")
+    changed = {"instance": "rebalancer-1", "api_port": free_port(), "probe_port": free_port()}
+    ports = (stage.settings.probe_port, changed["probe_port"])
+    stage.settings = stage.settings.model_copy(update={**changed, "journal_dir": stage.folder / "second"})
+    stage.second, stage.service = first, stage.another(stage.settings)
+    await stage.service.start()
+    await asyncio.to_thread(stage.prometheus.scrape, "rebalancer", *(f"127.0.0.1:{port}" for port in ports))
+    await stage.until(lambda: _is_seen_to_lead(stage, ports[0]), "the first one is seen to lead")
+    await stage.until(lambda: ready(stage.service), "the other one knows everything")
+
+
+async def _leads(service: Service) -> bool:
+    return service.leadership.leads()
+
+
+async def _is_seen_to_lead(stage: Stage, port: int) -> bool:
+    series = f'rebalancer_leading{{instance="127.0.0.1:{port}"}}'
+    return await asyncio.to_thread(stage.prometheus.value, series) == 1.0
+
+
+async def the_second_ended(stage: Stage) -> None:
+    if stage.second is not None:
+        await stage.second.stop()
+    stage.second = None
