@@ -115,8 +115,7 @@ class Seating:
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
         excess = {name: obliging[name] - most for name, most in known.items()}
         excess_held = {name: placed[name] - most for name, most in known.items()}
-        roles = Roles.of(scene)
-        seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
+        seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), Roles.of(scene), QuotaRoom(scene))
         seating.silent = silent_nodes(state.view for state in scene.pools.values())
         for target in unplaced:
             seating._seat_unplaced(target)
