@@ -115,7 +115,8 @@ class Seating:
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
         excess = {name: obliging[name] - most for name, most in known.items()}
         excess_held = {name: placed[name] - most for name, most in known.items()}
-        seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), Roles.of(scene), QuotaRoom(scene))
+        roles = Roles.of(scene)
+        seating = cls(scene, tally, rooms, capacity, excess, excess_held, Caps(scene), roles, QuotaRoom(scene))
         seating.silent = silent_nodes(state.view for state in scene.pools.values())
         for target in unplaced:
             seating._seat_unplaced(target)
@@ -131,14 +132,13 @@ class Seating:
             if full and not pod.nodes:
                 self.unseated[target.model] += 1
                 continue
-            nodes = self.fit(target, frozenset(), now=True, pod=pod)
-            if later := not nodes:
-                nodes = self.fit(target, frozenset(), now=False, pod=pod)
+            at_once = self.fit(target, frozenset(), now=True, pod=pod)
+            nodes = at_once or self.fit(target, frozenset(), now=False, pod=pod)
             if not nodes:
                 self.unseated[target.model] += 1
                 full = full or not pod.nodes
                 continue
-            if later:
+            if not at_once:
                 self.awaiting.add((target.key, pod.uid))
             for node in nodes:
                 self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
