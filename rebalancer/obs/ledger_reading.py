@@ -91,7 +91,7 @@ class _LookReader:
                 break
             try:
                 recorded = self._taken(raw)
-            except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, TypeError) as error:
+            except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, TypeError, OverflowError) as error:
                 self._lose(f"line {number} of {path.name} is not a ledger's ({str(error).splitlines()[0]})")
                 continue
             if recorded is not None:

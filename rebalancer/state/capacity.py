@@ -42,6 +42,7 @@ SETTLE_SECONDS = 30.0
 REACH = log(2.0)  # that one look may claim beyond what is believed: it may be garbled, and what is true comes again
 IDLE = 0.05  # of what is carried: below, a latency says nothing of loads
 NOWHERE = 1_000_000  # a place above all loads
+MOST_LOG = 100.0  # of requests on a replica: e^100 of them are on none
 
 
 class Sums(NamedTuple):
@@ -88,6 +89,18 @@ class CapacityKept(NamedTuple):
     carried: tuple[float, ...] = ()
     lowest: int | None = None
     cache: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def check(self) -> None:
+        """Raises ValueError for sums that no loads have: whoever computed with them would fail in every cycle."""
+        sums = Sums(*self.carried[: len(Sums._fields)])
+        seconds = sums.seconds
+        if (
+            len(self.carried) > len(Sums._fields)
+            or min(sums.full, sums.at_least, sums.squares, sums.figure) < 0.0
+            or abs(sums.logs) > MOST_LOG * seconds
+            or sums.squares > MOST_LOG**2 * seconds
+        ):
+            raise ValueError(f"no loads have the sums {self.carried}")
 
 
 class Capacity:

@@ -91,6 +91,8 @@ class ModelPast(Struct, frozen=True):
             raise ValueError(f"a past of {len(data)} bytes is cut short")
         (size,) = _SIZE.unpack_from(data)
         head = codec.from_bytes(data[_SIZE.size : _SIZE.size + size], cls)
+        if head.offered.capacity is not None:
+            head.offered.capacity.check()
         rings = data[_SIZE.size + size :]
         checked(rings)
         return msgspec.structs.replace(head, rings=rings)
