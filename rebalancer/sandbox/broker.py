@@ -15,6 +15,9 @@ from confluent_kafka import cimpl
 
 PRODUCER = 0  # rd_kafka_type_t; any client instance can carry a mock cluster
 BROKER_ID = 1  # mock brokers are numbered from 1
+TOPIC_AUTHORIZATION_FAILED = 29  # of Kafka's protocol, as is the number of a request
+FETCH = 1
+MOST_REFUSED = 10_000
 ERROR_BYTES = 512
 # The mock's thread misses the wake-up of a call that comes right behind another, and then polls a full second. 5 ms
 # apart they take under 1 ms each.
@@ -36,6 +39,9 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "rd_kafka_mock_broker_set_down": (_INT, [_POINTER, _INT]),
     "rd_kafka_mock_broker_set_up": (_INT, [_POINTER, _INT]),
     "rd_kafka_mock_broker_set_rtt": (_INT, [_POINTER, _INT, _INT]),
+    "rd_kafka_mock_topic_set_error": (None, [_POINTER, _TEXT, _INT]),
+    "rd_kafka_mock_push_request_errors_array": (None, [_POINTER, ctypes.c_int16, ctypes.c_size_t, _POINTER]),
+    "rd_kafka_mock_clear_request_errors": (None, [_POINTER, ctypes.c_int16]),
 }
 for _name, (_result, _arguments) in _SIGNATURES.items():
     _function = getattr(_LIBRARY, _name)
@@ -83,6 +89,23 @@ class EmbeddedBroker:
     def heal(self) -> None:
         """Accept connections again, on the same port."""
         _LIBRARY.rd_kafka_mock_broker_set_up(self._cluster, BROKER_ID)
+
+    def refuse(self, topic: str) -> None:
+        """Nobody may read or write `topic` any more: clients hear it when they ask anew where its partitions are."""
+        _LIBRARY.rd_kafka_mock_topic_set_error(self._cluster, topic.encode(), TOPIC_AUTHORIZATION_FAILED)
+
+    def allow(self, topic: str) -> None:
+        """End that."""
+        _LIBRARY.rd_kafka_mock_topic_set_error(self._cluster, topic.encode(), 0)
+
+    def refuse_reads(self) -> None:
+        """Nobody may read any topic, though all are seen and may be written: so for the next MOST_REFUSED reads."""
+        errors = (_INT * MOST_REFUSED)(*[TOPIC_AUTHORIZATION_FAILED] * MOST_REFUSED)
+        _LIBRARY.rd_kafka_mock_push_request_errors_array(self._cluster, FETCH, MOST_REFUSED, errors)
+
+    def allow_reads(self) -> None:
+        """End that."""
+        _LIBRARY.rd_kafka_mock_clear_request_errors(self._cluster, FETCH)
 
     def slow(self, seconds: float) -> None:
         """Answer everything so much later; 0 ends it."""

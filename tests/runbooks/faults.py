@@ -5,15 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiokafka import AIOKafkaProducer
-
-from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.api.resources import NODES
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, demo_policy
 from rebalancer.sandbox.producer import spelled
-from tests.faults.injections import SAMPLE
-from tests.real.traffic import cloud_event
-from tests.runbooks import leading
+from tests.runbooks import kafka, leading
 from tests.runbooks.stage import Stage
 from tests.testbed.process import free_port
 
@@ -157,31 +152,6 @@ async def _no_queue(stage: Stage) -> None:
 
 async def _room_again(stage: Stage) -> None:
     await stage.restart(journal=stage.folder / "journal.jsonl")
-
-
-async def _kafka_away(stage: Stage) -> None:
-    stage.sandbox.embedded.cut()
-
-
-async def _kafka_back(stage: Stage) -> None:
-    stage.sandbox.embedded.heal()
-
-
-async def _backlog_of_a_slow_broker(stage: Stage) -> None:
-    """4 MiB of one model's readings came while the service was down, and the broker answers late: 512 KiB a time."""
-    await stage.service.stop()
-    async with AIOKafkaProducer(bootstrap_servers=stage.sandbox.bootstrap) as producer:
-        topic, now = Broker(stage.sandbox.bootstrap).topic("metrics"), stage.clock.now()
-        for _ in range(15_000):
-            _, value = cloud_event(SAMPLE, {"model": "chat", "intervalSeconds": 1.0, "gauges": {"running": 4}}, now)
-            await producer.send(topic, value, key=b"chat")
-    stage.service = stage.another(stage.settings)
-    await stage.service.start()
-    stage.sandbox.embedded.slow(1.5)
-
-
-async def _fast_again(stage: Stage) -> None:
-    stage.sandbox.embedded.slow(0.0)
 
 
 def _busiest(stage: Stage) -> dict[str, int]:
@@ -331,16 +301,46 @@ FAULTS = (
         "RebalancerNotLeading",
         leading.leader_ends_while_kafka_is_away,
         r"leading: this replica holds the Lease, and acts once .* cannot be read",
-        _kafka_back,
+        kafka.back,
         times=30.0,
         speed=1.0,
         way="takeover without Kafka",
     ),
-    Fault("RebalancerTwoLead", leading.second_beside_the_first, r"leader \S+", leading.the_second_ended),
+    Fault(
+        "RebalancerNotLeading",
+        leading.leader_hangs_and_nobody_can_follow,
+        r"no leader: nothing changes(.|\n)*lease: cannot be read .*Forbidden",
+        _answers_again,
+        times=30.0,
+        speed=1.0,
+        way="frozen holder",
+    ),
+    Fault(
+        "RebalancerTwoLead",
+        leading.second_beside_the_first,
+        r"leader (?!by-hand)\S+  writing(.|\n)*leader by-hand  writing",
+        leading.the_second_ended,
+    ),
     # At 4 seconds a second the loop, which all of the cluster shares, may hang for 1.75 s until the Lease is lost.
     Fault("RebalancerFailedOver", leading.leader_ends, r"leader rebalancer-1", lasts=True, times=30.0, speed=1.0),
+    Fault(
+        "RebalancerFailedOver",
+        leading.leader_is_killed,
+        r"leader rebalancer-1",
+        lasts=True,
+        times=30.0,
+        speed=1.0,
+        way="killed",
+    ),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
-    Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
+    Fault("RebalancerCheckpointOld", kafka.away, r"kafka-out", kafka.back),
+    Fault(
+        "RebalancerCheckpointOld",
+        kafka.no_right_to_state,
+        r"\A(?!(.|\n)*kafka-out)",
+        kafka.state_allowed,
+        way="single records refused",
+    ),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
     Fault("RebalancerFloorAtRisk", _paused_and_shrunk, r"pause.*builder|builder.*pause"),
     Fault("RebalancerUnmetDemand", _both_surge, r"short of \d+ replica.*\nlate +.*replicas of work on", _both_calm),
@@ -350,8 +350,15 @@ FAULTS = (
     Fault("RebalancerBudgetUnknown", _labels_lost, r"a100 +\? GPUs", _labels_back),
     Fault("RebalancerJournalFailing", _disk_full, r"journal.*No space left on device", _room_again),
     Fault("RebalancerNoticeQueueUnread", _queue_without_a_reader, r"notice-queue", _no_queue),
-    Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),
-    Fault("RebalancerConsumerBehind", _backlog_of_a_slow_broker, r"metrics.*behind", _fast_again, times=20.0),
+    Fault("RebalancerConsumerStuck", kafka.away, r"kafka-in", kafka.back),
+    Fault(
+        "RebalancerConsumerStuck",
+        kafka.no_right_to_read,
+        r"kafka-in: no right to read .*metrics.*: allow the operation Read",
+        kafka.read_allowed,
+        way="no right to read",
+    ),
+    Fault("RebalancerConsumerBehind", kafka.backlog_of_a_slow_broker, r"metrics.*behind", kafka.fast_again, times=20.0),
     Fault("RebalancerGpuMemoryHigh", _memory_full, r"chat"),
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
     Fault("RebalancerGpuPowerHigh", _at_the_limit, r"a100"),

@@ -24,7 +24,8 @@ from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, dem
 from rebalancer.sandbox.sandbox import Sandbox
 from rebalancer.settings.service import ServiceSettings
 from tests.runbooks.prometheus import Prometheus, sped_up
-from tests.testbed.process import free_port
+from tests.testbed.place import answers
+from tests.testbed.process import Process, Reaper, free_port
 
 ACCOUNT = "rebalancer"
 OPERATOR = "oncall"
@@ -66,7 +67,10 @@ class Gpus:
 
 @dataclass
 class Stage:
-    """What faults act on and commands are run in. `words`: what the page's capitals stand for now."""
+    """What faults act on and commands are run in. `words`: what the page's capitals stand for now.
+
+    `process`: a replica that is no part of this process, so that it can be killed or frozen.
+    """
 
     folder: Path
     clock: ScaledClock
@@ -77,8 +81,10 @@ class Stage:
     gpus: Gpus
     service: Service
     hung: threading.Event
+    reaper: Reaper
     words: dict[str, str] = field(default_factory=dict)
     second: Service | None = None
+    process: Process | None = None
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str, seconds: float = 60.0) -> None:
         """Wait until `condition()` is true; fail saying `what` did not come. The service is asked on its own loop."""
@@ -95,15 +101,15 @@ class Stage:
         """Whether an alert of that name fires now."""
         return bool(await asyncio.to_thread(self.prometheus.firing, alert))
 
-    async def run(self, line: str) -> Said:
-        """Run a command of the page as a person would, with its capitals replaced."""
+    async def run(self, line: str, service: Service | None = None) -> Said:
+        """Run a command of the page as a person would, with its capitals replaced; `service`: whom it asks."""
         for word, stands_for in self.words.items():
             line = line.replace(word, stands_for)
         program, *arguments = shlex.split(line)
         process = await asyncio.create_subprocess_exec(
             _PROGRAM / program,
             *arguments,
-            env=self._environment(),
+            env=self._environment((service or self.service).settings.api_port),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -112,13 +118,13 @@ class Stage:
             out, _ = await process.communicate()
         return Said(process.returncode or 0, out.decode())
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, port: int) -> dict[str, str]:
         """A person's shell: their kubeconfig, where the service is, no terminal."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
         return {
             **clean,
             "KUBECONFIG": str(self.folder / OPERATOR),
-            "REBALANCER_SERVER": f"http://127.0.0.1:{self.settings.api_port}",
+            "REBALANCER_SERVER": f"http://127.0.0.1:{port}",
             "REBALANCER_KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
             "REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
             "COLUMNS": "200",
@@ -143,6 +149,17 @@ class Stage:
         self.settings = self.settings.model_copy(update=changed)
         self.service = self.another(self.settings, journal)
         await self.service.start()
+
+    def as_process(self, settings: ServiceSettings) -> Process:
+        """A replica as a process of its own, not started: its seconds are those of life."""
+        fields = {name: str(getattr(settings, name)) for name in settings.model_fields_set}
+        return Process(
+            [str(_PROGRAM / "rebalancer"), "run"],
+            log=self.folder / f"{settings.instance}.log",
+            healthy=lambda: answers(settings.probe_port, "/readyz"),
+            reaper=self.reaper,
+            environment={f"REBALANCER_{name.upper()}": value for name, value in fields.items()},
+        )
 
     def another(self, settings: ServiceSettings, journal: Path | None = None) -> Service:
         """A service that is not started. Where its loop hangs for longer than its Lease, it does not end pytest."""
@@ -172,7 +189,8 @@ async def a_stage(folder: Path, times: float, speed: float) -> AsyncIterator[Sta
         prometheus = await asyncio.to_thread(Prometheus, folder, targets, sped_up(rules, times))
         hung = threading.Event()
         service = Service(settings, clock, end=hung.set)
-        stage = Stage(folder, clock, cluster, sandbox, settings, prometheus, gpus, service, hung)
+        reaper = await asyncio.to_thread(Reaper)
+        stage = Stage(folder, clock, cluster, sandbox, settings, prometheus, gpus, service, hung, reaper)
         try:
             await service.start()
             await asyncio.to_thread(prometheus.start)
@@ -183,6 +201,9 @@ async def a_stage(folder: Path, times: float, speed: float) -> AsyncIterator[Sta
             await stage.service.stop()
             if stage.second is not None:
                 await stage.second.stop()
+            if stage.process is not None:
+                await asyncio.to_thread(stage.process.kill)
+            await asyncio.to_thread(reaper.close)
         assert not hung.is_set(), "the loop hung for longer than the Lease"
 
 

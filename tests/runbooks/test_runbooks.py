@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rebalancer.app import Service
 from tests.runbooks.faults import FAULTS, Fault
 from tests.runbooks.page import FOLDER, SECTIONS, page
-from tests.runbooks.stage import ALERTS, Said, Stage, a_stage
+from tests.runbooks.stage import ACCOUNT, ALERTS, Said, Stage, a_stage
 from tests.testbed.build import Missing
 from tests.testbed.system import program
 
@@ -45,9 +46,10 @@ async def stage(tmp_path: Path, may_block: None, fault: Fault) -> AsyncIterator[
         yield stage
 
 
-async def run(stage: Stage, section: str, name: str) -> list[Said]:
+async def run(stage: Stage, section: str, name: str, service: Service | None = None) -> list[Said]:
     """Run what a section tells to run; each command is one that exists, with arguments it takes."""
-    said = [await stage.run(command.line) for command in page(name).commands(section) if not command.not_run]
+    lines = [command.line for command in page(name).commands(section) if not command.not_run]
+    said = [await stage.run(line, service) for line in lines]
     assert all(each.code != 2 and "Traceback" not in each.text for each in said), said
     return said
 
@@ -62,13 +64,49 @@ async def test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_en
         return not await stage.firing(fault.alert)
 
     await stage.until(lambda: stage.firing(fault.alert), f"{fault.alert} fires")
-    diagnosis = "\n".join(said.text for said in await run(stage, "Diagnosis", fault.alert))
+    replicas = [replica for replica in (stage.service, stage.second) if replica is not None]
+    said = [each for replica in replicas for each in await run(stage, "Diagnosis", fault.alert, replica)]
+    diagnosis = "\n".join(each.text for each in said)
     assert re.search(fault.cause, diagnosis), diagnosis
     mitigation = await run(stage, "Mitigation", fault.alert)
+    assert all(each.code == 0 for each in mitigation), mitigation
     if fault.repair is not None:
         await fault.repair(stage)
-    else:
-        assert all(said.code == 0 for said in mitigation), mitigation
     if fault.lasts:
         return
     await stage.until(ended, f"{fault.alert} ends")
+
+
+def scaled(stage: Stage, since: int) -> list[str]:
+    """What the service, whichever of them, has scaled since that many entries were in the audit log."""
+    ours = [entry for entry in stage.sandbox.kubernetes.audit[since:] if entry.user == ACCOUNT and entry.code < 300]
+    return [entry.path for entry in ours if entry.path.endswith("/scale")]
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.alert == "RebalancerTwoLead"])
+async def test_after_the_stop_that_the_page_tells_neither_of_two_writes_until_writes_are_resumed(
+    fault: Fault, stage: Stage
+) -> None:
+    await fault.inject(stage)
+    assert stage.second is not None
+    both = (stage.service, stage.second)
+    stop, resume = [command.line for command in page(fault.alert).commands("Mitigation") if not command.not_run]
+
+    async def moves() -> bool:
+        return bool(scaled(stage, since))
+
+    async def heard() -> bool:
+        return all(one.reporter.snapshot().write_stop is not None for one in both)
+
+    async def want() -> bool:
+        refused = [one.plan.refusals if one.plan is not None else () for one in both]
+        return all(any(each.guard == "stop" for each in refusals) for refusals in refused)
+
+    assert (await stage.run(stop)).code == 0
+    await stage.until(heard, "both have heard of the stop")
+    since = len(stage.sandbox.kubernetes.audit)
+    stage.cluster.dials["chat"].turn(52.0, stage.clock.now(), 3.0)
+    await stage.until(want, "both would write")
+    assert scaled(stage, since) == []
+    assert (await stage.run(resume)).code == 0
+    await stage.until(moves, "they write again")
