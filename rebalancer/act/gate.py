@@ -95,14 +95,15 @@ class Gate:
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._intended: set[Intent] = set()  # of the plan under way: recorded, and acknowledged where that is needed
-        self._unheard = False  # in the plan under way, an intent was not acknowledged
+        self._unheard = False  # in the plan under way an intent that must be was not acknowledged
+        self._impatient = False  # nor one that may go ahead without, while it waited
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
         if plan.empty and not plan.overrides:
             return ()
         ground = Ground(policy, memory.node_grants)
-        self._unheard = False
+        self._unheard = self._impatient = False
         self._intended.clear()
         if self._shadow is not None:
             return await self._shadow.apply(plan, policy, memory)
@@ -296,14 +297,15 @@ class Gate:
         needed = waits and not (passes or "").startswith(UNACKNOWLEDGED)
         if needed and self._unheard:
             raise Refused("unrecorded", "the decisions topic did not acknowledge the intent of another change")
-        patience_seconds = PATIENCE_SECONDS if waits and not self._unheard else 0.0
+        patience_seconds = PATIENCE_SECONDS if waits and not (self._unheard or self._impatient) else 0.0
         wait_seconds = ACKNOWLEDGED_SECONDS if needed else patience_seconds
         acknowledged = False
         try:
             acknowledged = await self._recorder.intent(intent, wait_seconds=wait_seconds)
         except Exception:  # whatever the recorder raises, it is not recorded: what must be is not written
             log.exception("an intent could not be recorded", intent=intent.id)
-        self._unheard = self._unheard or (waits and not acknowledged)
+        self._unheard = self._unheard or (needed and not acknowledged)
+        self._impatient = self._impatient or (waits and not acknowledged)
         if needed and not acknowledged:
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
         self._intended.add(intent)

@@ -46,10 +46,11 @@ class SteppingClock:
 
 
 class Notebook:
-    """A Recorder that remembers; `acknowledges` is what the decisions topic says, `waits` how long it was awaited."""
+    """A Recorder that remembers; `acknowledges`: what Kafka says after `seconds`; `waits`: how long it was awaited."""
 
     def __init__(self, *, acknowledges: bool = True) -> None:
         self.acknowledges = acknowledges
+        self.seconds = 0.0
         self.intents: list[Intent] = []
         self.waits: list[float] = []
         self.outcomes: list[Outcome] = []
@@ -59,7 +60,7 @@ class Notebook:
         self.intents.append(intent)
         self.waits.append(wait_seconds)
         self.before_answer()
-        return self.acknowledges and wait_seconds > 0
+        return self.acknowledges and wait_seconds > self.seconds
 
     async def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)

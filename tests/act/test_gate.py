@@ -93,6 +93,17 @@ async def test_with_kafka_silent_one_second_is_lost_for_all_urgent_decreases_of_
     assert rig.notebook.waits == [1.0, 0.0]
 
 
+async def test_while_kafka_takes_longer_than_the_urgent_wait_others_wait_for_it_all_the_same(rig: Rig) -> None:
+    rig.notebook.seconds = 1.5
+
+    target = rig.target("b")
+    then = change(replace(target, replicas=4, unconfirmed_replicas=4), 3)
+    outcomes = await rig.apply(change(target, 4, passes="drain"), then)
+
+    assert [outcome.status for outcome in outcomes] == ["written", "written"]
+    assert rig.notebook.waits == [1.0, 5.0]
+
+
 async def test_a_reclaim_waits_for_the_acknowledgement(rig: Rig) -> None:
     rig.notebook.acknowledges = False
 
