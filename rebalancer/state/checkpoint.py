@@ -22,7 +22,7 @@ from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
 from rebalancer.state.offered import OfferedKept
-from rebalancer.state.rings import SPAN_SECONDS, checked
+from rebalancer.state.rings import SPAN_SECONDS, checked, head_sum
 
 MEMORY_KEY = b"memory"
 RINGS_PREFIX = b"rings/"
@@ -48,6 +48,7 @@ class ModelPast(Struct, frozen=True):
     positions: next offset of its own samples, by topic and partition.
     loads: GPU memory of its last replicas once loaded, oldest first.
     caching: whether its engines have a KV cache of fixed size.
+    head_sum: in an entry the checksum of the rings' head (`rings.head_sum`); None in one of an older version.
     """
 
     rings: bytes
@@ -61,6 +62,7 @@ class ModelPast(Struct, frozen=True):
     positions: dict[str, int] = {}
     loads: tuple[MeasuredLoad, ...] = ()
     caching: bool = False
+    head_sum: int | None = None
 
     def __post_init__(self) -> None:
         _check(self.offsets, self.positions)
@@ -81,7 +83,7 @@ class ModelPast(Struct, frozen=True):
 
     def to_bytes(self) -> bytes:
         """The past as a JSON head with its length before it, then the rings as they are."""
-        head = msgspec.json.encode(msgspec.structs.replace(self, rings=b""))
+        head = msgspec.json.encode(msgspec.structs.replace(self, rings=b"", head_sum=head_sum(self.rings)))
         return _SIZE.pack(len(head)) + head + self.rings
 
     @classmethod
@@ -95,7 +97,9 @@ class ModelPast(Struct, frozen=True):
             head.offered.capacity.check()
         rings = data[_SIZE.size + size :]
         checked(rings)
-        return msgspec.structs.replace(head, rings=rings)
+        if head.head_sum not in {None, head_sum(rings)}:
+            raise ValueError("the head of the rings is damaged; they are rebuilt from the metrics topic")
+        return msgspec.structs.replace(head, rings=rings, head_sum=None)
 
 
 class Restored(Struct, frozen=True):

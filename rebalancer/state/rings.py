@@ -23,8 +23,7 @@ SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
 MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands for this long
 
-_FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of head and cells (an older version's: of the cells)
-_HEAD = struct.Struct("<q")
+_FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
 Floats = NDArray[np.float64]
@@ -168,7 +167,7 @@ class Rings:
         body = b"".join(
             level.sums[level.all() % level.cells, :, column].T.astype("<f4").tobytes() for level in self._levels
         )
-        return _FORMAT.pack(_MAGIC, self.head, _crc(self.head, body)) + body
+        return _FORMAT.pack(_MAGIC, self.head, zlib.crc32(body)) + body
 
     def restore(self, column: int, data: bytes) -> None:
         """Replace one model's rings by what `to_bytes` wrote. Raises ValueError when `data` is not that."""
@@ -238,11 +237,14 @@ def checked(data: bytes) -> tuple[int, bytes]:
         raise ValueError(f"rings of {len(data)} bytes are cut short; they are rebuilt from the metrics topic")
     magic, head, crc = _FORMAT.unpack_from(data)
     body = data[_FORMAT.size :]
-    if magic != _MAGIC or len(body) not in {0, BYTES_PER_MODEL} or crc not in {_crc(head, body), zlib.crc32(body)}:
+    if magic != _MAGIC or len(body) not in {0, BYTES_PER_MODEL} or zlib.crc32(body) != crc:
         raise ValueError("rings are damaged or of another version; they are rebuilt from the metrics topic")
     return head, body
 
 
-def _crc(head: int, body: bytes) -> int:
-    """All models share one head: a turned bit of it would put every sample to come before the rings' beginning."""
-    return zlib.crc32(body, zlib.crc32(_HEAD.pack(head)))
+def head_sum(data: bytes) -> int:
+    """Checksum of the head, which the cells' does not cover: `checked` of an older version would refuse another one.
+
+    All models share one head second: a turned bit of it would put every sample to come before the rings' beginning.
+    """
+    return zlib.crc32(data[: _FORMAT.size])

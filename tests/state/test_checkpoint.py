@@ -2,6 +2,7 @@
 
 import zlib
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -235,6 +236,27 @@ def test_offsets_that_are_none_cost_their_entry_and_no_start() -> None:
     restored = checkpoint.read([*good, *spoiled], ["b"], NOW)
     assert (restored.cycle, restored.offsets, restored.rings) == (41, OFFSETS, {"b": past})
     assert [problem.split("'")[1] for problem in restored.problems] == ["memory", "rings/b"]
+
+
+def test_a_turned_bit_in_the_head_of_the_rings_costs_that_models_past_and_nobody_elses() -> None:
+    """All models share the head: believed, it puts every sample to come before their beginning."""
+    rings = Rings(1)
+    rings.advance(int(NOW))
+    whole = ModelPast(rings.to_bytes(0), NOW).to_bytes()
+    turned = bytearray(whole)
+    turned[whole.index(b"RNG1") + 6] ^= 0x10
+    with pytest.raises(ValueError, match="rebuilt from the metrics topic"):
+        ModelPast.from_bytes(bytes(turned))
+    assert ModelPast.from_bytes(_without_head_sum(whole)) == ModelPast.from_bytes(whole)
+
+
+def _without_head_sum(entry: bytes) -> bytes:
+    """The entry as an older version writes it, which knows no such sum."""
+    size = int.from_bytes(entry[:4], "little")
+    head = msgspec.json.decode(entry[4 : 4 + size])
+    del head["head_sum"]
+    older = msgspec.json.encode(head)
+    return len(older).to_bytes(4, "little") + older + entry[4 + size :]
 
 
 def test_damaged_rings_are_refused_and_harm_nothing() -> None:

@@ -1,7 +1,6 @@
 """Rings keep each second of a model's past once, and lose only resolution."""
 
 import tracemalloc
-import zlib
 
 import numpy as np
 import pytest
@@ -154,16 +153,7 @@ def test_a_checkpoint_brings_back_every_window(later: int) -> None:
         assert restored == pytest.approx(sums)
 
 
-def test_a_checkpoint_of_an_older_version_whose_sum_leaves_the_head_out_is_read() -> None:
-    rings = Rings(1)
-    steady(rings, 1.0, T0, T0 + 60)
-    data = rings.to_bytes(0)
-    fresh = Rings(1)
-    fresh.restore(0, data[:12] + zlib.crc32(data[16:]).to_bytes(4, "little") + data[16:])
-    assert mean(fresh, 60, T0 + 60) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("harm", ["cut", "flip", "magic", "head", "empty"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "magic", "empty"])
 def test_a_damaged_checkpoint_is_refused(harm: str) -> None:
     rings = Rings(1)
     steady(rings, 1.0, T0, T0 + 60)
@@ -175,8 +165,6 @@ def test_a_damaged_checkpoint_is_refused(harm: str) -> None:
             data[-9] ^= 1
         case "magic":
             data[0] ^= 1
-        case "head":
-            data[6] ^= 0x10
         case _:
             data = bytearray()
     with pytest.raises(ValueError, match="rebuilt from the metrics topic"):
