@@ -67,14 +67,16 @@ class OwnWrites:
         later = [outcome for outcome in outcomes.values() if outcome.intent.cycle >= cycle]
         return tuple(sorted(later, key=lambda outcome: outcome.at))
 
-    def forgotten(self, cycle: int) -> tuple[Outcome, ...]:
+    def forgotten(self, cycle: int, since: float) -> tuple[Outcome, ...]:
         """Outcomes of writes before cycle `cycle`, which memory knows: the topic has their intent, and no outcome.
 
-        That is so where who came next died as well, with its keyframe told and these outcomes not yet. A write whose
-        intent is in the journal alone is left out: its outcome may be older than what was read of the topic.
+        That is so where who came next died as well, with its keyframe told and these outcomes not yet. Left out is a
+        write whose intent is in the journal alone, and one from before `since` (UTC epoch seconds): its outcome may be
+        older than what was read of the topic, or of the journal.
         """
         lacking = self.intended - self.published
-        return tuple(one for one in self.since(0) if one.intent.cycle < cycle and one.intent.identity in lacking)
+        known = [one for one in self.since(0) if one.intent.at >= since and one.intent.cycle < cycle]
+        return tuple(one for one in known if one.intent.identity in lacking)
 
     def reach_back(self, since: float, pause_seconds: float) -> bool:
         """Whether lines are known from `since` on, without a pause in which some may be missing."""

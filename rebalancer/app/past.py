@@ -270,7 +270,7 @@ def begin_from(restored: Restored, writes: OwnWrites, policy: Policy, now: float
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
         ahead_seconds=ahead_seconds,
-        forgotten=writes.forgotten(cycle),
+        forgotten=tuple(replace(one, at=min(one.at, now)) for one in writes.forgotten(cycle, begin - SLACK_SECONDS)),
         published=frozenset(writes.published),
         journaled=frozenset(writes.journaled),
     )

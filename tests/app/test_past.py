@@ -118,6 +118,15 @@ def test_a_write_whose_outcome_two_leaders_in_a_row_died_before_telling_is_told_
     assert begun(writes, later).untold(()) == (), "told once"
 
 
+def test_of_a_write_from_before_what_was_read_of_the_journal_nobody_tells_what_became_of_it() -> None:
+    """It may stand there, written: the topic is read further back."""
+    early = journal.IntentLine(a_release(42, at=NOW - 240.0))
+    writes = OwnWrites(instants=[*every_ten_seconds(AT - 5.0, NOW - 20.0)], last_cycle=43)
+    writes.take(early)
+    writes.stands_in_topic(early)
+    assert begun(writes, Restored(memory=REMEMBERED, cycle=43, at=NOW - 20.0)).untold(()) == ()
+
+
 def test_decisions_that_reach_back_to_the_checkpoint_leave_numbers_and_windows_believed() -> None:
     start = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW - 20.0)))
     assert start.memory.models["b"].replaced == REMEMBERED.models["b"].replaced
