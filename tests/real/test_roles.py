@@ -85,7 +85,7 @@ async def _begin(
 
 async def _there_and_back(kube: Kube, traffic: Traffic, namespace: str) -> None:
     traffic.says("decode", running=38)
-    traffic.says("other", running=15)
+    traffic.says("other", running=12)
     await kube.wait_ready(4, namespace, "app=decode", 60)
     await kube.wait_ready(2, namespace, "app=prefill")
     traffic.says("decode", running=12)

@@ -49,7 +49,7 @@ async def test_workers_of_batch_jobs_take_what_is_idle_and_give_it_back_before_a
     await kube.wait_ready(4, namespace, "app=chat")
     nightly = model("nightly", namespace, 0, 0, GPUS, takesIdle=True, signals={}, **{"class": "batch"})
     await service.policy(policy([pool("gpus", ours, WITH_A_JOB)], [model("chat", namespace, 1, 2, GPUS), nightly]))
-    await traffic.past("chat", running=8)
+    await traffic.past("chat", running=5)
     await service.start()
 
     await kube.wait_ready(5, namespace, "app=nightly", 90)

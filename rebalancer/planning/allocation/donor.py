@@ -25,6 +25,9 @@ class Donor(NamedTuple):
     rank: tuple[bool, bool, bool, tuple[int, int], int, str]
 
 
+MOST_WAITING = 100
+"""So many replicas that fit nowhere are looked at beside those that serve: each that somebody typed costs 2 ms."""
+
 Picks = list[tuple[Donor, PodView]]
 Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
 

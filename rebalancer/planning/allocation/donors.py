@@ -65,7 +65,9 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seati
     if donor.entry.takes_idle:
         return max(donor.floor, donor.demand.replicas)
     if tier == ENTITLED or (donor.precedence < recipient.precedence and _outranks(recipient, seating)):
-        own, demand = min(donor.demand.owed, donor.entry.entitlement), donor.demand.replicas
+        demand = donor.demand.replicas
+        # By votes what it took where it was free is in use at once, and owed by the vote of 20 s alone.
+        own = min(demand if donor.load.outlook is None else donor.demand.owed, donor.entry.entitlement)
         return max(donor.floor, own, min(demand, ruling.raised_floor))
     return max(donor.floor, donor.aim, 0 if recipient.patient_until is None else donor.demand.replicas)
 

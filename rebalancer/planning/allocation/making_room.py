@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
-from rebalancer.planning.allocation.donor import Chosen, Donor, Picks, homeless_first
+from rebalancer.planning.allocation.donor import MOST_WAITING, Chosen, Donor, Picks, homeless_first
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.unmarked import whichever_go
 from rebalancer.planning.facts.scene import TargetFacts
@@ -122,7 +122,7 @@ def _steps(donor: Donor, nodes: frozenset[str], seating: Seating) -> dict[str, l
     """
     by_node: dict[str, list[_Step]] = {}
     before: list[PodView] = []
-    for pods in _surely(donor, donor.spare * 4 + seating.homeless(donor.target), seating):
+    for pods in _surely(donor, donor.spare * 4 + min(seating.homeless(donor.target), MOST_WAITING), seating):
         for pod in pods:
             home = seating.home(donor.target, pod)
             for node in dict.fromkeys(home):
@@ -172,7 +172,7 @@ def _for_several_pods(target: TargetFacts, donors: list[Donor], nodes: frozenset
     picks: Picks = []
     for donor in donors:
         spare, own = donor.spare, donor.target
-        most = max(0, min(spare + seating.homeless(own), seating.givable(own)))
+        most = max(0, min(spare + min(seating.homeless(own), MOST_WAITING), seating.givable(own)))
         for pod in chain.from_iterable(_surely(donor, most, seating)):
             spare -= bool(seating.home(own, pod))
             if spare < 0:

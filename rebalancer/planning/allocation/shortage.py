@@ -81,6 +81,8 @@ def _overfull_words(target: TargetFacts, state: PoolFacts, seating: Seating) -> 
     nodes = []
     for name in sorted(state.overfull & seating.eligible(target))[:4]:
         offered, soon = state.rooms[name].node.gpus, seating.rooms[target.pool][name].soon
+        if soon >= 0 or target.gpus > offered:  # no more is held than offered, or nobody's leaving makes the room
+            continue
         freed = f"{target.gpus - soon} of these have to be freed for one replica"
         nodes.append(f"{name} offers {gpus(offered)} and pods hold {offered - soon}, so {freed}")
     way = "mend the devices, or cap a model that runs there (`rebalancer override add cap`)"
