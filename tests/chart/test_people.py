@@ -109,7 +109,8 @@ def _ours(block: Block) -> bool:
     return "kubectl" in block.text and ("rebalancer.io" in block.text or "writestop" in block.text)
 
 
-BY_KUBECTL = [block for block in blocks("bash") if _ours(block)]  # what pages tell people to make and to delete
+# What pages tell people to make and to delete, but for what a cluster's owner does after a theft.
+BY_KUBECTL = [block for block in blocks("bash") if _ours(block) and not block.why_not]
 KUBECTL, BASH = shutil.which("kubectl"), shutil.which("bash") or "bash"
 
 
