@@ -33,7 +33,7 @@ async def test_a_pin_holds_over_a_kill_and_ends_by_itself_at_its_expiry(
 ) -> None:
     """Chat needs 2 and is pinned at 4; code comes to need 4, and gets chat's surplus only when the pin ends."""
     await _world(kube, namespace, ours, service)
-    await asyncio.gather(traffic.past("chat", running=15), traffic.past("code", running=15))
+    await asyncio.gather(traffic.past("chat", running=12), traffic.past("code", running=15))
     await service.start()
     pinned_at = time.time()
     ends_at = await people.pin("busy-evening", "chat", 4, seconds=35)  # half of it for a restart on a slow machine
