@@ -228,8 +228,7 @@ class StatusReporter:
             return {"start": self.waiting or "coming up"}
         sync = self._state.sync(now)
         of_sources = self._state.troubles()
-        succeeds = self.waiting is not None and self._leadership.epoch is not None
-        troubles = {"leading": f"{UNSUCCEEDED}: {self.waiting}"} if succeeds else {}
+        troubles = {} if self.waiting is None else {"leading": f"{UNSUCCEEDED}: {self.waiting}"}
         troubles |= {source: of_sources.get(source, "not listed yet") for source in sync.missing}
         troubles |= {source: of_sources.get(source, "silent") for source in sync.silent}
         if self._intake is not None and self._intake.consumer.trouble is not None:
