@@ -72,7 +72,7 @@ def test_every_option_of_kubectl_on_the_pages_exists() -> None:
     if kubectl is None:
         pytest.skip("kubectl is not on the PATH")
     common = said(kubectl, "options")
-    all_verbs = {"apply", "create", "delete", "exec", "get", "rollout", "status"}
+    all_verbs = {"annotate", "apply", "create", "delete", "exec", "get", "rollout", "status"}
     for line in lines_of("kubectl"):
         words = line[: line.index("--")] if "--" in line else line  # what comes behind is no option of kubectl
         verbs = [word for word in words[1:] if word in all_verbs]
