@@ -161,12 +161,11 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     seen = preview(known, "drain", "a100-1")
     assert seen.confirm == "a100-1"
     assert seen.lines == (
-        (
-            "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them in place of those on a100-1, ready ~08:07 UTC; "
-            "unmet 1 replica of llama-70b"
-        ),
+        "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them in place of those on a100-1, ready ~08:07 UTC",
+        "now  qwen-32b stays 1, not 2; unmet 1 replica of llama-70b, 1 of qwen-32b",
         "keep llama-70b: 4 replicas serve on a100-1 until what replaces them is Ready, so nobody is interrupted",
         "cost llama-70b does not get 1 replica: 7 replicas of work on 6",
+        "cost qwen-32b does not get 1 replica: 2 replicas of work on 1",
     )
 
 
