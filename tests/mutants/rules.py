@@ -44,6 +44,7 @@ def rules() -> Iterator[Mutant]:
     yield _property(
         scene.TargetFacts, "obliging", "others", "is obliged by them", lambda target: target.staying_replicas
     )
+    yield _instead(allocate, "_others_short", "others", "keeps what waits", lambda *_: False)
     yield Mutant("gpus", "sees no difference", lambda patch: patch.setattr(holdings, "gpus_differ", lambda *_: None))
     yield Mutant(
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)

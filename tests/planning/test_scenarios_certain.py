@@ -258,14 +258,14 @@ class TestOthers:
         story.target("x", replicas=8, pods=(*story.of("x").pods, *mine))
         assert "x" not in moves(story.plan())
 
-    @pytest.mark.parametrize(("floor", "left"), [(1, 2), (2, 1)])
+    @pytest.mark.parametrize(("spare", "floor", "left"), [(1, 1, 2), (1, 2, 1), (0, 1, 2)])
     def test_what_waits_of_a_number_that_others_raised_keeps_idle_gpus_from_nobody_who_is_short(
-        self, floor: int, left: int
+        self, spare: int, floor: int, left: int
     ) -> None:
         # Nodes of 4 GPUs and of 1: theirs serves with two replicas of two GPUs each, five more wait since somebody
         # asked for seven, and fit nowhere. x has none of its floor: one fits on the idle GPU, which five that wait are
-        # promised, and only a second one in place of theirs.
-        theirs = a_model("theirs", 1, entitlement=3, gpus_per_replica=2)
+        # promised, and only a second one in place of theirs. Where theirs has none to spare, its number is taken back.
+        theirs = a_model("theirs", 2 - spare, entitlement=2 + spare, gpus_per_replica=2)
         policy = a_policy(theirs, a_model("x", floor, entitlement=2), pools=(a_pool(gpus=5),))
         load = {"theirs": {"concurrency": 30.0}, "x": {"concurrency": 4.0 * floor}}
         story = Story(policy, a_snapshot(policy, {"theirs": 2, "x": 0}, load, {"theirs": 7.0, "x": float(floor)}))
