@@ -43,8 +43,8 @@ from rebalancer.obs.clock import Clock
 AT_ONCE = 8  # objects under way at a time
 LOOKS = 3  # a status update moves the revision too: just after pods became Ready, one write in six meets one
 UNACKNOWLEDGED = ("drain", "override")  # decreases that may go ahead on the local journal alone
-ACKNOWLEDGED_SECONDS = 5.0  # for as long others wait, and are not made without: the outbox tries no longer
-PATIENCE_SECONDS = 1.0  # for as long they wait while Kafka answers: a notice is to reach its first call within two
+ACKNOWLEDGED_SECONDS = 5.0  # how long another decrease waits for Kafka, which is as long as the outbox tries
+PATIENCE_SECONDS = 1.0  # how long those two wait before they go ahead: a notice is to reach its first call within two
 
 log = structlog.get_logger()
 
@@ -95,8 +95,8 @@ class Gate:
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._intended: set[Intent] = set()  # of the plan under way: recorded, and acknowledged where that is needed
-        self._unheard = False  # in the plan under way an intent that must be was not acknowledged
-        self._impatient = False  # nor one that may go ahead without, while it waited
+        self._unheard = False  # in the plan under way Kafka did not acknowledge an intent within ACKNOWLEDGED_SECONDS
+        self._impatient = False  # the same within PATIENCE_SECONDS: nobody urgent waits any more
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
@@ -293,20 +293,23 @@ class Gate:
         """
         if intent in self._intended:
             return
-        waits, passes = (decreases(change), change.passes) if change is not None else (False, None)
-        needed = waits and not (passes or "").startswith(UNACKNOWLEDGED)
+        decrease = change is not None and decreases(change)
+        urgent = change is not None and decrease and (change.passes or "").startswith(UNACKNOWLEDGED)
+        needed = decrease and not urgent
         if needed and self._unheard:
             raise Refused("unrecorded", "the decisions topic did not acknowledge the intent of another change")
-        patience_seconds = PATIENCE_SECONDS if waits and not (self._unheard or self._impatient) else 0.0
-        wait_seconds = ACKNOWLEDGED_SECONDS if needed else patience_seconds
+        wait_seconds = ACKNOWLEDGED_SECONDS if needed else 0.0
+        if urgent and not self._impatient:
+            wait_seconds = PATIENCE_SECONDS
         acknowledged = False
         try:
             acknowledged = await self._recorder.intent(intent, wait_seconds=wait_seconds)
         except Exception:  # whatever the recorder raises, it is not recorded: what must be is not written
             log.exception("an intent could not be recorded", intent=intent.id)
-        self._unheard = self._unheard or (needed and not acknowledged)
-        self._impatient = self._impatient or (waits and not acknowledged)
+        if decrease and not acknowledged:
+            self._impatient = True
         if needed and not acknowledged:
+            self._unheard = True
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
         self._intended.add(intent)
 

@@ -149,7 +149,6 @@ class Observer:
         await self._pods_known(state)
         await self._look_back(policy, state)
         self.reporter.prometheus = prometheus = prometheus_of(settings, clock, sink, state, ports)
-        self.reporter.waits_for(None)
         self.reporter.connect(state, ports, runner, watches)
         self.operator.gone = self.history.gone
         self.operator.known = lambda: Known(state.peek(clock.now()), ports.policy, ports.memory)

@@ -113,6 +113,7 @@ class StatusReporter:
         """The wheel turns: these are its parts; the last three only where there is a Kafka."""
         self._state, self._cycle_ports, self._runner, self._intake = state, cycle_ports, runner, intake
         self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
+        self.waiting = None  # the start is over
 
     def waits_for(self, what: str | None) -> None:
         """The start, or this replica that took the Lease, waits for `what`; None: for nothing any more."""

@@ -5,9 +5,8 @@ import pytest
 from tests.machine.test_oracle import Bench, a_model
 
 
-def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> None:
-    # Three of a's four serve and one loads. It is Ready by the write, that ends two of the others: two are left.
-    bench = Bench(a_model("a", entitlement=3, level=1.0), a_model("b"))
+def _two_of_four_go_as_the_fourth_becomes_ready(bench: Bench) -> None:
+    """Three of a's four serve and one loads. It is Ready by the write, that ends two of the others: two are left."""
     bench.world.scale(bench.ref("a"), 4)
     bench.live(5.0)
     for pod in bench.world.ready_pods("a")[:2]:
@@ -15,6 +14,11 @@ def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> Non
     loading = next(pod for pod in bench.world.pods.values() if pod.owner.model == "a" and not pod.ready)
     loading.ready_at = bench.world.now
     bench.scale("a", 2)
+
+
+def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> None:
+    bench = Bench(a_model("a", entitlement=3, level=1.0), a_model("b"))
+    _two_of_four_go_as_the_fourth_becomes_ready(bench)
     assert bench.rules == ""
 
 
@@ -22,19 +26,13 @@ def test_a_pod_that_became_ready_since_the_watches_came_holds_the_floor() -> Non
 def test_a_pod_that_became_ready_since_the_watches_came_is_one_of_those_that_its_model_needs(
     level: float, rules: str
 ) -> None:
-    # a owns two, of its four three serve, and one is Ready by the write that ends two of these. It needs two, or three.
+    # a owns two, and needs two, or three.
     bench = Bench(a_model("a", floor=1, entitlement=3, level=level), a_model("b"))
     a, b = bench.oracle.policy.models
     bench.oracle.policy = bench.oracle.policy.model_copy(
         update={"models": (a.model_copy(update={"entitlement": 2}), b)}
     )
-    bench.world.scale(bench.ref("a"), 4)
-    bench.live(5.0)
-    for pod in bench.world.ready_pods("a")[:2]:
-        bench.world.set_deletion_cost(*pod.key, -1)
-    loading = next(pod for pod in bench.world.pods.values() if pod.owner.model == "a" and not pod.ready)
-    loading.ready_at = bench.world.now
-    bench.scale("a", 2)
+    _two_of_four_go_as_the_fourth_becomes_ready(bench)
     bench.live(200.0)
     assert bench.rules == rules
 

@@ -114,6 +114,17 @@ async def pair(
         yield Pair(first, second, kube, cluster, audit, namespace)
 
 
+@pytest.fixture
+async def door(pair: Pair, account: str) -> AsyncIterator[ApiProxy]:
+    """What the first replica goes through to the API server."""
+    async with ApiProxy.before(pair.cluster.access) as door:
+        kubeconfig = pair.first.folder / "through-the-door"
+        access = replace(pair.cluster.access, server=door.url)
+        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
+        pair.first.settings["KUBECONFIG"] = str(kubeconfig)
+        yield door
+
+
 @pytest.mark.timeout(150, func_only=True)
 async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earlier_term_writes_again(
     pair: Pair, traffic: Traffic, ours: dict[str, str], patience: float, capsys: pytest.CaptureFixture[str]
@@ -154,26 +165,21 @@ async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earli
 @pytest.mark.timeout(150, func_only=True)
 async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_after_its_deadline(
     pair: Pair,
-    account: str,
+    door: ApiProxy,
     traffic: Traffic,
     ours: dict[str, str],
     patience: float,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async with ApiProxy.before(pair.cluster.access) as door:
-        kubeconfig = pair.first.folder / "through-the-door"
-        access = replace(pair.cluster.access, server=door.url)
-        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
-        pair.first.settings["KUBECONFIG"] = str(kubeconfig)
-        before = await _both_up(pair, traffic, ours)
-        one = await pair.epoch()
+    before = await _both_up(pair, traffic, ours)
+    one = await pair.epoch()
 
-        gone = time.time()
-        door.swallow()
-        traffic.says("chat", running=40)  # it still reads Kafka, and wants to write
-        await pair.scaled(above=before)
-        await pair.kube.wait_for(lambda: _ended(pair.first), "it has ended itself", 20.0)
-        ended = time.time()
+    gone = time.time()
+    door.swallow()
+    traffic.says("chat", running=40)  # it still reads Kafka, and wants to write
+    await pair.scaled(above=before)
+    await pair.kube.wait_for(lambda: _ended(pair.first), "it has ended itself", 20.0)
+    ended = time.time()
 
     writes = [write for write in await pair.writes() if write.received > gone]
     with capsys.disabled():
@@ -188,26 +194,21 @@ async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_aft
 @pytest.mark.timeout(150, func_only=True)
 async def test_a_leader_whose_lease_alone_is_out_of_reach_writes_nothing_after_its_deadline(
     pair: Pair,
-    account: str,
+    door: ApiProxy,
     traffic: Traffic,
     ours: dict[str, str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async with ApiProxy.before(pair.cluster.access) as door:
-        kubeconfig = pair.first.folder / "through-the-door"
-        access = replace(pair.cluster.access, server=door.url)
-        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
-        pair.first.settings["KUBECONFIG"] = str(kubeconfig)
-        await _both_up(pair, traffic, ours)
-        one = await pair.epoch()
+    await _both_up(pair, traffic, ours)
+    one = await pair.epoch()
 
-        door.swallow("/leases/")
-        deadline = await pair.renewed_at() + TIMING.renew_seconds
-        for seconds, running in RISING:
-            await asyncio.sleep(deadline - seconds - time.time())
-            traffic.says("chat", running=running)
-        await pair.leads("rb-1")
-        await pair.kube.wait_for(lambda: _ended(pair.first), "who cannot renew has ended itself", 20.0)
+    door.swallow("/leases/")
+    deadline = await pair.renewed_at() + TIMING.renew_seconds
+    for seconds, running in RISING:
+        await asyncio.sleep(deadline - seconds - time.time())
+        traffic.says("chat", running=running)
+    await pair.leads("rb-1")
+    await pair.kube.wait_for(lambda: _ended(pair.first), "who cannot renew has ended itself", 20.0)
 
     writes = [write for write in await pair.writes() if write.succeeded]
     of_first = [write.received - deadline for write in writes if _epoch(write) == one]

@@ -75,13 +75,12 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, seating: Seati
 def _outranks(recipient: ModelShare, seating: Seating) -> bool:
     """Whether its priority takes what others need: only of a model that votes, and not for a queue that will be gone.
 
-    Of its own it takes no more than it is owed by now. What a person or a schedule raised it to is asked for as long as
-    that stands. Priorities are in the shares, of
-    which models that vote are no part. Demand outlasts its votes by a cooldown: what nobody asks for any more
-    outranks nothing. Votes count who waits, and a queue that grew while replicas loaded is served by these: as long
-    as demand may stand on such votes, present work has to keep more busy than it has. Room for bursts is not enough
-    for that: such a replica went home before it had loaded. However old it is, a queue of `TURNS` times what present
-    work leaves idle is served in the time of so many requests.
+    Of its own it takes no more than it is owed by now. What a person or a schedule raised it to is asked for as long
+    as that stands. Priorities are in the shares, of which models that vote are no part. Demand outlasts its votes by
+    a cooldown: what nobody asks for any more outranks nothing. Votes count who waits, and a queue that grew while
+    replicas loaded is served by these: as long as demand may stand on such votes, present work has to keep more busy
+    than it has. Room for bursts is not enough for that: such a replica went home before it had loaded. However old it
+    is, a queue of `TURNS` times what present work leaves idle is served in the time of so many requests.
     """
     if recipient.share is not None:
         return False
