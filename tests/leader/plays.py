@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from rebalancer.leader.candidate import UNKNOWN
-from tests.leader.protocol import BUDGET, FLOORS, Rules, World, first_world, steps
+from tests.leader.protocol import BUDGET, FLOORS, Rules, World, first_world, least, steps
 
 
 class Extent(NamedTuple):
@@ -25,8 +25,8 @@ class Verdict(NamedTuple):
     way: tuple[str, ...] = ()
 
 
-def explore(rules: Rules, extent: Extent) -> Verdict:
-    """Each world that can come about is seen once."""
+def explore(rules: Rules, extent: Extent, only: str = "") -> Verdict:
+    """Each world that can come about is seen once. `only`: the one thing whose break ends it; "": any does."""
     first = first_world(extent.troubles, extent.wishes)
     came: dict[World, tuple[World | None, str]] = {first: (None, "")}
     waiting = deque([first])
@@ -36,7 +36,8 @@ def explore(rules: Rules, extent: Extent) -> Verdict:
             if after in came:
                 continue
             came[after] = (world, what)
-            if broken := judged(after):
+            broken = judged(after)
+            if broken and only in {"", broken}:
                 return Verdict(len(came), broken, _way(came, after))
             waiting.append(after)
     return Verdict(len(came), "")
@@ -47,10 +48,12 @@ def judged(world: World) -> str:
     for targets, floor in FLOORS:
         if sum(world.targets[each].replicas for each in targets) < floor:
             return "floor"
-    if sum(target.replicas for target in world.targets) > BUDGET:
+    if sum(target.replicas for target in world.targets) + world.ending > BUDGET:
         return "budget"
     if sum(replica.candidate.may_act(world.at) for replica in world.replicas) > 1:
         return "two lead"
+    if _forgets_a_release(world):
+        return "release forgotten"
     return "" if _terms_rise(world) else "term"
 
 
@@ -60,6 +63,19 @@ def _terms_rise(world: World) -> bool:
     if lease is None or lease.holder in {"", UNKNOWN}:
         return True
     return (lease.epoch, lease.holder) == world.latest
+
+
+def _forgets_a_release(world: World) -> bool:
+    """Whether a release may still be written that somebody who may write now does not count."""
+    for request in world.requests:
+        target = world.targets[request.target]
+        if request.replicas >= target.replicas or request.revision != target.revision:
+            continue
+        for replica in world.replicas:
+            acts = replica.inherited and replica.candidate.may_act(world.at)
+            if acts and least(replica, request.target) > request.replicas:
+                return True
+    return False
 
 
 def _way(came: dict[World, tuple[World | None, str]], last: World) -> tuple[str, ...]:

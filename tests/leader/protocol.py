@@ -3,7 +3,7 @@
 Two replicas, a Lease, three targets on one pool, and an adversary who orders everything that can happen side by side:
 calls are lost, doubled, late or answered to nobody, processes freeze and die and start again, the Lease is deleted.
 What a leader *wants* to write is the adversary's choice, too: whatever planning decides, floor and budget must hold by
-what stands between.
+what stands between. Planning's part is one rule alone: no grant before the release's pods are gone.
 
 | here | the code it stands for |
 | --- | --- |
@@ -15,6 +15,7 @@ what stands between.
 | `_send` | `Gate._intend`, then `act.led.Led`, which asks for the right to act at the instant of the write |
 | `_arrive`, `Rules.revisions` | the API server: a write passes at the revision that it was made for |
 | `_passes` | `unseen_writes.KEEP_SECONDS`, watches that lag by a tick, `Led` giving a write up when the right ends |
+| `Replica.held` | `planning.allocation.seating`: a grant gets GPUs that are free now, and pods that end hold theirs |
 
 Time goes in ticks: the right to act lasts 2, a Lease 3, a write is held unseen for 2, a watch lags by 1 at most.
 """
@@ -49,6 +50,7 @@ class Rules:
     until_ended: a booking lasts until its write has ended, and then as long as a watch takes.
     own_lease: a standby waits out the whole lease, not only the right to act.
     creation: a term's number is at least the second at which the Lease was made.
+    ending: what pods that end still hold is not granted.
     urgent: where its intent is lost a decrease may go ahead all the same, as one for a notice or a person does.
     late_ticks: how long after its leader gave it up a write may still arrive.
     """
@@ -61,6 +63,7 @@ class Rules:
     until_ended: bool = True
     own_lease: bool = True
     creation: bool = True
+    ending: bool = True
     urgent: bool = False
     late_ticks: int = 0
 
@@ -102,10 +105,11 @@ class Request(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One process. `claim`: what it will write to the Lease, decided at `claimed_at`. `stepped`: in this tick."""
+    """One process. `view`, `held`: by its watches. `claim`: its next Lease, of `claimed_at`. `stepped`: this tick."""
 
     candidate: Candidate
     view: tuple[Target, ...]
+    held: int
     entries: tuple[Entry | None, ...]
     calls: frozenset[Call] = frozenset()
     claim: LeaseClaim | None = None
@@ -118,7 +122,7 @@ class Replica(NamedTuple):
 class World(NamedTuple):
     """Everything, at one instant. `intents`: stored without an outcome. `latest`: the highest term, and whose it is.
 
-    `troubles` and `wishes`: how many faults, and how many writes, the adversary may still choose.
+    `ending`: released replicas whose pods hold their GPUs yet. `troubles`, `wishes`: faults and writes still to choose.
     """
 
     at: int
@@ -130,6 +134,7 @@ class World(NamedTuple):
     troubles: int
     wishes: int
     latest: tuple[int, str]
+    ending: int = 0
 
 
 Step = tuple[str, World]
@@ -138,7 +143,7 @@ Step = tuple[str, World]
 def first_world(troubles: int, wishes: int) -> World:
     """Two replicas that know the cluster. One leads since this tick, the other one has just started."""
     targets = tuple(Target(replicas, 0) for replicas in STARTING)
-    leads, stands_by = (_process(name, targets) for name in ("a1", "b1"))
+    leads, stands_by = (_process(name, targets, 0) for name in ("a1", "b1"))
     candidate = leads.candidate.saw(Lease("0", "", 0, TIMING.lease_seconds, MADE_SECONDS), 0)
     claim = LeaseClaim("0", "a1", MADE_SECONDS, TIMING.lease_seconds)
     candidate = candidate.wrote(claim, "1", 0)
@@ -161,7 +166,10 @@ def steps(world: World, rules: Rules, ticks: int) -> Iterator[Step]:
     if world.at < ticks:
         asleep = sum(not replica.stepped for replica in world.replicas)
         if asleep <= world.troubles:
-            yield f"{world.at}: a tick passes", _passes(world._replace(troubles=world.troubles - asleep), rules)
+            later = world._replace(troubles=world.troubles - asleep)
+            yield f"{world.at}: a tick passes", _passes(later, rules)
+            if world.ending:
+                yield f"{world.at}: a tick passes, and the pods that ended go", _passes(later._replace(ending=0), rules)
 
 
 # --- one replica
@@ -177,7 +185,7 @@ def _of(world: World, place: int, replica: Replica, rules: Rules) -> Iterator[St
         if not call.sent:
             yield from _send(world, place, replica, call, rules)
     if world.troubles:
-        fresh = _process(_next(replica.candidate.identity), world.targets)
+        fresh = _process(_next(replica.candidate.identity), world.targets, world.ending)
         yield "dies, and starts again", _with(world, place, fresh)._replace(troubles=world.troubles - 1)
 
 
@@ -243,22 +251,23 @@ def _choose(world: World, place: int, replica: Replica, rules: Rules) -> Iterato
         if target in under_way or live.replicas != seen.replicas:
             continue
         for replicas in (seen.replicas - 1, seen.replicas + 1):
-            if not _checked(replica, target, replicas):
+            if not _checked(replica, target, replicas, rules):
                 continue
             earlier = replica.entries[target]
             begun = math.inf if rules.until_ended else world.at
-            entry = Entry(min(_least(replica, target), replicas), max(_most(replica, target), replicas), begun)
+            entry = Entry(min(least(replica, target), replicas), max(_most(replica, target), replicas), begun)
             call = Call(target, live.revision, replicas, replicas < seen.replicas, sent=False, earlier=earlier)
             after = _entered(replica, target, entry)._replace(calls=replica.calls | {call})
             yield f"wants {_worded(target, replicas)}", _with(world, place, after)._replace(wishes=world.wishes - 1)
 
 
-def _checked(replica: Replica, target: int, replicas: int) -> bool:
+def _checked(replica: Replica, target: int, replicas: int, rules: Rules) -> bool:
     if replicas < replica.view[target].replicas:
         own, floor = next(each for each in FLOORS if target in each[0])
-        return replicas + sum(_least(replica, each) for each in own if each != target) >= floor
+        return replicas + sum(least(replica, each) for each in own if each != target) >= floor
     others = sum(_most(replica, each) for each in range(len(STARTING)) if each != target)
-    return max(replicas, _most(replica, target)) + others <= BUDGET
+    held = replica.held if rules.ending else 0
+    return max(replicas, _most(replica, target)) + others + held <= BUDGET
 
 
 def _send(world: World, place: int, replica: Replica, call: Call, rules: Rules) -> Iterator[Step]:
@@ -293,16 +302,15 @@ def _arrive(world: World, request: Request, rules: Rules) -> Iterator[Step]:
         yield "is refused: the object has changed", _answered(gone, request, rules, written=False)
         return
     targets = _put(world.targets, request.target, Target(request.replicas, target.revision + 1))
-    done = gone._replace(targets=targets)
+    ending = world.ending + max(target.replicas - request.replicas, 0)
+    done = gone._replace(targets=targets, ending=ending)
     yield "arrives", _answered(done, request, rules, written=True)
     if world.troubles:
         fewer = world.troubles - 1
+        again = done._replace(requests=world.requests, troubles=fewer)
         yield "arrives, unanswered", done._replace(troubles=fewer)
-        yield (
-            "arrives, and will again",
-            _answered(world._replace(targets=targets, troubles=fewer), request, rules, written=True),
-        )
-        yield "arrives unanswered, and will again", world._replace(targets=targets, troubles=fewer)
+        yield "arrives, and will again", _answered(again, request, rules, written=True)
+        yield "arrives unanswered, and will again", again
         yield "is lost", gone._replace(troubles=fewer)
 
 
@@ -325,18 +333,18 @@ def _answered(world: World, request: Request, rules: Rules, *, written: bool) ->
 def _passes(world: World, rules: Rules) -> World:
     """A tick: watches show what was written before it, what is old is forgotten, writes are given up with the right."""
     at = world.at + 1
-    replicas = tuple(_older(replica, world.targets, at, rules) for replica in world.replicas)
+    replicas = tuple(_older(replica, world, at, rules) for replica in world.replicas)
     requests = frozenset(request for request in world.requests if request.until > at)
     return world._replace(at=at, replicas=replicas, requests=requests)
 
 
-def _older(replica: Replica, shown: tuple[Target, ...], at: int, rules: Rules) -> Replica:
+def _older(replica: Replica, shown: World, at: int, rules: Rules) -> Replica:
     given_up = [call for call in replica.calls if call.sent and replica.candidate.until_monotonic <= at]
     for call in given_up:
         replica = _ended(replica, call, at) if rules.doubt else _unbooked(replica, call)
     entries = tuple(entry if entry is not None and at - entry.at < KEEP_TICKS else None for entry in replica.entries)
     claim = replica.claim if replica.claim is not None and at - replica.claimed_at < 1 else None
-    return replica._replace(view=shown, entries=entries, claim=claim, stepped=False)
+    return replica._replace(view=shown.targets, held=shown.ending, entries=entries, claim=claim, stepped=False)
 
 
 # --- small parts
@@ -346,15 +354,15 @@ def _may_act(replica: Replica, at: int, rules: Rules) -> bool:
     return replica.candidate.may_act(at) or (not rules.right and replica.candidate.epoch is not None)
 
 
-def _process(identity: str, targets: tuple[Target, ...]) -> Replica:
-    return Replica(Candidate(identity, TIMING), targets, (None,) * len(targets))
+def _process(identity: str, targets: tuple[Target, ...], held: int) -> Replica:
+    return Replica(Candidate(identity, TIMING), targets, held, (None,) * len(targets))
 
 
 def _next(identity: str) -> str:
     return f"{identity[0]}{int(identity[1:]) + 1}"
 
 
-def _least(replica: Replica, target: int) -> int:
+def least(replica: Replica, target: int) -> int:
     entry, seen = replica.entries[target], replica.view[target].replicas
     return seen if entry is None else min(seen, entry.least)
 
