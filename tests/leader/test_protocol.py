@@ -66,6 +66,7 @@ def test_an_urgent_decrease_that_kafka_did_not_acknowledge_may_come_late_and_bre
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
 @pytest.mark.parametrize(
     ("rules", "extent"),
     [
@@ -81,6 +82,7 @@ def test_every_play_with_more_faults_ticks_and_writes_holds(rules: Rules, extent
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(7200, func_only=True)
 def test_a_grant_whose_intent_was_lost_with_its_leader_may_come_late_and_exceed_the_budget_by_itself() -> None:
     """Raises do not wait until their intent is stored, so that they go on without Kafka: a pod may stay Pending."""
     assert explore(LATE, Extent(troubles=1, ticks=5, wishes=3), only="budget").broken == "budget"
