@@ -43,6 +43,12 @@ NOTICE_SECONDS = 24.0
 GRACE_SECONDS = 5
 
 
+EXPECTED = ("404", "429", "504")
+"""A pod that has gone, a disruption budget, a call whose client was killed while it was under way."""
+OF_ANY = ("rebalancer.io", "coordination.k8s.io")
+"""Groups that any replica writes to: what people ask of it, and the Lease, which it may want."""
+
+
 class Point(NamedTuple):
     """Where a process ends: the `nth` time of an effect, just before it or just after it."""
 

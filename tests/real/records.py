@@ -1,7 +1,7 @@
 """What became of every record, read back from Kafka: in the state's last checkpoint, or a dead letter."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -51,8 +51,13 @@ class Letter:
     value: bytes
 
 
-async def everything_in(broker: Broker, name: str, last: int | None = None) -> list[ConsumerRecord]:
-    """All records of a topic of ours, or the `last` so many of each partition, by partition and offset."""
+async def everything_in(
+    broker: Broker, name: str, last: int | None = None, keys: Container[bytes] | None = None
+) -> list[ConsumerRecord]:
+    """All records of a topic of ours, or the `last` so many of each partition, by partition and offset.
+
+    `keys`: those with one of these keys alone. A keyframe of 1,000 models has megabytes, and each leader writes one.
+    """
     topic = broker.topic(name)
     partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
@@ -64,7 +69,8 @@ async def everything_in(broker: Broker, name: str, last: int | None = None) -> l
         found: list[ConsumerRecord] = []
         while any([await consumer.position(one) < ends[one] for one in partitions]):
             batches = await consumer.getmany(timeout_ms=500)
-            found += [record for records in batches.values() for record in records]
+            read = (record for records in batches.values() for record in records)
+            found += [record for record in read if keys is None or record.key in keys]
         return sorted(found, key=Place.of)
 
 
@@ -94,10 +100,10 @@ async def letters(broker: Broker, last: int | None = None) -> list[Letter]:
 async def untold(broker: Broker) -> list[str]:
     """Intents in the topic `decisions` that have no outcome there."""
     intents, outcomes = set[str](), set[str]()
-    for record in await everything_in(broker, "decisions"):
+    for record in await everything_in(broker, "decisions", keys={b"intent", b"outcome"}):
         if record.key == b"intent":
             intents.add(json.loads(record.value)["intent"]["id"])
-        elif record.key == b"outcome":
+        else:
             outcomes.add(json.loads(record.value)["outcome"]["intent"]["id"])
     return sorted(intents - outcomes)
 

@@ -16,8 +16,10 @@ import pytest
 from rebalancer.app.effects import EFFECTS
 from rebalancer.kafka.broker import Broker
 from tests.real.crashing import (
+    EXPECTED,
     FLOORS,
     GPUS,
+    OF_ANY,
     REPLICAS,
     Busy,
     Point,
@@ -74,10 +76,6 @@ ELSEWHERE = {
     "sqs/delete": "same",
     **dict.fromkeys(DRAINS, "in the storm"),
 }
-EXPECTED = ("404", "429", "504")
-"""A pod that has gone, a disruption budget, a call whose client was killed while it was under way."""
-OF_ANY = ("rebalancer.io", "coordination.k8s.io")
-"""Groups that any replica writes to: what people ask of it, and the Lease, which it may want."""
 FEW = [
     Point("kube/update/scale", 2, "after"),
     Point("kafka/decisions/intent", 1, "after"),
