@@ -185,3 +185,16 @@ async def test_a_client_that_leaves_leaves_nothing_behind(kubernetes: EmbeddedKu
     async with asyncio.timeout(5):
         while kubernetes.open_watches:
             await asyncio.sleep(0)
+
+
+async def test_a_watcher_that_has_gone_is_no_error_of_the_server(
+    kubernetes: EmbeddedKubernetes, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`make demo` prints what is logged: a process that is killed leaves its watches."""
+    async with watching(kubernetes) as following:
+        store.put(pod("old"))
+        await following()
+    for number in range(50):  # written before the server has heard that the connection is lost
+        store.put(pod(f"new-{number}"))
+        await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records] == []

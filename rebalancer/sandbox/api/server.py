@@ -203,7 +203,8 @@ class EmbeddedKubernetes:
         await response.prepare(request)
         self._watches.add(watch)
         try:
-            await watch.stream(response.write)
+            with suppress(ConnectionResetError):  # who watched has gone
+                await watch.stream(response.write)
         finally:
             self._watches.discard(watch)
         return response
