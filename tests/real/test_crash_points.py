@@ -74,7 +74,7 @@ ELSEWHERE = {
     "kafka/commit": "same",
     "predictions/append": "rebalancer report alone, after midnight",
     "past/write": "rebalancer observe alone",
-    "kafka/notices": "beside a queue of SQS (tests/app/test_notice_queue.py)",
+    "kafka/notices": "beside a queue of SQS (tests/ingest/test_notice_queue.py)",
     "sqs/delete": "same",
     **dict.fromkeys(DRAINS, "in the storm"),
 }
