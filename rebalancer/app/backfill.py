@@ -1,9 +1,9 @@
 """Reads Prometheus' past at a start: the learners of `state` learn from it, and its first table needs no waiting."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,9 +18,13 @@ from rebalancer.ingest.past.use import WindowUse, window_use
 from rebalancer.ingest.prometheus import Server
 from rebalancer.ingest.prometheus_session import QueryCost
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.effects import effect
 from rebalancer.state import ClusterState
 
 NAME = "past.json"
+EFFECTS: Final[Mapping[str, str]] = {
+    "past/write": "what a first look read of Prometheus' past, by `rebalancer observe`"
+}
 HOUR_SECONDS = 3600.0
 
 
@@ -50,8 +54,9 @@ def store_past(folder: Path, past: Backfilled) -> None:
 
     Raises OSError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_bytes(msgspec.json.encode(past._replace(minutes=())))
+    with effect("past/write", NAME):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / NAME).write_bytes(msgspec.json.encode(past._replace(minutes=())))
 
 
 def stored_past(folder: Path) -> Backfilled | None:

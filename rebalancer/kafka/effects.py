@@ -16,6 +16,8 @@ EFFECTS: Final[Mapping[str, str]] = {
     "kafka/dead-letter": "a record that could not be understood, with the reason",
     "kafka/notices": "a message of the queue of notices, as it came",
     "kafka/metrics": "readings of a Prometheus, by `rebalancer bridge`",
+    "kafka/readings": "what a partition of `metrics` says, by `rebalancer aggregate`",
+    "kafka/commit": "how far the group of `rebalancer aggregate` has read",
 }
 BY_KIND: Final = frozenset({"decisions", "state"})
 """Topics whose keys say what a record is."""

@@ -31,6 +31,7 @@ from rebalancer.kafka.progress import Progress
 from rebalancer.kafka.unreadable import pass_unreadable
 from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.effects import effect
 
 SESSION_SECONDS = 15.0  # a pod that is restarted is back; one that is gone for good is missed for so long
 JOIN_SECONDS = 60.0  # the first assignment waits for the session of who is gone
@@ -201,7 +202,7 @@ class GroupConsumer:
     async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
         """What was to be read next is gone (retention, a topic made anew): read everything there is."""
         for one, offset in (await consumer.beginning_offsets(list(partitions))).items():
-            await consumer.commit({one: offset})
+            await self._commit(consumer, {one: offset})
             self.counts["resyncs"] += 1
             log.error("records are gone before they were read", partition=str(one), read_again_from=offset)
         self._moved = True
@@ -246,9 +247,13 @@ class GroupConsumer:
             offsets = await self._worker.hand_on(complete, partitions)
             try:
                 if offsets:
-                    await consumer.commit(offsets)
+                    await self._commit(consumer, offsets)
             except KafkaError as error:  # they moved meanwhile: the next one hands the same on again
                 log.warning("offsets were not committed", error=repr(error))
+
+    async def _commit(self, consumer: AIOKafkaConsumer, offsets: dict[TopicPartition, int]) -> None:
+        with effect("kafka/commit", self._membership.group):
+            await consumer.commit(offsets)
 
     @staticmethod
     async def _complete_until(consumer: AIOKafkaConsumer, one: TopicPartition) -> float:

@@ -1,8 +1,8 @@
 """Side effects by name: whatever the service changes outside of its memory passes `effect`, where a test may end it.
 
-The doors are few: `kube.calls` for the API server, `kafka.outbox` and `kafka.broker` for Kafka, `sqs.queue` for a
-queue, `obs.journal_files` for the disk; each says beside itself which names it has (`EFFECTS`). Where nobody watches,
-an effect costs a look-up.
+The doors are few: `kube.calls` for the API server, `kafka.outbox`, `kafka.broker` and `kafka.group` for Kafka,
+`aws.queue` for a queue, `obs.journal_files`, `obs.predictions` and `app.backfill` for the disk; each says beside itself
+which names it has (`EFFECTS`). Where nobody watches, an effect costs a look-up.
 """
 
 import os

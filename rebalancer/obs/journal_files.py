@@ -152,19 +152,19 @@ class JournalFiles:
                 handle.close()
 
     def _open(self, place: Path) -> BinaryIO:
-        """Open the next file; delete the oldest ones beyond the budget."""
-        if place == self._single:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            return place.open("wb")
-        place.mkdir(parents=True, exist_ok=True)
+        path = place if place == self._single else self._next(place)
+        with effect(f"{self._name}/open", path.name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("wb")
+
+    def _next(self, place: Path) -> Path:
+        """The next file's name, once the oldest ones beyond the budget are deleted."""
         files = self._files(place)
         if self._number == 0 and files:
             self._number = int(files[-1].name.removeprefix(f"{self._name}-").partition(".")[0])
         self._number += 1
         self._forget([self._packed(path) for path in files] if self._packs else files)
-        path = place / f"{self._name}-{self._number:06d}.jsonl"
-        with effect(f"{self._name}/open", path.name):
-            return path.open("wb")
+        return place / f"{self._name}-{self._number:06d}.jsonl"
 
     def _forget(self, files: list[Path]) -> None:
         """Delete the oldest until the next file has room for its share."""

@@ -1,14 +1,19 @@
 """Predictions of whole days and what came, a JSON line for each day and model, beside the journal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from rebalancer.domain import codec
+from rebalancer.obs.effects import effect
 
 NAME = "predictions.jsonl"
+EFFECTS: Final[Mapping[str, str]] = {
+    "predictions/append": "days that were predicted, by `rebalancer report`, which the service begins after midnight"
+}
 AUTOSCALER, US = "autoscaler", "us"  # in charge
 CLOSE_SHARE, CLOSE_REQUESTS = 0.2, 20.0  # so far off a prediction of late requests is close: either will do
 AND_LATENCY = "and a p95 counts all requests until the next one"
@@ -121,5 +126,5 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[DayPrediction]:
 def store(path: Path, predictions: Iterable[DayPrediction]) -> None:
     """Add them to the file's end. Raises OSError."""
     lines = [msgspec.json.encode(each, order="sorted") + b"\n" for each in predictions]
-    with path.open("ab") as file:
+    with effect("predictions/append", path.name), path.open("ab") as file:
         file.write(b"".join(lines))

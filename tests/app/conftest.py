@@ -13,7 +13,9 @@ import msgspec
 import pytest
 
 from rebalancer.app import Service
+from rebalancer.app.effects import EFFECTS
 from rebalancer.loop.clock import ScaledClock
+from rebalancer.obs.effects import WATCH
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
 from rebalancer.sandbox.sandbox import Sandbox
 from rebalancer.settings.service import ServiceSettings
@@ -57,7 +59,8 @@ def policy_path(tmp_path: Path) -> Path:
 def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: Path) -> Started:
     """Enter what it makes: a service that runs, and is stopped in order. Arguments are settings.
 
-    `loses`: it is to lose its Lease, after which a thread would end its process.
+    `loses`: it is to lose its Lease, after which a thread would end its process. Whatever it does outside of itself has
+    a name that the page of side effects knows.
     """
     kubeconfig = tmp_path / "kubeconfig"
     sandbox.kubernetes.write_kubeconfig(kubeconfig, USER)
@@ -77,6 +80,8 @@ def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: P
         }
         settings = ServiceSettings(**(fields | changed))
         ended = threading.Event()
+        effects: set[str] = set()
+        WATCH.set(lambda name, _key, _when: effects.add(name))
         service = Service(settings, clock, end=ended.set)  # the other end is that of pytest, without a word
         starting = asyncio.ensure_future(service.start())
         try:
@@ -86,6 +91,7 @@ def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: P
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
             await service.stop()
+        assert effects <= EFFECTS.keys()
         assert loses or not ended.is_set(), (
             "the loop hung for longer than the Lease, whose seconds are a quarter of one here"
         )

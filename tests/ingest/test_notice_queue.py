@@ -15,10 +15,13 @@ from rebalancer.ingest.notices import decode_notice
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
+from rebalancer.obs.effects import When
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.aws.server import REGION, KeySigner, SqsServer, sqs_server
+from tests.ingest.rig import Intake, Refusing
 from tests.ingest.wrapped import WRAPPINGS
 from tests.kafka.waiting import SkippingClock, records, until
+from tests.machine.killed import Life, watched
 
 AT = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 TOPICS = {f"rebalancer.{name}": 1 for name in ("metrics", "notices", "overrides", "decisions", "state", "dead-letter")}
@@ -225,3 +228,35 @@ async def test_a_queue_that_refuses_us_is_told_and_asked_again(server: SqsServer
     await until(lambda: not server.there)
     assert made.reader.trouble is None
     await made.stop()
+
+
+@pytest.mark.parametrize(
+    ("effect", "when", "left", "written", "in_the_end"),
+    [
+        ("kafka/notices", "before", 1, 0, 1),
+        ("kafka/notices", "after", 1, 1, 2),
+        ("sqs/delete", "before", 1, 1, 2),
+        ("sqs/delete", "after", 0, 1, 1),
+    ],
+)
+async def test_killed_on_the_way_from_the_queue_to_kafka_a_notice_is_not_lost_and_counts_once(
+    server: SqsServer, broker: Broker, effect: str, when: When, left: int, written: int, in_the_end: int
+) -> None:
+    """`left`: messages in the queue after the death; `written`: records by then, `in_the_end` after the next life."""
+    dying, after, life = Carrying(server, broker), Carrying(server, broker), Life(effect, 1, when)
+    server.send(warning("i-1").decode())
+    with watched(life):
+        dying.start()
+    await until(lambda: life.over)
+    await dying.stop()
+    assert (len(server.there), len(await notices(broker))) == (left, written)
+    server.lapse()
+    after.start()
+    await until(lambda: not server.there)
+    await after.stop()
+    assert len(await notices(broker)) == in_the_end
+    clock = SkippingClock()
+    clock.skipped = AT - clock.now()
+    async with Intake(broker, Refusing(), {("rebalancer.notices", 0): 0}, clock) as reading:
+        await until(lambda: len(reading.notices) + reading.intake.counts["duplicates"] == in_the_end)
+    assert [one.instance_id for one in reading.notices] == ["i-1"]

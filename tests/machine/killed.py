@@ -5,10 +5,11 @@ whatever of it still runs, side by side with what ended, meets the same end.
 """
 
 import argparse
+import itertools
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -179,22 +180,25 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="WORD", help="effects with this word")
     options = parser.parse_args()
     be_quiet()
+    points = itertools.product((each for each in EFFECTS if options.only in each), get_args(When))
+    tell("tests.machine.killed", (tried(*point, options.seeds) for point in points))
+
+
+def tell(module: str, rows: Iterable[Row]) -> None:
+    """The page of these, row by row as they come."""
     began, commit = time.perf_counter(), commit_now()
     lines = [
-        f"python -m {' '.join(['tests.machine.killed', *sys.argv[1:]])}",
+        f"python -m {' '.join([module, *sys.argv[1:]])}",
         f"commit {commit}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",  # noqa: TID251  # when it was
         "",
         "| effect | killed | histories | deaths | broken |",
         "| --- | --- | --- | --- | --- |",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
-    for effect in EFFECTS:
-        for when in get_args(When):
-            if options.only in effect:
-                row = tried(effect, when, options.seeds)
-                broken = "; ".join(row.broken) or "nothing"
-                sys.stdout.write(f"| `{effect}` | {when} | {row.histories} | {row.deaths} | {broken} |\n")
-                sys.stdout.flush()
+    for row in rows:
+        broken = "; ".join(row.broken) or "nothing"
+        sys.stdout.write(f"| `{row.effect}` | {row.when} | {row.histories} | {row.deaths} | {broken} |\n")
+        sys.stdout.flush()
     sys.stdout.write(f"\n{time.perf_counter() - began:.0f} s\n")
 
 

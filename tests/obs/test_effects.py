@@ -4,12 +4,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from rebalancer.app import backfill
 from rebalancer.app.effects import EFFECTS
 from rebalancer.kafka import effects as kafka
 from rebalancer.kafka.broker import TOPICS
+from rebalancer.obs import journal, predictions
 from rebalancer.obs.effects import WATCH, CrashAt, Watch, When, effect
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.state import checkpoint
@@ -81,15 +84,14 @@ def test_a_process_ends_as_by_kill_9_and_says_so() -> None:
 
 
 def test_every_record_that_the_service_keeps_has_a_name() -> None:
-    keys = [(topic, None) for topic in ("dead-letter", "metrics", "notices")]
-    assert {topic for topic, _ in keys} <= TOPICS.keys()
-    decisions = [("decisions", kind) for kind in (b"policy", b"frame", b"cycle", b"intent", b"outcome")]
-    state = [
-        ("state", key) for key in (checkpoint.MEMORY_KEY, checkpoint.RINGS_PREFIX + b"chat", checkpoint.POLICY_KEY)
-    ]
-    assert {kafka.name_of(*one) for one in (*keys, *decisions, *state, ("state", b"memory/0/3"))} == {
-        *kafka.EFFECTS.keys() - {"kafka/topics"}
-    }
+    """Of a new topic, and of a new kind of line or entry, too: nobody has to think of this list."""
+    lines = [line.__struct_config__.tag for line in get_args(journal.Line)]
+    entries = [value for name, value in vars(checkpoint).items() if name.endswith(("_KEY", "_PREFIX"))]
+    kinds = {"decisions": [str(tag).encode() for tag in lines], "state": entries}
+    ours = TOPICS.keys() - {"overrides"}  # people's, which we read
+    names = {kafka.name_of(topic, kind) for topic in ours for kind in kinds.get(topic, [None])}
+    assert names == kafka.EFFECTS.keys() - {"kafka/topics", "kafka/commit"}
+    assert kafka.name_of("state", b"memory/0/3") == "kafka/state/memory", "a chunk of it"
 
 
 async def test_the_journals_thread_is_watched_as_who_made_it(tmp_path: Path) -> None:
@@ -107,3 +109,23 @@ async def test_the_journals_thread_is_watched_as_who_made_it(tmp_path: Path) -> 
     await files.close()
     assert told == [f"journal/{what} {when}" for what in ("open", "append") for when in ("before", "after")]
     assert {name.split(" ")[0] for name in told} <= EFFECTS.keys()
+
+
+async def test_the_one_file_of_who_does_not_rotate_is_watched_too(tmp_path: Path) -> None:
+    told: list[str] = []
+    with watched(lambda name, key, when: told.append(f"{name} of {key} {when}")):
+        files = JournalFiles(tmp_path, 1 << 20, single=tmp_path / "demo" / "journal.jsonl")
+        files.start()
+        files.rotate()
+        assert await files.flushed()
+    await files.close()
+    assert told == [f"journal/open of journal.jsonl {when}" for when in ("before", "after")]
+
+
+def test_ended_before_a_first_looks_past_or_a_days_predictions_nothing_of_them_is_there(tmp_path: Path) -> None:
+    past = backfill.Backfilled(0.0, 1.0, (), (), ())
+    with watched(CrashAt("past/write", 1, "before", ended)), pytest.raises(Ended):
+        backfill.store_past(tmp_path / "beside", past)
+    with watched(CrashAt("predictions/append", 1, "before", ended)), pytest.raises(Ended):
+        predictions.store(tmp_path / predictions.NAME, ())
+    assert list(tmp_path.iterdir()) == []

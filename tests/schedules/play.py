@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, field
@@ -80,18 +81,19 @@ def a_schedule(seed: int, length: Length = LONG) -> Schedule:
     return Schedule(spec, tuple(faults), WARM_SECONDS + seconds, length)
 
 
-def play(schedule: Schedule) -> Played:
-    """Live through it, to the first verdict or until it is at rest."""
+def play(schedule: Schedule, begun: Callable[[Stage], None] = lambda _stage: None) -> Played:
+    """Live through it, to the first verdict or until it is at rest. `begun` is called when both replicas have begun."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(_play(schedule))
+        return runner.run(_play(schedule, begun))
 
 
-async def _play(schedule: Schedule) -> Played:
+async def _play(schedule: Schedule, begun: Callable[[Stage], None]) -> Played:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     stage = Stage(schedule.spec, loop)
     for seat in stage.seats:
         seat.start()
+    begun(stage)
     for fault in schedule.faults:
         await stage.live(fault.at)
         await asyncio.sleep(HEARD_SECONDS)
