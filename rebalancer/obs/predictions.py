@@ -124,7 +124,9 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[DayPrediction]:
 
 
 def store(path: Path, predictions: Iterable[DayPrediction]) -> None:
-    """Add them to the file's end. Raises OSError."""
+    """Add them to the file's end, each on a line of its own: a full disk may have torn the last one. Raises OSError."""
     lines = [msgspec.json.encode(each, order="sorted") + b"\n" for each in predictions]
-    with effect("predictions/append", path.name), path.open("ab") as file:
-        file.write(b"".join(lines))
+    with effect("predictions/append", path.name), path.open("a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        torn = file.read(1) not in b"\n"
+        file.write(b"\n" * torn + b"".join(lines))

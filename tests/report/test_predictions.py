@@ -161,6 +161,15 @@ def test_the_store_keeps_what_was_made_of_more_of_a_day_and_skips_what_is_no_pre
     assert stored(path) == (ONE, replace(ONE, day="2027-01-16"))
 
 
+def test_a_day_after_a_line_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(b'{"day":"2027-')
+    store(path, [ONE])
+    store(path, [replace(ONE, day="2027-01-16")])
+    assert stored(path) == (ONE, replace(ONE, day="2027-01-16"))
+    assert len(path.read_bytes().splitlines()) == 3
+
+
 def test_what_the_shadow_would_have_come_to_stands_beside_what_was_in_charge() -> None:
     ours, unplayed = replace(ONE, in_charge=US, late_by_us=1.0), replace(ONE, late_by_us=None)
     (said,) = courses_said([ONE, replace(ONE, model="b", late_by_us=20.0), ours, unplayed])
