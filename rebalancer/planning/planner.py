@@ -14,7 +14,6 @@ from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation import loans
 from rebalancer.planning.allocation.allocate import Allocation, allocate
-from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.demand import assess
 from rebalancer.planning.explanation import explain, override_answers
 from rebalancer.planning.explanation.lacks import Lack, lacking
@@ -106,15 +105,14 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     seen = weigh(snapshot, policy, memory, memo)
     before, scene, memory = memory, seen.scene, seen.scene.memory
     tally = Tally.of(scene)
-    seating = Seating.of(scene, tally.copy())
-    allocation = allocate(scene, seating)
-    nodes = node_grants.plan_nodes(scene, allocation, seating)
+    allocation = allocate(scene, tally)
+    nodes = node_grants.plan_nodes(scene, allocation)
     moved = drains.moves_and_drains(scene, allocation, nodes, tally)
     nodes = node_grants.hold(scene, nodes, moved.releasing)
     written = changes.changes_of(scene, moved, nodes)
     drained = evictions.drain_changes(scene, moved)
     refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]
-    refusals += [*assess.doubts(scene), *seating.roles.refusals()]
+    refusals += [*assess.doubts(scene), *nodes.roles.refusals()]
     none_come = {one.subject: one.why for one in nodes.refusals if one.guard == NODES}
     stop = guards.stopped(scene)
     if stop is not None:

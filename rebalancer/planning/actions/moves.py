@@ -136,8 +136,8 @@ class Moves:
 
 
 def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
-    """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
-    moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
+    """Pass every move by the guards, in the order of the claims they serve. `tally`: before anything is taken."""
+    moves = Moves(tally.copy(), QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
     for victim in allocation.releases:
         release(scene, moves, victim, None)
