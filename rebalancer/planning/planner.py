@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan, Memory
 from rebalancer.domain.plan import Decision, DrainChange, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
@@ -35,10 +36,12 @@ class Weighed:
 
     scene: the cycle after these stages.
     override_states: what each override was told so far.
+    accounts: accounts of notices that are new or otherwise than in the plan before.
     """
 
     scene: Scene[ModelShare]
     override_states: tuple[OverrideState, ...]
+    accounts: tuple[NoticeAccount, ...]
 
 
 def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Weighed:
@@ -50,14 +53,14 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memory = outcomes.call_pools_as_now(memory, snapshot, policy)
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
-    memory = accounts.follow(memory, snapshot)
+    memory, changed_accounts = accounts.follow(memory, snapshot)
     ruled, states = rulings.resolve(snapshot, policy)
     facts = build.build(snapshot, policy, memory, ruled, memo)
     facts = foreign.stand_down(facts)
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
     shares = roles.bind(swings.damp(shares))
-    return Weighed(takers.offer(shares), states)
+    return Weighed(takers.offer(shares), states, changed_accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
     seen = weigh(snapshot, policy, memory, memo)
-    before, scene, memory = memory, seen.scene, seen.scene.memory
+    scene, memory = seen.scene, seen.scene.memory
     tally = Tally.of(scene)
     allocation = allocate(scene, tally)
     nodes = node_grants.plan_nodes(scene, allocation)
@@ -129,7 +132,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         refusals=explain.merged(refusals),
         unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
         overrides=states,
-        accounts=accounts.changed(before.accounts, memory.accounts),
+        accounts=seen.accounts,
         drains=tuple(drained),
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
