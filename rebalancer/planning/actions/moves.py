@@ -1,7 +1,7 @@
 """Moves of replicas, past the guards: releases first, then grants, each either made or refused with its numbers.
 
-Stages 6 and 8 of a plan. A replica is granted now only into GPUs that are free now; one whose GPUs are still going
-waits for a later cycle, which sees them free and grants then. The shift's id ties the two together.
+A replica is granted now only into GPUs that are free now; one whose GPUs are still going waits for a later cycle, which
+sees them free and grants then. The shift's id ties the two together.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Node grants: a model that no shift can serve gets replicas on nodes that are to come; stage 7 of a plan.
+"""Node grants: a model that no shift can serve gets replicas on nodes that are to come.
 
 Karpenter and Cluster Autoscaler launch nodes only for pending pods. So a grant raises a NodePool's limit first (never
 under use, within the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay
@@ -66,6 +66,16 @@ class NodePlan:
         for _ in range(replicas):
             self.caps.take(target)
             self.quotas.take(target)
+
+    @property
+    def raised(self) -> set[str]:
+        """Names of the NodePools whose limits are raised."""
+        return {change.name for change in self.changes if change.kind == "limit"}
+
+    @property
+    def none_come(self) -> dict[str, str]:
+        """Why no nodes come, by model for which some were wanted."""
+        return {refusal.subject: refusal.why for refusal in self.refusals if refusal.guard == NODES}
 
     def stopped(self) -> "NodePlan":
         """The same with nothing to write."""

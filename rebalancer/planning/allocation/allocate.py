@@ -1,4 +1,4 @@
-"""Stage 5: all demands meet the GPUs there are, before guards.
+"""All shares meet the GPUs there are; guards are asked as far as donors are sought, and for each move afterwards.
 
 Everybody starts with what it holds. What a model lacks is sought in tiers - floors, wanted entitlements, then the
 rest by priority - each unit first in free GPUs, then in GPUs about to be free, then at a donor's expense. What a donor
