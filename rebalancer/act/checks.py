@@ -6,10 +6,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
-from rebalancer.act.unseen_writes import UnseenWrites, asking, bounded, converging
+from rebalancer.act.unseen_writes import UnseenWrites, asking, converging
 from rebalancer.domain.arithmetic import (
     assured,
     bound_gpus,
+    bounding,
     certain_pod_gpus,
     doomed_nodes,
     doomed_pods,
@@ -255,8 +256,8 @@ def _runs_more(change: Change, target: TargetView) -> bool:
 
     Somebody had let it go down to fewer than we asked for, and its GPUs may be another's by now.
     """
-    autoscaler = target.autoscaler
-    if autoscaler is None or not bounded(target):
+    autoscaler = bounding(target)
+    if autoscaler is None:
         return False
     runs = max(target.replicas, autoscaler.minimum, autoscaler.effective_minimum, target.unconfirmed_replicas or 0)
     return asking(change).minimum > runs

@@ -23,6 +23,7 @@ from rebalancer.domain.pinned import DEPARTED, HELD, OTHER, UNNAMED, Pinned
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.resources import HPAS, NODEPOOLS, SCALEDOBJECTS, Ref, Resource
 from rebalancer.leader.right import Right
+from rebalancer.obs.backoff import doubled
 from rebalancer.obs.clock import Clock
 
 LOOK_SECONDS: Final = 2.0
@@ -43,7 +44,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _Failed:
-    wait_seconds: float
+    times: int
     again_monotonic: float
 
 
@@ -147,9 +148,9 @@ class Restoring:
         return ask
 
     def _again(self, one: Pinned, ref: Ref, error: Exception) -> None:
-        before = self._failed.get(_key(one))
-        wait_seconds = AGAIN_SECONDS if before is None else min(AT_MOST_SECONDS, 2 * before.wait_seconds)
-        self._failed[_key(one)] = _Failed(wait_seconds, self._clock.monotonic() + wait_seconds)
+        times = self._failed[_key(one)].times if _key(one) in self._failed else 0
+        wait_seconds = doubled(AGAIN_SECONDS, AT_MOST_SECONDS, times)
+        self._failed[_key(one)] = _Failed(times + 1, self._clock.monotonic() + wait_seconds)
         log.warning("not given back", object=str(one), error=str(error), again_in_seconds=wait_seconds)
         self._events.tell_given_back(ref, one.uid, str(error), self._clock.now(), failed=True)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.driver import Ask, Refused
 from rebalancer.domain import arithmetic
-from rebalancer.domain.arithmetic import assured, peak_replicas
+from rebalancer.domain.arithmetic import assured, bounding, least_grant, peak_replicas
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.kube.errors import Conflict, KubeError
@@ -105,9 +105,9 @@ class Booking:
 
 
 def asking(change: Change) -> Ask:
-    """The replicas and minimum asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
-    if bounded(change.target):
-        return Ask(max(1, change.replicas_to), change.minimum)
+    """The replicas and minimum asked for after `change`; an autoscaler is asked for the least grant at least."""
+    if bounding(change.target) is not None:
+        return Ask(max(least_grant(change.target), change.replicas_to), change.minimum)
     return Ask(change.replicas_to, change.replicas_to)
 
 
@@ -117,12 +117,8 @@ def converging(target: TargetView) -> Ask:
     `arithmetic.peak_replicas` holds on to the old number until the HPA shows the new one: right for a budget only.
     """
     replicas = arithmetic.converging(target)
-    return Ask(replicas, target.autoscaler.minimum if bounded(target) and target.autoscaler else replicas)
-
-
-def bounded(target: TargetView) -> bool:
-    """Whether an autoscaler chooses the replicas between bounds."""
-    return target.autoscaler is not None and not target.autoscaler.paused and not target.by_metric
+    autoscaler = bounding(target)
+    return Ask(replicas, replicas if autoscaler is None else autoscaler.minimum)
 
 
 def _key(target: TargetView) -> Key:

@@ -12,9 +12,9 @@ from rebalancer.domain.people import Override
 from rebalancer.domain.plan import DRAIN_WORDS, Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.words import listed, node_pool_words
+from rebalancer.planning.memory.open_grants import SHIFT_LASTS_SECONDS
 
 AGAIN_SECONDS = 60.0  # what was not seen for this long and comes back is new again
-SHIFT_LASTS_SECONDS = 900.0  # as long as planning holds a shift open; a grant after it is told by itself
 KINDS = {"release": "release", "settle": "release", "withdraw": "release", "grant": "grant", "replace": "grant"}
 IDLE = frozenset({"Refused", "Superseded"})  # phases of an override that changes nothing though its time is not over
 WORDS = {
@@ -59,6 +59,7 @@ class Timeline:
     def _as_shift(self, outcome: Outcome) -> TimelineEvent:
         """A grant with the releases that it was waiting for, as one shift; any other outcome as it is."""
         intent, event = outcome.intent, _outcome(outcome)
+        # planning holds a shift open for so long: a grant after that is told by itself
         self._shifts, self._ended = (
             [one for one in some if outcome.at - one.at < SHIFT_LASTS_SECONDS] for some in (self._shifts, self._ended)
         )

@@ -112,6 +112,19 @@ def assured(target: TargetView) -> int:
     return min(autoscaler.minimum, autoscaler.effective_minimum, target.replicas, converging(target))
 
 
+def bounding(target: TargetView) -> AutoscalerView | None:
+    """The autoscaler that chooses the number between bounds; a paused one, or one that follows us, chooses nothing."""
+    autoscaler = target.autoscaler
+    return autoscaler if autoscaler is not None and not autoscaler.paused and not target.by_metric else None
+
+
+def least_grant(target: TargetView) -> int:
+    """Smallest grant possible: an autoscaler's maximum cannot be 0, and one that follows us stops at its minimum."""
+    if target.autoscaler is not None and target.by_metric:
+        return target.autoscaler.minimum
+    return 0 if bounding(target) is None else 1
+
+
 def noticed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
     """Nodes under notice: nothing new is granted there from the notice on, unless it is not believed."""
     return frozenset(notice.node for notice in notices if not notice.doubted)

@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from rebalancer.act import recorder as act
-from rebalancer.act.unseen_writes import bounded
+from rebalancer.domain.arithmetic import bounding
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, Decision, Plan
@@ -158,6 +158,6 @@ def mark_unconfirmed(state: ClusterState) -> Callable[[Change, int, float], None
 
     def asked(change: Change, replicas: int, at: float) -> None:
         ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
-        state.asked(change.model, ref, replicas, at, minimum=change.minimum if bounded(change.target) else None)
+        state.asked(change.model, ref, replicas, at, minimum=change.minimum if bounding(change.target) else None)
 
     return asked

@@ -5,6 +5,11 @@ import random
 MOST_DOUBLINGS = 30  # a week of failures must not overflow
 
 
+def doubled(first_seconds: float, cap_seconds: float, failures: int) -> float:
+    """The first seconds, twice as many for each of the failures before; the cap at most."""
+    return min(cap_seconds, first_seconds * 2.0 ** min(failures, MOST_DOUBLINGS))
+
+
 class Backoff:
     """Counts failures in a row; each wait is half to the whole of a ceiling that doubles with every one of them.
 
@@ -24,6 +29,6 @@ class Backoff:
 
     def failed(self) -> float:
         """Count a failure; the seconds to wait before the next try."""
-        doublings = min(self.failures, MOST_DOUBLINGS)
+        ceiling_seconds = doubled(self._first_seconds, self._cap_seconds, self.failures)
         self.failures += 1
-        return min(self._cap_seconds, self._first_seconds * 2.0**doublings) * self._rng.uniform(0.5, 1.0)
+        return ceiling_seconds * self._rng.uniform(0.5, 1.0)

@@ -11,7 +11,7 @@ what the next plan would make again from equal values.
     facts         who holds what, which nodes have room, what is doomed: a `Scene` of `ModelFacts`
     demand        votes and outlook, what is owed, what may wait: `ModelNeed`
     shares        each model's share of the GPUs by worth: `ModelShare`
-    guards        what may go, and the refusals
+    guards        the rules themselves: allocation asks them while it looks for donors, actions ask them for each move
     allocation    GPUs for every unit: donors, idle GPUs, loans
     actions       moves past the guards (releases before grants), node grants, changes to write
     explanation   steps of every explanation, what is unmet, answers to overrides

@@ -5,23 +5,23 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan, Memory
-from rebalancer.domain.plan import Decision, DrainChange, OverrideState, Plan, Refusal
+from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.actions import changes, drains, evictions, node_grants
-from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.actions.moves import Moves
+from rebalancer.planning.actions.planned_writes import PlannedWrites
 from rebalancer.planning.allocation import loans
 from rebalancer.planning.allocation.allocate import Allocation, allocate
-from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.demand import assess
 from rebalancer.planning.explanation import explain, override_answers
 from rebalancer.planning.explanation.lacks import Lack, lacking
 from rebalancer.planning.facts import build
 from rebalancer.planning.facts.fitted import fitted
 from rebalancer.planning.facts.scene import Scene
-from rebalancer.planning.guards import foreign, guards, stuck
+from rebalancer.planning.guards import foreign, stuck
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.memory import accounts, open_grants, outages, outcomes
@@ -36,10 +36,12 @@ class Weighed:
 
     scene: the cycle after these stages.
     override_states: what each override was told so far.
+    accounts: accounts of notices that are new or otherwise than in the plan before.
     """
 
     scene: Scene[ModelShare]
     override_states: tuple[OverrideState, ...]
+    accounts: tuple[NoticeAccount, ...]
 
 
 def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Weighed:
@@ -51,14 +53,14 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memory = outcomes.call_pools_as_now(memory, snapshot, policy)
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
-    memory = accounts.follow(memory, snapshot)
+    memory, changed_accounts = accounts.follow(memory, snapshot)
     ruled, states = rulings.resolve(snapshot, policy)
     facts = build.build(snapshot, policy, memory, ruled, memo)
     facts = foreign.stand_down(facts)
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
     shares = roles.bind(swings.damp(shares))
-    return Weighed(takers.offer(shares), states)
+    return Weighed(takers.offer(shares), states, changed_accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,60 +105,45 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
-    seen = weigh(snapshot, policy, memory, memo)
-    before, scene, memory = memory, seen.scene, seen.scene.memory
-    tally = Tally.of(scene)
-    seating = Seating.of(scene, tally.copy())
-    allocation = allocate(scene, seating)
-    nodes = node_grants.plan_nodes(scene, allocation, seating)
-    moved = drains.moves_and_drains(scene, allocation, nodes, tally)
-    nodes = node_grants.hold(scene, nodes, moved.releasing)
-    written = changes.changes_of(scene, moved, nodes)
+    weighed = weigh(snapshot, policy, memory, memo)
+    scene, tally = weighed.scene, Tally.of(weighed.scene)
+    allocation = allocate(scene, tally)
+    granted = node_grants.plan_nodes(scene, allocation)
+    moved = drains.moves_and_drains(scene, allocation, granted, tally)
+    nodes = node_grants.hold(scene, granted, moved.releasing)
+    changed = changes.changes_of(scene, moved, nodes)
     drained = evictions.drain_changes(scene, moved)
-    refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]
-    refusals += [*assess.doubts(scene), *seating.roles.refusals()]
-    none_come = {one.subject: one.why for one in nodes.refusals if one.guard == NODES}
-    stop = guards.stopped(scene)
-    if stop is not None:
-        refusals += _stopped(scene, written, nodes, drained, stop)
-        written, nodes, drained = written.stopped(scene), nodes.stopped(), []
+    writes = PlannedWrites.let_through(scene, changed, nodes, drained)
     booked = loans.book(scene)
-    lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop, none_come)
-    states, answered = override_answers.tell(scene, seen.override_states, written.granted, lacks)
+    lacks, models = lacking(scene, allocation, moved, booked, writes)
+    states, answered = override_answers.tell(scene, weighed.override_states, writes.changes.granted, lacks)
     orders = Plan(
         cycle=snapshot.cycle,
         at=snapshot.at,
-        changes=(*written.down, *written.up),
-        node_pools=tuple(nodes.changes),
-        refusals=explain.merged(refusals),
+        changes=(*writes.changes.down, *writes.changes.up),
+        node_pools=tuple(writes.nodes.changes),
+        refusals=_refusals(scene, moved, writes),
         unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
         overrides=states,
-        accounts=accounts.changed(before.accounts, memory.accounts),
-        drains=tuple(drained),
+        accounts=weighed.accounts,
+        drains=writes.drains,
     )
-    memory = replace(memory, models=remembered, loans=booked, overrides=answered)
-    if nodes.handed_on:
-        raised = {change.name for change in nodes.changes if change.kind == "limit"}
-        memory = outcomes.handed_on(memory, nodes.handed_on, raised, policy, scene.now)
-    return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
+    remembered = replace(scene.memory, models=models, loans=booked, overrides=answered)
+    remembered = outcomes.handed_on(remembered, writes.nodes.handed_on, writes.nodes.raised, policy, scene.now)
+    return Unexplained(Decision(orders, remembered), scene, allocation, moved, booked, writes.changes.granted, lacks)
 
 
-def _stopped(
-    scene: Scene[ModelShare],
-    written: changes.Changes,
-    nodes: node_grants.NodePlan,
-    drained: list[DrainChange],
-    why: str,
-) -> list[Refusal]:
-    """The changes of a plan that may not be written, each as a refusal."""
-    guard = guards.stopped_by(scene)
-    refused = [
-        Refusal(guard, change.model, change.replicas_from, change.replicas_to, why)
-        for change in (*written.down, *written.up)
-    ]
-    refused += [
-        Refusal(guard, change.model or f"node/{change.node}", 0, 0, f"{change.kind}: {why}") for change in drained
-    ]
-    return refused + [
-        Refusal(guard, f"nodepool/{change.name}", 0, 0, f"{change.kind}: {why}") for change in nodes.changes
-    ]
+def _refusals(scene: Scene[ModelShare], moved: Moves, writes: PlannedWrites) -> tuple[Refusal, ...]:
+    """What was declined in any stage, one refusal per guard and subject."""
+    return explain.merged(
+        [
+            *moved.refusals,
+            *writes.changes.refusals,
+            *writes.nodes.refusals,
+            *foreign.refusals(scene),
+            *stuck.refusals(scene),
+            *assess.doubts(scene),
+            *writes.nodes.roles.refusals(),
+            *writes.stopped,
+        ]
+    )

@@ -24,7 +24,9 @@ CASES = (
     Case(
         "RebalancerFloorAtRisk",
         replicas(ready=told(1, 2), loading=always(0), floor=always(2), doomed=told(1)),
-        Fired(B, "Model b is under its floor of 2: it has 1 replica, Ready or loading."),
+        Fired(
+            B, "Model b is under its floor of 2: it has 1 replica, Ready or loading; `rebalancer explain b` says why."
+        ),
         (replicas(ready=told(1, 2), loading=told(1), floor=always(2)), replicas(ready=told(2, 3), floor=always(2))),
     ),
     Case(
@@ -209,7 +211,10 @@ CASES = (
     Case(
         "RebalancerConsumerStuck",
         {'rebalancer_consumer_stuck_seconds{topic="metrics"}': told("61+10")},
-        Fired({"topic": "metrics"}, "Topic metrics has made no progress for 20m 51s: what it says is unknown."),
+        Fired(
+            {"topic": "metrics"},
+            "Topic metrics has made no progress for 20m 51s: metrics, notices or overrides in it are not seen.",
+        ),
         ({'rebalancer_consumer_stuck_seconds{topic="metrics"}': told(59)},),
     ),
     Case(

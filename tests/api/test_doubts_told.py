@@ -8,9 +8,9 @@ def test_a_jump_that_is_not_believed_yet_is_told_with_its_numbers_and_the_way_ro
     story = a_jumping_model()
     says(story, requests=100.0)
     said = render_explain(story.plan(), story.snapshot, "b")
-    assert "does not get 23 replicas more (2 -> 25): guard plausible, 25 replicas of work are more than 20, " in said
-    assert "20 times the greater of its usual 1 and one replica's work; 1 of the 3 samples" in said
-    assert "and no other signal does; not before 08:00:09" in said
+    assert "does not get 23 replicas more (2 -> 25): guard plausible, its work jumped to 25 replicas, " in said
+    assert "more than 20 times the greater of its usual 1 and one replica's work; " in said
+    assert "it waits for 2 more samples or for a second signal; not before 08:00:09" in said
     assert "rebalancer override add floor b 25 --for 30m --reason ..." in said
 
 

@@ -68,7 +68,7 @@ def a_page(
 
 
 def test_the_sentence_says_what_it_has_what_it_does_how_late_and_that_it_is_fine() -> None:
-    assert a_page().summary == "has 2, works at 1.5 of 2, latency 0.1 s of 2 s: fine"
+    assert a_page().summary == "2 replicas with 1.5 of work, latency 0.1 s of 2 s: fine"
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_who_is_late_and_asks_for_no_more_is_not_called_fine() -> None:
 
 
 def test_unknown_work_is_not_said_to_be_none() -> None:
-    assert "works at nobody knows what" in a_page(work=Work()).summary
-    assert "has no work" in a_page(work=Work(0.0, 0.0, 0.0, 0.0, "arrivals", 1.0)).summary
+    assert "2 replicas, their work is unknown" in a_page(work=Work()).summary
+    assert "2 replicas without work" in a_page(work=Work(0.0, 0.0, 0.0, 0.0, "arrivals", 1.0)).summary
 
 
 def test_after_a_surge_the_sentence_tells_of_what_arrives_now_as_all_others_do() -> None:
-    assert "works at 1.2 of 2" in a_page(work=Work(1.2, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
-    assert "works at 4.2 of 2" in a_page(work=Work(3.9, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
+    assert "2 replicas with 1.2 of work" in a_page(work=Work(1.2, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
+    assert "2 replicas with 4.2 of work" in a_page(work=Work(3.9, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
 
 
 def test_who_is_short_says_so_with_its_instant() -> None:
     page = the_model_page()
-    assert page.summary.startswith("has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5")
+    assert page.summary.startswith("5 replicas, 1 loading, 1 more on nodes that go, with 6.6 of work: ")
     assert page.summary.endswith(": short of 1 replica since 03:11:40")
     assert "qwen-32b may shrink to 2, not before 03:14:40 (guard step)" in page.changes_when
     assert any(each.startswith("spot-2 goes 03:13:40") for each in page.changes_when)

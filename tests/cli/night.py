@@ -76,7 +76,7 @@ class Night:
         if model is None:
             known = ", ".join(each.model for each in plan.models)
             return _answer(ErrorBody(f"no model {name!r} in the policy", f"models: {known}"), 404)
-        lines = tuple(render_explain(plan, SNAPSHOT, name).splitlines())
+        lines = tuple(render_explain(plan, self.snapshot, name).splitlines())
         unmet = tuple(each for each in plan.unmet if each.model == name)
         return _answer(Explanation(plan.at, plan.cycle, model, unmet=unmet, explanation=lines))
 

@@ -1,4 +1,4 @@
-"""What people read at 03:12:07, character by character: the real command against a real HTTP server.
+"""What people read on a night that was planned, character by character: the real command and a real HTTP server.
 
 A file holds stdout, then stderr behind a line of dashes. After a change that is meant:
 `REBALANCER_WRITE_GOLDEN=1 python -m pytest tests/cli/test_golden.py`, then read the difference.
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.night import Night
+from tests.cli.planned import planned_night
 from tests.cli.running import rebalancer
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -34,6 +36,11 @@ KEYS = {
     "override-add-dry-run": (*ADD, "--dry-run"),
     "writes-status": ("writes", "status"),
 }
+
+
+@pytest.fixture
+def night() -> Night:
+    return planned_night()
 
 
 @pytest.mark.parametrize("name", CASES)

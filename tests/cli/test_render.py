@@ -69,6 +69,12 @@ def test_what_schedules_say_is_in_the_wide_status_and_in_the_explanation() -> No
     assert f"schedule {words}, no cap" in render_explain(plan, snapshot, "b").splitlines()
 
 
+def test_signs_on_nodes_that_nobody_named_are_told_with_what_to_do() -> None:
+    status = replace(STATUS, unknown_signs={"taint example.com/leaving": 2})
+    told = "Unknown signs on nodes: taint example.com/leaving on 2 nodes; name them in the policy's nodes.signs."
+    assert told in render_status(status).splitlines()
+
+
 def test_plan_is_as_drawn() -> None:
     assert render_plan(PLAN) == drawn("""
         - sdxl          ends 4 replicas on spot-2, under notice (6 -> 2)

@@ -31,13 +31,13 @@ def test_explain_tells_each_kind_of_start_and_what_is_planned_with() -> None:
     assert starts_told(a_donor_and_a_needy(), starts=starts, load_seconds=41.0, slow_load_seconds=60.0) == [
         "12 in a100, half within 41 s, 9 of 10 within 1m0s: node and image were there",
         "3 in a100, half within 4m0s, 9 of 10 within 5m0s: the node had to come",
-        "plans count on 41 s from a node to Ready, on 1m0s for what has a deadline",
+        "planned with 41 s from placed to Ready; 1m0s where a deadline must be met",
     ]
 
 
 def test_explain_says_when_too_few_starts_were_seen() -> None:
     told = starts_told(a_donor_and_a_needy(), starts=(StartView("a100", "hot", 2, 4.0, 4.0),))
-    assert told[1:] == ["plans count on the policy's loadSeconds until 3 starts were seen (woken engines are none)"]
+    assert told[1:] == ["planned with the policy's loadSeconds until 3 starts were seen (woken engines are none)"]
     assert starts_told(a_donor_and_a_needy()) == []
 
 

@@ -258,7 +258,7 @@ LLAMA = ModelPage(
     chart=tuple(_point(minute) for minute in range(61)),
     timeline=tuple(each for each in TIMELINE if each.model == "llama-70b" or each.kind == "notice"),
     overrides=(),
-    summary="has 5 and 1 loading, 1 more on nodes that go, works at 6.6 of 5: short of 1 replica since 03:11:40",
+    summary="5 replicas, 1 loading, 1 more on nodes that go, with 6.6 of work: short of 1 replica since 03:11:40",
     changes_when=(
         "1 replica more from about 03:14:11 on",
         "qwen-32b may shrink to 2, not before 03:14:40 (guard step)",

@@ -59,7 +59,7 @@ class TestYielding:
         plan = a_story({"a": 1, "b": 7}, saved=(0.0, 2.0)).plan()
         found = step(plan)
         assert found is not None
-        assert found.said == "it stands back: a request counts 0.1 of its priority"
+        assert found.said == "a request of batch work weighs 0.1 of its priority"
         assert next((one for one in decision_of(plan, "a").steps if one.stage == "deferral"), None) is None
 
 

@@ -87,6 +87,9 @@ class TestReplacement:
         story.target("b", pods=tuple(pod for pod in story.of("b").pods if pod is not first))
         change = change_of(story.plan(), "b")
         assert (change.kind, change.replicas_from, change.replicas_to) == ("settle", 8, 7)
+        assert change.reason == (
+            "has its number taken back by 1: the pods on doomed nodes are gone, their replacements stay"
+        )
         assert change.replaces == (f"a100/uid-b/8/{first.uid}",)
         assert len(others) == 3
 

@@ -288,6 +288,7 @@ class TestEnd:
         )
         restored = node_pool_changes(plan)["restore-limit"]
         assert (restored.limit_from, restored.limit_to) == (8, 0)
+        assert restored.reason == "the limit returns to its own 0: no node is awaited"
         story.write(plan)
         assert story.plan().empty
         assert story.grants() == ()

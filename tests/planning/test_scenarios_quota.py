@@ -7,6 +7,7 @@ from rebalancer.domain.quota_view import Holder, QuotaDraw, QuotaView
 from rebalancer.planning.actions.moves import judge_moves
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.planner import weigh
@@ -76,8 +77,8 @@ def test_a_free_gpu_is_not_granted_before_what_frees_the_quota_has_gone() -> Non
     story = a_story({"b": 2}, a_quota(2, 2, "b"))
     scene = weigh(story.snapshot, story.policy, Memory()).scene
     (target,) = scene.models["b"].targets
-    found = Allocation(units=[Unit(target, "demand", "free", ("a100-1",))])
-    moved = judge_moves(scene, found, NodePlan(Caps(scene), QuotaRoom(scene)), Tally.of(scene))
+    found = Allocation(Roles.of(scene), units=[Unit(target, "demand", "free", ("a100-1",))])
+    moved = judge_moves(scene, found, NodePlan(Caps(scene), QuotaRoom(scene), found.roles), Tally.of(scene))
     assert moved.coming == {}
     assert moved.waiting["b"][0].startswith("room in a quota: ResourceQuota serving/gpus has 2 of 2")
 

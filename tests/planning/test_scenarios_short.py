@@ -149,7 +149,8 @@ class TestOverride:
     def test_it_says_what_it_costs_while_it_stands(self) -> None:
         (state,) = self.capped(140.0).plan().overrides
         assert state.message == (
-            "b went from 5 to 2 replicas; in force since 08:00:30; otherwise b has 3 replicas more; " + LATE.format(140)
+            "b went from 5 to 2 replicas; in force since 08:00:30; without this override b would have 3 replicas more; "
+            "as it is: " + LATE.format(140)
         )
 
     def test_one_that_makes_nobody_late_costs_nothing(self) -> None:

@@ -5,8 +5,14 @@ import pytest
 from tests.builders import NOW, an_override
 from tests.planning.test_scenarios_overrides import a_story, state_of
 
-TWO = "b went from 4 to 2 replicas; in force since 08:00:00; otherwise b has 2 replicas more; 4 replicas of work on 2"
-THREE = "b went from 4 to 3 replicas; in force since 08:00:00; otherwise b has 1 replica more; 4 replicas of work on 3"
+TWO = (
+    "b went from 4 to 2 replicas; in force since 08:00:00; "
+    "without this override b would have 2 replicas more; as it is: 4 replicas of work on 2"
+)
+THREE = (
+    "b went from 4 to 3 replicas; in force since 08:00:00; "
+    "without this override b would have 1 replica more; as it is: 4 replicas of work on 3"
+)
 
 
 class TestTold:

@@ -89,7 +89,7 @@ class TestUsed:
         plan = a_riser({"a": 1.0, "b": 2.6}).plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
         assert share.said.startswith(
-            "4 replicas of the GPUs there are, what it uses now: none of these goes to what others may need later; "
+            "4 replicas, those in use now; a replica in use is not taken for a need that has not come yet; "
             "late requests in"
         )
         assert share.numbers["inUse"] == 4

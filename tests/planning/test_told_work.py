@@ -70,7 +70,6 @@ def test_a_cache_that_holds_less_than_the_policy_says_is_told() -> None:
 def test_work_that_nobody_can_tell_yet_says_why() -> None:
     why = "what a replica carries is not learnt yet"
     assert told(Work(why_not_better=why)).said == (
-        f"unknown: {why}; full replicas teach it, or ten minutes at work within its slo, without an slo "
-        "ten minutes in which nobody waits; "
-        "signals.concurrency.perReplica says it at once"
+        f"unknown: {why}: it takes one full replica, or ten minutes at work within the SLO "
+        "(without a queue where none is set); to set it now: signals.concurrency.perReplica"
     )

@@ -231,9 +231,9 @@ def _starts(view: ModelView, now: float) -> Iterator[str]:
         yield f"{each.count} in {each.pool}, half within {half}, 9 of 10 within {slow}: {SAID[each.kind]}"
     if view.load_seconds is not None and view.slow_load_seconds is not None:
         half, slow = span(view.load_seconds), span(view.slow_load_seconds)
-        yield f"plans count on {half} from a node to Ready, on {slow} for what has a deadline"
+        yield f"planned with {half} from placed to Ready; {slow} where a deadline must be met"
     elif view.starts:
-        yield f"plans count on the policy's loadSeconds until {ENOUGH} starts were seen (woken engines are none)"
+        yield f"planned with the policy's loadSeconds until {ENOUGH} starts were seen (woken engines are none)"
     for wake in view.failed_wakes:
         since, counted_at = when(wake.since, now), when(wake.told_at, now)
         engine = f"the engine of {wake.pod} in {wake.launcher}"

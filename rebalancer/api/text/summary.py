@@ -25,27 +25,26 @@ ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 def summary(  # noqa: PLR0913  # one clause each
     model: Model, decision: ModelDecision, load: ModelLoad, ballot: Ballot, lacks: Unmet | None, at: float
 ) -> str:
-    """`has 2, works at 1.5 of 2, latency 0.1 s of 2 s: fine`; `at` is now, for instants on another day."""
+    """`2 replicas with 1.5 of work, latency 0.1 s of 2 s: fine`; `at` is now, for instants on another day."""
     latency = next((vote for vote in ballot.votes if vote.signal == "latency" and vote.value is not None), None)
     slo = model.slo.latency_seconds if model.slo is not None else None
-    parts, late = [_has(decision), _works(decision, load)], False
+    parts, late = [_has_at_work(decision, load)], False
     if latency is not None and slo is not None:
         parts.append(f"latency {latency.in_seconds} of {seconds(slo)}")
         late = latency.keeps(slo) is False
     return printable(f"{', '.join(parts)}: {_verdict(model, decision, lacks, at, late=late)}")
 
 
-def _has(decision: ModelDecision) -> str:
-    loading = f" and {decision.loading} loading" if decision.loading else ""
+def _has_at_work(decision: ModelDecision, load: ModelLoad) -> str:
+    """`2 replicas with 1.5 of work`, `5 replicas, 1 loading, 1 more on nodes that go, with 6.6 of work`."""
+    loading = f", {decision.loading} loading" if decision.loading else ""
     doomed = f", {decision.doomed} more on nodes that go" if decision.doomed else ""
-    return f"has {decision.ready}{loading}{doomed}"
-
-
-def _works(decision: ModelDecision, load: ModelLoad) -> str:
+    has = f"{counted(decision.ready, 'replica')}{loading}{doomed}"
     work = work_now(load.work, surge=decision.surge)
     if work is None:
-        return "works at nobody knows what"
-    return f"works at {figure(work)} of {decision.ready}" if work else "has no work"
+        return f"{has}, their work is unknown"
+    clause = f"with {figure(work)} of work" if work else "without work"
+    return f"{has}{',' if loading or doomed else ''} {clause}"
 
 
 def _verdict(model: Model, decision: ModelDecision, lacks: Unmet | None, at: float, *, late: bool) -> str:

@@ -77,7 +77,7 @@ def _warnings(status: Status) -> list[str]:
     ]
     if status.unknown_signs:
         signs = some([f"{sign} on {counted(nodes, 'node')}" for sign, nodes in sorted(status.unknown_signs.items())])
-        lines.append(f"Nodes say what nobody here understands: {signs}. Say in the policy's nodes.signs what it means.")
+        lines.append(f"Unknown signs on nodes: {signs}; name them in the policy's nodes.signs.")
     lines += [f"{pinned.what[0].upper()}{pinned.what[1:]}; {pinned.todo}." for pinned in said_pinned(status)]
     lines += _refused(status.plan)
     pools = status.plan.pools if status.plan else ()

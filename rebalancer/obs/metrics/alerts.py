@@ -37,7 +37,8 @@ ALERTS: tuple[Alert, ...] = (
         '  < sum without (state) (rebalancer_model_replicas{state="floor"})',
         "1m",
         "A model has fewer replicas than its floor.",
-        f"Model {{{{ $labels.model }}}} is under its floor of {FLOOR}: it has {REPLICAS}, Ready or loading.",
+        f"Model {{{{ $labels.model }}}} is under its floor of {FLOOR}: it has {REPLICAS}, Ready or loading; "
+        "`rebalancer explain {{ $labels.model }}` says why.",
     ),
     Alert(
         "RebalancerUnmetDemand",
@@ -156,7 +157,8 @@ ALERTS: tuple[Alert, ...] = (
         "rebalancer_consumer_stuck_seconds > 60",
         "1m",
         "Kafka records are not read.",
-        "Topic {{ $labels.topic }} has made no progress for {{ $value | humanizeDuration }}: what it says is unknown.",
+        "Topic {{ $labels.topic }} has made no progress for {{ $value | humanizeDuration }}: "
+        "metrics, notices or overrides in it are not seen.",
     ),
     Alert(
         "RebalancerConsumerBehind",

@@ -159,8 +159,8 @@ def _why_down(  # noqa: PLR0913  # all that it may be told by
 ) -> str:
     """What the model does and why, as a sentence without its subject: one clause per thing that takes replicas."""
     if not going.pods and not going.ended:
-        fewer = replicas(target.desired_replicas - then.desired_replicas)
-        return f"is asked for {fewer} less: the doomed ones have gone, and what replaces them stays"
+        fewer = target.desired_replicas - then.desired_replicas
+        return f"has its number taken back by {fewer}: the pods on doomed nodes are gone, their replacements stay"
     count = Counter(going.purposes)
     words = []
     if drained := count[Purpose.DRAIN] + len(going.ended):

@@ -10,6 +10,7 @@ Ready, or, where it is surplus that has none, once as many as are needed are Rea
 a budget.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer.domain.drain import LAST_SECONDS, cordons, dated, in_last_seconds, is_drained, outlasts, was_there
@@ -36,10 +37,11 @@ def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
     if not scene.snapshot.drains_nodes or scene.snapshot.sync.clock_is_off:
         return []
     notices = {notice.node: notice for notice in scene.snapshot.notices}
+    promised = Counter(moves.promised)
     changes = [change for state in scene.pools.values() for change in _cordons(scene, state, notices)]
     for model in scene.models.values() if notices else ():
         if model.doomed:
-            changes += _evictions(scene, moves, model, notices)
+            changes += _evictions(scene, moves, promised, model, notices)
     return changes
 
 
@@ -82,9 +84,16 @@ def _of_node(scene: Scene[ModelShare], state: PoolFacts, node: NodeView, kind: s
 
 
 def _evictions(
-    scene: Scene[ModelShare], moves: Moves, model: ModelShare, notices: Mapping[str, NoticeView]
+    scene: Scene[ModelShare],
+    moves: Moves,
+    promised: Counter[str],
+    model: ModelShare,
+    notices: Mapping[str, NoticeView],
 ) -> Iterator[DrainChange]:
-    """The doomed replicas of one model that no number ends and whose time has come."""
+    """The doomed replicas of one model that no number ends and whose time has come.
+
+    `promised`: GPUs promised so far, by pool; counts those for pods that are made anew.
+    """
     spare = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
     enough = _enough_elsewhere(moves, model)
     for target in model.targets:
@@ -97,11 +106,12 @@ def _evictions(
             if pod.uid in gone:
                 continue
             replaced = pod in target.beside and spare > 0
-            surplus = enough and _is_surplus(moves, target, pod, notice) and _room_for_another(scene, moves, target)
+            surplus = enough and _is_surplus(moves, target, pod, notice)
+            surplus = surplus and _room_for_another(scene, moves, promised, target)
             ends = dated(notice) and not outlasts(notice, pod, scene.now)
             if scene.now >= ends_at(scene, target, notice) if ends else replaced or surplus:
                 spare -= replaced
-                moves.promised[target.pool] += target.gpus if surplus else 0
+                promised[target.pool] += target.gpus if surplus else 0
                 what = "as many as are needed are Ready elsewhere" if surplus else "nothing replaces it yet"
                 what = "its replacement is Ready" if replaced else what
                 yield _of_pod(scene, target, pod, notice, what, model.floor if surplus else 0)
@@ -123,12 +133,12 @@ def _is_surplus(moves: Moves, target: TargetFacts, pod: PodView, notice: NoticeV
     return alone and not dated(notice) and was_there(notice, pod)
 
 
-def _room_for_another(scene: Scene[ModelShare], moves: Moves, target: TargetFacts) -> bool:
+def _room_for_another(scene: Scene[ModelShare], moves: Moves, promised: Counter[str], target: TargetFacts) -> bool:
     """Whether the pod that is made anew for a surplus one takes no GPUs that somebody waits for or was promised."""
     pool = target.pool
     if any(model.entry.id in moves.waiting for model in scene.of_pool[pool]):
         return False
-    return budget(scene.pools[pool], moves.promised[pool], target.gpus) is None
+    return budget(scene.pools[pool], promised[pool], target.gpus) is None
 
 
 def _drained(

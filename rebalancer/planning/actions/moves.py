@@ -1,7 +1,7 @@
 """Moves of replicas, past the guards: releases first, then grants, each either made or refused with its numbers.
 
-Stages 6 and 8 of a plan. A replica is granted now only into GPUs that are free now; one whose GPUs are still going
-waits for a later cycle, which sees them free and grants then. The shift's id ties the two together.
+A replica is granted now only into GPUs that are free now; one whose GPUs are still going waits for a later cycle, which
+sees them free and grants then. The shift's id ties the two together.
 """
 
 from collections import Counter
@@ -136,8 +136,8 @@ class Moves:
 
 
 def judge_moves(scene: Scene[ModelShare], allocation: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
-    """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
-    moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
+    """Pass every move by the guards, in the order of the claims they serve. `tally`: before anything is taken."""
+    moves = Moves(tally.copy(), QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
     for victim in allocation.releases:
         release(scene, moves, victim, None)

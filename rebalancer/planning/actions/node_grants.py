@@ -1,4 +1,4 @@
-"""Node grants: a model that no shift can serve gets replicas on nodes that are to come; stage 7 of a plan.
+"""Node grants: a model that no shift can serve gets replicas on nodes that are to come.
 
 Karpenter and Cluster Autoscaler launch nodes only for pending pods. So a grant raises a NodePool's limit first (never
 under use, within the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay
@@ -22,7 +22,7 @@ from rebalancer.domain.words import counted
 from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.seating import Seating
+from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
 from rebalancer.planning.facts.limits import whole_nodes
@@ -38,6 +38,7 @@ class NodePlan:
 
     caps: caps on elastic pools, with all units of the allocation counted.
     quotas: replicas that the cluster lets in, with all units of the allocation counted.
+    roles: how far the roles of couples move, by the allocation and by what comes and goes here.
     given: for targets that gave GPUs which are not granted yet: the model that is to have them.
     changes: writes to NodePools, in the order in which they go out.
     nodes: nodes that this plan wants to come, by NodePool or node group.
@@ -50,6 +51,7 @@ class NodePlan:
 
     caps: Caps
     quotas: QuotaRoom
+    roles: Roles
     given: Mapping[tuple[str, str], str] = field(default_factory=dict)
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
@@ -65,27 +67,34 @@ class NodePlan:
             self.caps.take(target)
             self.quotas.take(target)
 
+    @property
+    def raised(self) -> set[str]:
+        """Names of the NodePools whose limits are raised."""
+        return {change.name for change in self.changes if change.kind == "limit"}
+
+    @property
+    def none_come(self) -> dict[str, str]:
+        """Why no nodes come, by model for which some were wanted."""
+        return {refusal.subject: refusal.why for refusal in self.refusals if refusal.guard == NODES}
+
     def stopped(self) -> "NodePlan":
         """The same with nothing to write."""
         return dataclasses.replace(self, changes=[], handed_on=[])
 
 
-def plan_nodes(scene: Scene[ModelShare], allocation: Allocation, seating: Seating) -> NodePlan:
-    """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return.
-
-    `seating`: as allocation left it; it counts what comes and goes here for the other roles of couples.
-    """
-    plan = NodePlan(Caps(scene), QuotaRoom(scene), _given(scene, allocation))
+def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
+    """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return."""
+    plan = NodePlan(Caps(scene), QuotaRoom(scene), allocation.roles.copy(), _given(scene, allocation))
     for unit in allocation.units:
         plan.take(unit.target, 1)
-    _withdraw(scene, plan, seating)
+    _withdraw(scene, plan)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority:
         short = allocation.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
-            _grant(scene, model, targets, short[0], missing, plan, seating)
+            _grant(scene, model, targets, short[0], missing, plan)
     _raise_again(scene, plan)
     bringers = {grant.id: name for grant, name, _ in plan.handed_on}
     needed = {bringers.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
@@ -113,7 +122,7 @@ def _given(scene: Scene[ModelShare], allocation: Allocation) -> dict[tuple[str, 
     return given
 
 
-def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> None:
+def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
     """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it.
 
     So do those that the other role of its couple cannot do without yet. For what stays another NodePool is asked.
@@ -131,7 +140,7 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> Non
         waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
         waiting = max(0, waiting - _for_later(scene, grant) // target.gpus)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
-        count = seating.roles.parting(grant.model, count)
+        count = plan.roles.parting(grant.model, count)
         why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
         stay = min(waiting, grant.replicas) - max(0, count)
         if count == min(waiting, grant.replicas):
@@ -139,7 +148,7 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, seating: Seating) -> Non
         elif stay > 0:
             _hand_on(scene, plan, grant, target, stay, why)
         if count > 0:
-            seating.gone[grant.model] += count
+            plan.roles.gone[grant.model] += count
             plan.withdrawn.append((grant, target, count, why))
 
 
@@ -186,7 +195,6 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
     short: int,
     missing: int,
     plan: NodePlan,
-    seating: Seating,
 ) -> None:
     """Ask for nodes for `short` replicas, of which demand lacks `missing`, in the first target whose pool can grow."""
     wanted = short - _replaced_by_karpenter(scene, model)
@@ -211,7 +219,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         most_nodes = None if bringer is None else room(bringer, scene, state, plan.nodes)
         pods = (nodes if most_nodes is None else min(nodes, most_nodes)) * per_node
         replicas = min(wanted, most, pods // target.pods)
-        while replicas > 0 and not seating.roles.borne(model.entry.id, replicas):
+        while replicas > 0 and not plan.roles.borne(model.entry.id, replicas):
             replicas -= 1
             wanted -= 1
         if wanted <= 0:
@@ -226,7 +234,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             _raise(scene, state, bringer, short_of, grant_id, plan)
         plan.units += [(Unit(target, "demand", "node"), grant_id, bringer.name)] * replicas
         plan.take(target, replicas)
-        seating.gained[model.entry.id] += replicas
+        plan.roles.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
 
 

@@ -30,7 +30,8 @@ def restored_limits(scene: Scene[ModelShare], needed: Collection[str]) -> Iterat
                 continue
             back = max(saved, view.gpus_used, 0)
             if back < view.gpu_limit:
-                reason = f"no node grant needs more; its own limit is {saved}, {gpus(view.gpus_used)} are in use"
+                own = f"its own {saved}" if back == saved else f"the {gpus(back)} in use, its own is {saved}"
+                reason = f"the limit returns to {own}: no node is awaited"
                 yield _change(scene, state, view, "restore-limit", back, reason)
 
 

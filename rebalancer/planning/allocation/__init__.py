@@ -1,1 +1,1 @@
-"""Who is to have the GPUs: shares by worth, then every unit placed on nodes, donors asked, loans booked."""
+"""Who is to have which GPUs: every unit placed on nodes, donors asked, loans booked."""

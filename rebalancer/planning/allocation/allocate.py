@@ -1,4 +1,4 @@
-"""Stage 5: all demands meet the GPUs there are, before guards.
+"""All shares meet the GPUs there are; guards are asked as far as donors are sought, and for each move afterwards.
 
 Everybody starts with what it holds. What a model lacks is sought in tiers - floors, wanted entitlements, then the
 rest by priority - each unit first in free GPUs, then in GPUs about to be free, then at a donor's expense. What a donor
@@ -15,12 +15,13 @@ from itertools import groupby
 from rebalancer.planning.allocation.astray import WaitingPod, astray
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import confined, fill, paid_for
+from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.seating import Seating
 from rebalancer.planning.allocation.shortage import why_short
 from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.limits import too_low
 from rebalancer.planning.facts.scene import Scene, TargetFacts
-from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -28,6 +29,7 @@ from rebalancer.planning.shares.share import ModelShare
 class Allocation:
     """What allocation found.
 
+    roles: how far the roles of couples have moved by it.
     units: wanted, in the order of their claims.
     releases: replicas that go though nobody needs them.
     short: how many replicas of a model found no place, the binding constraint, and why; by model id.
@@ -35,6 +37,7 @@ class Allocation:
     astray: for whose room a unit has to wait, since the scheduler could put it there; by index of the unit.
     """
 
+    roles: Roles
     releases: list[Victim] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
@@ -48,9 +51,13 @@ class Allocation:
         return {victim.target.key for victim in victims}
 
 
-def allocate(scene: Scene[ModelShare], seating: Seating) -> Allocation:
-    """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
-    allocation = Allocation()
+def allocate(scene: Scene[ModelShare], tally: Tally) -> Allocation:
+    """Shrink to the budget, place what models lack tier by tier, let go what nobody needs.
+
+    `tally`: what guards' windows have before anything is taken.
+    """
+    seating = Seating.of(scene, tally.copy())
+    allocation = Allocation(seating.roles)
     seating.lacking = {name for name, each in scene.models.items() if not _content(each)}
     _shrink(seating, allocation, waiting=False)
     equals = [tuple(alike) for _, alike in groupby(scene.models_by_priority, lambda model: model.precedence)]

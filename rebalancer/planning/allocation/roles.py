@@ -20,7 +20,7 @@ RATIO = "ratio"  # the guard, and the constraint of who waits for the other role
 
 @dataclass(slots=True)
 class Roles:
-    """The roles of all couples while units are placed.
+    """The roles of all couples while units are placed, and while nodes are granted after that.
 
     scene: the scene, which is only read.
     gone: replicas taken so far, by model id.
@@ -39,6 +39,10 @@ class Roles:
     def of(cls, scene: Scene[ModelShare]) -> "Roles":
         """The roles before anything moves."""
         return cls(scene, Counter(), Counter(), scene.memo.of("", couples, scene.policy))
+
+    def copy(self) -> "Roles":
+        """A copy for the next stage, which counts on."""
+        return Roles(self.scene, Counter(self.gone), Counter(self.gained), self.couples, set(self.bound))
 
     def borne(self, name: str, more: int) -> bool:
         """Whether the other role bears so many more replicas of a model, below 0: so many fewer."""

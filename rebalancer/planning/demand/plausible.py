@@ -17,7 +17,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import PlausibleRule
 from rebalancer.domain.readings import Work
-from rebalancer.domain.words import figure, work_of
+from rebalancer.domain.words import counted, figure
 from rebalancer.planning.demand.votes import Ballot, Vote, replicas_for
 from rebalancer.planning.facts.scene import ModelFacts
 
@@ -118,7 +118,7 @@ def _refusal(
     outlook = model.load.outlook
     usual = outlook.usual if outlook is not None else None
     beside = f"{rule.times:g} times the greater of its usual {figure(usual or 0.0)} and one replica's work"
-    waits = f"{samples} of the {rule.samples} samples that it takes say so, and no other signal does"
+    waits = f"it waits for {counted(rule.samples - samples, 'more sample')} or for a second signal"
     if not samples:
         waits = "its samples are ordinary again, only their means remember the jump"
     return Refusal(
@@ -126,7 +126,7 @@ def _refusal(
         subject=model.entry.id,
         replicas_from=model.staying_replicas,
         replicas_to=max(model.staying_replicas, min(replicas_for(work), model.entry.max_replicas)),
-        why=f"{work_of(work)} are more than {figure(limit)}, {beside}; {waits}",
+        why=f"its work jumped to {figure(work)} replicas, more than {beside}; {waits}",
         numbers={"work": work, "limit": limit, "usual": usual, "samples": samples, "wanted": rule.samples},
         until=until,
     )

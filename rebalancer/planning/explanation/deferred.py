@@ -14,7 +14,7 @@ def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
         return (_deadline(deferral),)
     if deferral.weight >= 1.0 and deferral.since is None:
         return ()
-    text = f"it stands back: a request counts {figure(deferral.weight)} of its priority"
+    text = f"a request of batch work weighs {figure(deferral.weight)} of its priority"
     if deferral.due and deferral.until is not None:
         first = f"{replicas(deferral.due)} of it come before what anybody gains"
         text = f"it has its turn until {clock(deferral.until)}: {first}"

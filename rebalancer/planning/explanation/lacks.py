@@ -1,7 +1,6 @@
 """Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from rebalancer.domain.quota_view import holding
 from rebalancer.domain.words import counted, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.bringers import NODES
 from rebalancer.planning.actions.moves import Moves
+from rebalancer.planning.actions.planned_writes import PlannedWrites
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
@@ -66,22 +66,13 @@ def lends_words(lent: tuple[tuple[str, int], ...]) -> str:
     return f"lends {listed([f'{gpus(count)} to {name}' for name, count in lent])}" if lent else ""
 
 
-def lacking(  # noqa: PLR0913  # every stage's result tells something
-    scene: Scene[ModelShare],
-    allocation: Allocation,
-    moves: Moves,
-    loans: tuple[Loan, ...],
-    granted: dict[str, int],
-    stop: str | None,
-    none_come: Mapping[str, str],
+def lacking(
+    scene: Scene[ModelShare], allocation: Allocation, moves: Moves, loans: tuple[Loan, ...], writes: PlannedWrites
 ) -> tuple[dict[str, Lack], dict[str, ModelMemory]]:
-    """The models that lack replicas, each with its constraint, and memory of since when.
-
-    stop: why nothing is written, None where it is. none_come: why no nodes come, by model for which some were wanted.
-    """
+    """The models that lack replicas, each with its constraint, and memory of since when."""
     lacks = {}
     memories = {name: model.remembered for name, model in scene.models.items()}
-    wanted = allocated(scene, allocation)
+    wanted, granted, none_come = allocated(scene, allocation), writes.changes.granted, writes.nodes.none_come
     _, lent, _ = scene.memo.of("", by_model, loans)
     on_new_nodes = _on_new_nodes(moves)
     coupled, beside, holders = scene.memo.of("", couples, scene.policy), _beside(scene), _holders(scene)
@@ -112,8 +103,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
-        if stop is not None and model.needed > model.staying_replicas:
-            constraint, why = stopped_by(scene), stop
+        if writes.stop is not None and model.needed > model.staying_replicas:
+            constraint, why = stopped_by(scene), writes.stop
         row = None
         if since is not None:
             why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))

@@ -132,5 +132,5 @@ def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) ->
     ruling = scene.models[one.subject].ruling
     if one is not (ruling.paused or ruling.frozen or ruling.decides):
         return ""
-    more = f"otherwise {one.subject} has {replicas(lack.short.replicas)} more"
-    return sentences(more, lack.short.lateness)
+    more = f"without this override {one.subject} would have {replicas(lack.short.replicas)} more"
+    return sentences(more, f"as it is: {lack.short.lateness}")

@@ -23,9 +23,8 @@ from rebalancer.planning.shares.share import ModelShare
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
 LEARNS = (
-    "; full replicas teach it, or ten minutes at work within its slo, without an slo "
-    "ten minutes in which nobody waits; "
-    "signals.concurrency.perReplica says it at once"
+    ": it takes one full replica, or ten minutes at work within the SLO "
+    "(without a queue where none is set); to set it now: signals.concurrency.perReplica"
 )
 NEAR = 2  # counts about the share whose cost is told
 
@@ -90,12 +89,13 @@ def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) 
     if doomed:
         yield Step("doomed", f"{replicas(doomed)} doomed", {"doomed": doomed, "unreplaced": has - staying})
     to = (
-        f"keeps its {staying}"
+        f"stays at {staying}"
         if staying == allocation
         else f"goes from {staying} to {replicas(allocation)} before guards"
     )
     yield Step("allocation", to, {"held": staying, "allocation": allocation})
-    yield Step("plan", f"asks for {replicas(granted)} after this plan", {"granted": granted})
+    when = "as now" if granted == staying else "once this plan is written"
+    yield Step("plan", f"{replicas(granted)}, {when}", {"granted": granted})
 
 
 class _Said(NamedTuple):
@@ -325,10 +325,11 @@ def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) 
     text = f"late {what} in the next {outlook.horizon_seconds} s: {_with_each(late)}"
     if not outlook.deferred:
         text += f"; cost, with what waits then, times the priority: {_with_each(costs)}"
-    in_use = ""
+    which = " of the GPUs there are"
     if 0 < used == share:
-        in_use, numbers["inUse"] = ", what it uses now: none of these goes to what others may need later", used
-    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {text}{bought}", numbers)
+        which = ", those in use now; a replica in use is not taken for a need that has not come yet"
+        numbers["inUse"] = used
+    return Step("share", f"{replicas(share)}{which}; {text}{bought}", numbers)
 
 
 def _with_each(numbers: Mapping[int, float | None]) -> str:

@@ -9,9 +9,11 @@ from msgspec import UNSET
 
 from rebalancer.domain.arithmetic import (
     assured,
+    bounding,
     certain_pod_gpus,
     converging,
     gpus_differ,
+    least_grant,
     pod_gpus,
     promised_replicas,
     ready_by,
@@ -30,8 +32,6 @@ from rebalancer.planning.facts.scene import (
     NodeGpus,
     PodPlacement,
     TargetFacts,
-    least_of,
-    owner_of,
 )
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import Ruling
@@ -118,7 +118,7 @@ def holding(  # noqa: PLR0913  # what it is made from
         ready_staying=sum(steady),
         loading_staying=sum(len(target.staying_pods) - target.unseen_pods for target in targets) - sum(steady),
         doomed=sum(len(target.doomed) for target in targets),
-        quiet=all(target.settle == 0 and owner_of(target.view) is None for target in targets),
+        quiet=all(target.settle == 0 and bounding(target.view) is None for target in targets),
         contested=any(target.view.foreign or other_on(target.view) for target in targets),
         promised=tuple(
             (target.pool, promised_replicas(target.view, doomed) * target.gpus)
@@ -235,7 +235,7 @@ def _target(model: Model, target: TargetView, basis: _Basis, above: _Above) -> T
     replaced = _Replaced.of(target, alive, basis, wanted) if basis.replaced else NONE_REPLACED
     others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
     number = max(0, wanted - len(replaced.there))
-    most = min(above.desired, max(0, number - least_of(target)))
+    most = min(above.desired, max(0, number - least_grant(target)))
     if numbered:  # its number goes to who is made anew, and may come back once that one serves
         now = min(above.assured, _last_at_no_loss(others[:number], above.serving))
     else:

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from rebalancer.domain.arithmetic import node_gpus
+from rebalancer.domain.arithmetic import bounding, least_grant, node_gpus
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.gpu_memory import GpuMemory, LoadedMemory
 from rebalancer.domain.memory import Memory, ModelMemory
@@ -166,12 +166,12 @@ class TargetFacts:
     @property
     def owner(self) -> AutoscalerView | None:
         """The autoscaler that chooses the number between bounds."""
-        return owner_of(self.view)
+        return bounding(self.view)
 
     @property
     def least(self) -> int:
         """Smallest grant possible."""
-        return least_of(self.view)
+        return least_grant(self.view)
 
     @property
     def ready_staying(self) -> int:
@@ -385,16 +385,3 @@ def highest(ranks: Iterable[PodRank]) -> dict[str, int]:
 def _by_precedence(policy: Policy, ranks: tuple[PodRank, ...]) -> tuple[str, ...]:
     values, first = highest(ranks), sorted(policy.models, key=lambda model: model.id)
     return tuple(model.id for model in sorted(first, key=lambda model: precedence(model, values), reverse=True))
-
-
-def owner_of(target: TargetView) -> AutoscalerView | None:
-    """The autoscaler that chooses the number between bounds; a paused one, or one that follows us, chooses nothing."""
-    autoscaler = target.autoscaler
-    return autoscaler if autoscaler is not None and not autoscaler.paused and not target.by_metric else None
-
-
-def least_of(target: TargetView) -> int:
-    """Smallest grant possible: an autoscaler's maximum cannot be 0, and one that follows us stops at its minimum."""
-    if target.autoscaler is not None and target.by_metric:
-        return target.autoscaler.minimum
-    return 0 if owner_of(target) is None else 1

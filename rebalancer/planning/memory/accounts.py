@@ -22,17 +22,24 @@ from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot
 
+Written = tuple[Outcome, set[str]]  # a write that happened, and UIDs of the pods it names
+
 KEPT_SECONDS = 3600.0  # for who asks `rebalancer explain NODE` after an incident
 KEPT_AT_MOST = 500  # accounts that are over: half of a fleet of a thousand nodes, 400 bytes each and 150 a replica
 
 
-def follow(memory: Memory, snapshot: Snapshot) -> Memory:
-    """Memory with the accounts of the notices as they stand in `snapshot`, and of those that stood lately."""
+def follow(memory: Memory, snapshot: Snapshot) -> tuple[Memory, tuple[NoticeAccount, ...]]:
+    """Memory with the accounts of the notices as they stand in `snapshot`, and of those that stood lately.
+
+    Beside it the accounts that are new or otherwise than before: what the plan tells, and so the journal.
+    """
     if not snapshot.notices and not memory.accounts:
-        return memory
+        return memory, ()
     notices = {notice.node: notice for notice in snapshot.notices}
     standing = [account for account in memory.accounts if account.over_at is None]
-    seen = _Seen(snapshot, notices.keys() | {account.node for account in standing})
+    due = {node for node, notice in notices.items() if notice.counts(snapshot.at)}
+    written = [(one, _named(one.intent)) for one in snapshot.outcomes if one.happened]
+    seen = _Seen(snapshot, notices.keys() | {account.node for account in standing}, due, written)
     known = {account.node: account for account in standing}
     accounts = [known.get(node) or seen.opened(notice) for node, notice in notices.items()]
     followed = [seen.followed(account, notices.get(account.node)) for account in accounts if account is not None]
@@ -40,13 +47,10 @@ def follow(memory: Memory, snapshot: Snapshot) -> Memory:
     over = [seen.replaced(account) for account in memory.accounts if account.over_at is not None]
     over += [account for account in followed if account.over_at is not None]
     recent = [each for each in over if snapshot.at - (each.over_at or 0.0) < KEPT_SECONDS][-KEPT_AT_MOST:]
-    return replace(memory, accounts=(*recent, *(account for account in followed if account.over_at is None)))
-
-
-def changed(before: Sequence[NoticeAccount], after: Sequence[NoticeAccount]) -> tuple[NoticeAccount, ...]:
-    """The accounts of `after` that differ from `before`: what the plan tells, and so the journal."""
-    known = {(account.node, account.heard_at): account for account in before}
-    return tuple(account for account in after if known.get((account.node, account.heard_at)) != account)
+    current = (*recent, *(account for account in followed if account.over_at is None))
+    before = {(account.node, account.heard_at): account for account in memory.accounts}
+    changed = tuple(account for account in current if before.get((account.node, account.heard_at)) != account)
+    return replace(memory, accounts=current), changed
 
 
 def lost_with_node(
@@ -69,10 +73,16 @@ def lost_with_node(
 
 
 class _Seen:
-    """The replicas on some nodes, and what else of a snapshot accounts are made of."""
+    """The replicas on some nodes, and what else of a snapshot accounts are made of.
 
-    def __init__(self, snapshot: Snapshot, nodes: Collection[str]) -> None:
+    `due`: nodes whose notice has come to its time. `written`: our writes that happened, each with the pods it names.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, nodes: Collection[str], due: Collection[str], written: Sequence[Written]
+    ) -> None:
         self._at = snapshot.at
+        self._due, self._written = due, written
         self._requests: dict[str, float] = {}
         for load in snapshot.loads:
             self._requests.update(load.pod_requests)
@@ -87,7 +97,6 @@ class _Seen:
                 if pod.phase == "ready":
                     self._ready[model.id] += 1
                     self._ready_elsewhere[model.id] += not pod.on(nodes)
-        self._written = [outcome for outcome in snapshot.outcomes if outcome.happened]
 
     def opened(self, notice: NoticeView) -> NoticeAccount | None:
         """The account of a notice that is new; None where no replica stands there."""
@@ -128,7 +137,7 @@ class _Seen:
                 heard_at=self._at if surer or drained else account.heard_at,
             )
         replicas = self._replicas(account, notice)
-        if notice is not None and not notice.counts(self._at):  # in weeks: who leaves meanwhile is not lost with it
+        if notice is not None and notice.node not in self._due:  # in weeks: who leaves meanwhile is not lost with it
             return replace(account, replicas=tuple(replica for replica in replicas if replica.gone_at is None))
         if notice is not None and account.due_at is None and (notice.doomed_at or 0.0) > account.heard_at:
             account = self._begun_anew(account, due_at=self._at)
@@ -183,7 +192,7 @@ class _Seen:
 
     def _replicas(self, account: NoticeAccount, notice: NoticeView | None) -> tuple[GoingReplica, ...]:
         there = self._on[account.node]
-        named = {uid for outcome in self._written for uid in outcome.intent.victims}
+        named = {uid for outcome, _ in self._written for uid in outcome.intent.victims}
         known = {replica.uid: replica for replica in account.replicas}
         if notice is not None:
             known |= {uid: GoingReplica(uid, model) for uid, (model, _) in there.items() if uid not in known}
@@ -220,7 +229,7 @@ class _Seen:
     def _acts(self, account: NoticeAccount, replicas: Iterable[GoingReplica]) -> Iterable[float]:
         """When writes for it were acknowledged."""
         uids = {replica.uid for replica in replicas}
-        return (one.at for one in self._written if _is_for(one, account, uids))
+        return (one.at for one, named in self._written if _is_for(one, named, account, uids))
 
 
 def _issued(notice: NoticeView) -> float:
@@ -233,10 +242,10 @@ def _deadline(notice: NoticeView) -> float:
     return notice.deadline if notice.told_deadline is None else notice.told_deadline
 
 
-def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:
+def _is_for(outcome: Outcome, named: set[str], account: NoticeAccount, uids: set[str]) -> bool:
     """Whether a write was made for a notice: it names one of its replicas or its node, or frees room for its models."""
     intent = outcome.intent
-    if intent.object == f"node/{account.node}" or not uids.isdisjoint(_named(intent)):
+    if intent.object == f"node/{account.node}" or not uids.isdisjoint(named):
         return True
     return outcome.at >= account.since and not account.ready_before.keys().isdisjoint(intent.recipients)
 

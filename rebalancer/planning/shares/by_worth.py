@@ -1,4 +1,4 @@
-"""Stage 5a: each model's share of the GPUs there are, by what each count of replicas is worth to whom.
+"""Each model's share of the GPUs there are, by what each count of replicas is worth to whom.
 
 Pools that models can both run on are shared as one. A model nobody knows anything about, whose work is not plausible,
 or whose number a person decides, keeps what it holds, and the others share the rest (`sharers`). Floors, wanted
