@@ -148,6 +148,21 @@ async def test_what_nobody_may_read_for_nineteen_hours_is_still_tried_and_then_g
     assert rig.bounds("b") == (2, 9)
 
 
+async def test_a_restart_tries_at_once_what_failed_and_waits_anew_from_two_seconds_on(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 3, 5, **marked()))
+    rig.server.faults.fail_next(1000, 503, method="PATCH", path_part="/scaledobjects/")
+    for _ in range(2):
+        scene, tried = Scene(rig, A), list[float]()
+        scene.see(scaled("b"))
+        began = rig.clock.passed
+        for _ in range(20):
+            before = len(rig.writes)
+            await scene.look()
+            tried += [rig.clock.passed - began] if len(rig.writes) > before else []
+            rig.clock.passed += 2.0
+        assert tried == [0.0, 2.0, 6.0, 14.0, 30.0]
+
+
 async def test_what_fails_keeps_nothing_else_from_being_given_back(rig: Rig) -> None:
     scene = Scene(rig, A)
     rig.store.put(scaled_object("b", 3, 5, **marked()))
