@@ -18,6 +18,7 @@ from rebalancer.loop import gate_ports
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.gate_ports import GatePorts
 from rebalancer.obs.metrics import registry
+from rebalancer.planning.demand import assess
 from rebalancer.planning.facts import holdings
 from rebalancer.planning.memory import outcomes
 from rebalancer.settings import entries
@@ -32,6 +33,7 @@ from tests.mutants.mutant import Mutant
 PLACES: dict[str, tuple[str, ...]] = {
     "stranger": ("tests.planning.test_policy_edits", "tests.loop.test_hands"),
     "failed": ("tests.loop.test_hands",),
+    "unworkable": ("tests.planning.test_unworkable",),
     "entries": ("tests.settings.test_entries",),
     "restart": ("tests.app.test_past", "tests.planning.test_resume", "tests.state.test_notices_kept"),
     "back": ("tests.planning.test_scenarios_came_back",),
@@ -50,6 +52,7 @@ def around() -> Iterator[Mutant]:
     yield _instead(gate_ports, "stranger", "stranger", "is not told", lambda *_: None)
     yield _instead(GatePorts, "recover", "failed", "hands its input on", _ignored)
     yield _instead(gate_ports, "recall", "failed", "loses all it was told", lambda memory, *_: memory)
+    yield _instead(assess, "_each_alone", "unworkable", "fails the cycle", _with_the_others)
     yield _instead(entries._Parts, "in_entries", "entries", "refuse the file", lambda *_: False)  # noqa: SLF001  the very thing to break
     yield _instead(entries._Parts, "keep_what_is_not_named", "entries", "leave by a slip", _ignored)  # noqa: SLF001  as above
     yield _instead(entries, "renamed", "entries", "know no new name", lambda good, *_: good)
@@ -90,6 +93,10 @@ def around() -> Iterator[Mutant]:
 
 def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401  anything may be broken
     return Mutant(rule, what, lambda patch: patch.setattr(module, name, other))
+
+
+def _with_the_others(model: Any, scene: Any) -> Any:  # noqa: ANN401  as the true one
+    return assess._need(model, assess._shown(model, scene), scene)  # noqa: SLF001  the very thing to break
 
 
 def _ignored(*_: object) -> None: ...
