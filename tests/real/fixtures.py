@@ -155,6 +155,9 @@ async def judged(cluster: Stack, kube: Kube, service: Service, namespace: str) -
     pods, taken = Pods.of(made), steps(ours, replicas, most_asked)
     print(f"judged by the audit log: {len(taken)} writes of replicas, {len(pods.ended)} pods ended")
     assert pods.ready, "the log says when pods became Ready"
-    assert below_floor(steps(ours, replicas, least_asked), floors) == []
-    assert unserved(taken, floors, pods) == []
-    assert over_budget(taken, replicas, pods, gpus_of_nodes(made, namespace)) == []
+    broken = [
+        *(f"{step} asks for less than its floor" for step in below_floor(steps(ours, replicas, least_asked), floors)),
+        *unserved(taken, floors, pods),
+        *over_budget(taken, replicas, pods, gpus_of_nodes(made, namespace)),
+    ]
+    assert not broken, "\n".join(broken)
