@@ -2,7 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,10 +17,12 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, OverrideState, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
+from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.sandbox.api import AuditEntry, EmbeddedKubernetes, Obj, Store
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, SCALEDOBJECTS, ServedResource
-from tests.builders import NAMESPACE, NOW
+from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.sandbox.hand_clock import HandClock
 
 GPU = "nvidia.com/gpu"
 OURS = "rebalancer/rebalancer"  # our installation
@@ -192,6 +196,20 @@ class Rig:
         obj = self.store.get(resource, name, NAMESPACE if resource.namespaced else "")
         assert obj is not None
         return obj
+
+
+@asynccontextmanager
+async def a_rig() -> AsyncIterator[Rig]:
+    """Model a has 3 replicas and b 5, floors are 1 and 2, their pool is full; NodePool spot has no node."""
+    clock = SteppingClock()
+    policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(), an_elastic_pool()))
+    facts = a_snapshot(policy, replicas={"a": 3, "b": 5})
+    async with EmbeddedKubernetes(HandClock()) as server, asyncio.timeout(20):
+        access = Access(server=server.url, authorization="Bearer sandbox-rebalancer")
+        async with KubeClient(access, clock, random.Random(7)) as kube:
+            made = Rig(server, kube, clock, policy, facts)
+            made.stand(policy, facts)
+            yield made
 
 
 def says(outcome: Outcome, status: str, start: str = "") -> bool:

@@ -141,6 +141,18 @@ async def test_429_is_tried_again_after_5_then_10_seconds_or_as_the_server_says(
     assert says(await tried(), "written")
 
 
+async def test_a_restart_forgets_that_an_eviction_rests_asks_once_and_rests_as_the_server_says_again(rig: Rig) -> None:
+    change = of_pod(rig)
+    for gate in (rig.gate(), rig.gate()):
+        rig.server.faults.fail_next(1, 429, path_part="/eviction", retry_after_seconds=25)
+        (outcome,) = await rig.apply_by(gate, change)
+        assert says(outcome, "failed")
+        (outcome,) = await rig.apply_by(gate, change)
+        assert refused(outcome, "disruption-budget")
+        assert outcome.detail.endswith("it is tried again in 25 s")
+    assert evictions(rig) == 2
+
+
 async def test_500_of_two_budgets_is_told_and_tried_again_after_an_hour(rig: Rig) -> None:
     gate, change = rig.gate(), of_pod(rig)
     rig.server.verbs.refuse_eviction = two_budgets

@@ -1,11 +1,9 @@
 """What we wrote to and the policy does not name (any more) is given back until it is; in shadow it is told."""
 
 import asyncio
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
 
-import pytest
 from structlog.testing import capture_logs
 
 from rebalancer.act.events import Events
@@ -150,6 +148,21 @@ async def test_what_nobody_may_read_for_nineteen_hours_is_still_tried_and_then_g
     assert rig.bounds("b") == (2, 9)
 
 
+async def test_a_restart_tries_at_once_what_failed_and_waits_anew_from_two_seconds_on(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 3, 5, **marked()))
+    rig.server.faults.fail_next(1000, 503, method="PATCH", path_part="/scaledobjects/")
+    for _ in range(2):
+        scene, tried = Scene(rig, A), list[float]()
+        scene.see(scaled("b"))
+        began = rig.clock.passed
+        for _ in range(20):
+            before = len(rig.writes)
+            await scene.look()
+            tried += [rig.clock.passed - began] if len(rig.writes) > before else []
+            rig.clock.passed += 2.0
+        assert tried == [0.0, 2.0, 6.0, 14.0, 30.0]
+
+
 async def test_what_fails_keeps_nothing_else_from_being_given_back(rig: Rig) -> None:
     scene = Scene(rig, A)
     rig.store.put(scaled_object("b", 3, 5, **marked()))
@@ -247,10 +260,9 @@ async def test_what_no_name_is_on_is_given_back_when_the_settings_say_so(rig: Ri
 # --- beside a plan that is being written
 
 
-@pytest.fixture
-def hung(rig: Rig) -> Callable[[str], None]:
+def hang(rig: Rig, path: str) -> None:
     """Hold the next patch of an object until `faults.release`."""
-    return lambda path: rig.server.faults.hang_next(1, method="PATCH", path_part=path)
+    rig.server.faults.hang_next(1, method="PATCH", path_part=path)
 
 
 async def under_way(rig: Rig) -> None:
@@ -259,14 +271,12 @@ async def under_way(rig: Rig) -> None:
         await asyncio.sleep(0)
 
 
-async def test_no_bounds_of_a_plan_under_the_old_policy_follow_what_is_given_back(
-    rig: Rig, hung: Callable[[str], None]
-) -> None:
+async def test_no_bounds_of_a_plan_under_the_old_policy_follow_what_is_given_back(rig: Rig) -> None:
     scene = Scene(rig, BOTH)
     rig.store.put(scaled_object("b", 3, 5, **marked()))
     scene.see(scaled("b"))
     target = rig.show("b", autoscaler=an_autoscaler(3, 5, originals=Originals(2, 9, OURS)))
-    hung("/scaledobjects/b")
+    hang(rig, "/scaledobjects/b")
     writing = asyncio.ensure_future(rig.apply(change(target, 4, minimum=4)))
     await under_way(rig)
 
@@ -282,13 +292,11 @@ async def test_no_bounds_of_a_plan_under_the_old_policy_follow_what_is_given_bac
     assert ORIGINALS not in rig.object(SCALEDOBJECTS, "b")["metadata"].get("annotations", {})
 
 
-async def test_no_hold_of_a_plan_under_the_old_policy_follows_a_node_pool_that_is_given_back(
-    rig: Rig, hung: Callable[[str], None]
-) -> None:
+async def test_no_hold_of_a_plan_under_the_old_policy_follows_a_node_pool_that_is_given_back(rig: Rig) -> None:
     scene = Scene(rig, BOTH)
     rig.store.put(raised())
     scene.see(spot())
-    hung("/nodepools/spot")
+    hang(rig, "/nodepools/spot")
     writing = asyncio.ensure_future(rig.apply(node_pool_change("hold")))
     await under_way(rig)
 
@@ -303,9 +311,7 @@ async def test_no_hold_of_a_plan_under_the_old_policy_follows_a_node_pool_that_i
     assert ORIGINALS not in rig.object(NODEPOOLS, "spot")["metadata"].get("annotations", {})
 
 
-async def test_what_comes_back_into_the_policy_meanwhile_is_not_given_back(
-    rig: Rig, hung: Callable[[str], None]
-) -> None:
+async def test_what_comes_back_into_the_policy_meanwhile_is_not_given_back(rig: Rig) -> None:
     scene = Scene(rig, A)
     rig.store.put(scaled_object("b", 3, 5, **marked()))
     scene.see(scaled("b"))

@@ -71,3 +71,11 @@ def test_answers_of_long_ago_are_forgotten() -> None:
     clock.passed += 2 * DENIED_SECONDS
     found.denied(to(4), "no")
     assert not rests(found, to(4))
+
+
+def test_a_restart_forgets_what_rests_and_two_more_answers_bring_it_back() -> None:
+    for found in (Rests(SteppingClock()), Rests(SteppingClock())):
+        for _ in range(2):
+            assert not rests(found, to(4))
+            found.denied(to(4), "nobody scales on Fridays")
+        assert rests(found, to(4))

@@ -45,3 +45,15 @@ async def test_a_service_whose_clock_is_off_is_ready_takes_nothing_and_says_so_u
         await until(lambda: service.plan is not None and service.plan.at > clock.now() - 5.0, "a plan by that clock")
         clock.set_by = 0.0
         await until(lambda: not reporter.status().sync.clock_is_off, "word that it is right")
+
+
+@pytest.mark.parametrize(("step", "how"), [(700.0, "ahead of"), (-700.0, "behind")])
+async def test_a_start_under_a_wrong_clock_knows_it_by_the_first_replies_of_the_api_server(
+    started: Started, clock: SettableClock, step: float, how: str
+) -> None:
+    clock.set_by = step
+    async with started() as service:
+        await until(lambda: service.plan is not None, "the first plan")
+        await until(lambda: service.reporter.status().sync.clock_is_off, "word that the clock is off")
+        (row,) = [one for one in service.reporter.status().unready if one.what == "clock"]
+        assert row.detail.endswith(f" s {how} the API server's")

@@ -14,6 +14,7 @@ from rebalancer.planning.demand import plausible
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.guards.release import PASSES, Purpose, Release
 from rebalancer.planning.shares.share import ModelShare
+from tests.mutants.around import AROUND
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
@@ -114,4 +115,4 @@ def _passing() -> Iterator[Mutant]:
             yield Mutant(name, what, partial(_asked, purpose=purpose, passed=other))
 
 
-MUTANTS = tuple(sorted((*_never(), *_limits(), *_passing(), *RULES), key=lambda one: one.guard))
+MUTANTS = tuple(sorted((*_never(), *_limits(), *_passing(), *RULES, *AROUND), key=lambda one: one.guard))

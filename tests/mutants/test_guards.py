@@ -4,12 +4,13 @@ import pytest
 
 from rebalancer.domain.policy import Guards
 from rebalancer.planning.guards.guards import GUARDS
+from tests.mutants.around import AROUND
 from tests.mutants.broken import MUTANTS
 from tests.mutants.killed import fails, named_after, verdict
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
-pytestmark = pytest.mark.slow  # 35 s
+pytestmark = pytest.mark.slow  # minutes: those around a plan take a second to half a minute each
 
 ALL = {*GUARDS, *Guards.model_fields, "budget", "stop"}
 
@@ -19,7 +20,7 @@ def test_a_broken_guard_fails_the_tests_named_after_it(mutant: Mutant) -> None:
     assert verdict(mutant).killers
 
 
-@pytest.mark.parametrize("guard", sorted({*ALL, *(one.guard for one in RULES)}))
+@pytest.mark.parametrize("guard", sorted({*ALL, *(one.guard for one in (*RULES, *AROUND))}))
 def test_the_tests_named_after_a_guard_find_nothing_in_a_sound_one(guard: str) -> None:
     assert named_after(guard)
     assert [name for name, test in named_after(guard) if fails(test)] == []

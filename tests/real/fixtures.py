@@ -1,12 +1,15 @@
 """pytest fixtures of the real tier beside those of the testbed: the service and its traffic."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.real.occupancy import Pods, gpus_of_nodes
+from tests.real.oracles import below_floor, least_asked, most_asked, over_budget, steps, unserved
 from tests.real.people import People
 from tests.real.rights import Ledger, is_whole_tier, rights_in, take_away, to_apply
 from tests.real.service import ACCOUNT, Service
@@ -15,7 +18,18 @@ from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["account", "crds", "drained_nodes", "ledger", "patience", "people", "service", "target_kinds", "traffic"]
+__all__ = [
+    "account",
+    "crds",
+    "drained_nodes",
+    "judged",
+    "ledger",
+    "patience",
+    "people",
+    "service",
+    "target_kinds",
+    "traffic",
+]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
@@ -121,3 +135,29 @@ async def traffic(kafka: Kafka, topic_prefix: str) -> AsyncIterator[Traffic]:
     """A voice for every model, silent until it is told what to say."""
     async with Traffic.to(kafka.bootstrap, topic_prefix) as traffic:
         yield traffic
+
+
+@pytest.fixture
+async def judged(cluster: Stack, kube: Kube, service: Service, namespace: str) -> AsyncIterator[None]:
+    """In the end the API server's audit log says whether the service kept floors and budget.
+
+    For models of one GPU on Deployments of their name, on one pool of the test's own nodes; floors are the first
+    policy's.
+    """
+    since = time.time()
+    yield
+    ours = await service.writes(kube, since=since, namespace=namespace)
+    everybody = await asyncio.to_thread(cluster.audit.writes, since=since)
+    made = [each for each in everybody if each.namespace == namespace or each.resource == "nodes"]
+    floors = {model["id"]: model["minReplicas"] for model in service.policies[0]["models"]}
+    begun = [each for each in made if (each.resource, each.subresource) == ("deployments", "") and each.name in floors]
+    replicas = {each.name: each.response["spec"]["replicas"] for each in reversed(begun)}
+    pods, taken = Pods.of(made), steps(ours, replicas, most_asked)
+    print(f"judged by the audit log: {len(taken)} writes of replicas, {len(pods.ended)} pods ended")
+    assert pods.ready, "the log says when pods became Ready"
+    broken = [
+        *(f"{step} asks for less than its floor" for step in below_floor(steps(ours, replicas, least_asked), floors)),
+        *unserved(taken, floors, pods),
+        *over_budget(taken, replicas, pods, gpus_of_nodes(made, namespace)),
+    ]
+    assert not broken, "\n".join(broken)

@@ -1,9 +1,10 @@
 """GPUs over time by the audit log alone: when each pod came and went, and what was free at any instant."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.testbed.audit import Write
+from tests.testbed.objects import GPU
 
 
 @dataclass
@@ -11,31 +12,71 @@ class Pods:
     """Pods of one namespace: name -> (asked for by its ReplicaSet, gone), in epoch seconds. Gone inf: it is there.
 
     nodes: name -> the node that the scheduler chose for it.
+    ready: name -> when it became Ready, or ceased to be.
+    ended: name -> when a controller or a person asked for its end, and who did.
+    lost: node -> when its Node object was deleted: a pod is where its node is.
     """
 
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
+    ready: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    ended: dict[str, tuple[float, str]] = field(default_factory=dict)
+    lost: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, writes: Iterable[Write]) -> "Pods":
-        """From everybody's writes to pods: a pod holds its GPU until its kubelet, or whoever forces it, is answered."""
+        """From everybody's writes to pods: a pod holds its GPU until its kubelet, or whoever forces it, is answered.
+
+        With writes to nodes: or until its Node was deleted.
+        """
         pods = cls()
-        for write in writes:
-            if write.resource != "pods" or not write.succeeded or write.dry_run:
-                continue
-            if write.subresource == "binding":
-                pods.nodes[write.name] = write.request["target"]["name"]
-            if write.subresource:
-                continue
-            if write.verb == "create":
-                pods.spans[write.name] = (write.received, float("inf"))
-            elif write.verb == "delete" and write.user == "kwok" and write.name in pods.spans:
-                pods.spans[write.name] = (pods.spans[write.name][0], write.answered)
+        for write in (each for each in writes if each.succeeded and not each.dry_run):
+            if (write.resource, write.verb) == ("nodes", "delete"):
+                pods.lost[write.name] = write.received
+            elif write.resource == "pods":
+                pods._take(write)
         return pods
+
+    def _take(self, write: Write) -> None:
+        match write.subresource, write.verb:
+            case "binding", _:
+                self.nodes[write.name] = write.request["target"]["name"]
+            case "status", _:
+                conditions = write.request.get("status", {}).get("conditions", ())
+                said = [each["status"] == "True" for each in conditions if each.get("type") == "Ready"]
+                self.ready.setdefault(write.name, []).extend((write.received, each) for each in said)
+            case "", "create":
+                self.spans[write.name] = (write.received, float("inf"))
+            case "", "delete" if write.user == "kwok" and write.name in self.spans:
+                self.spans[write.name] = (self.spans[write.name][0], write.answered)
+            case "", "delete":
+                self.ended.setdefault(write.name, (write.received, write.user))
 
     def at(self, instant: float, prefix: str = "") -> int:
         """Pods (of the Deployment named `prefix`) that hold, or wait for, a GPU at this instant."""
-        return sum(1 for name, (came, gone) in self.spans.items() if name.startswith(prefix) and came <= instant < gone)
+        there = self._there(instant, prefix)
+        return sum(not self._is_lost(name, instant) for name in there)
+
+    def ghosts(self, instant: float, prefix: str) -> int:
+        """Pods that are counted as replicas and whose Node is gone: nobody has ended them yet."""
+        there = [name for name in self._there(instant, prefix) if self._is_lost(name, instant)]
+        return sum(self.ended.get(name, (float("inf"),))[0] > instant for name in there)
+
+    def serving(self, instant: float, prefix: str) -> set[str]:
+        """Pods that are Ready at this instant, on a node that is there, and whose end nobody has asked for."""
+        return {
+            name
+            for name in self._there(instant, prefix)
+            if not self._is_lost(name, instant)
+            and self.ended.get(name, (float("inf"),))[0] > instant
+            and [ready for at, ready in self.ready.get(name, ()) if at <= instant][-1:] == [True]
+        }
+
+    def _there(self, instant: float, prefix: str) -> list[str]:
+        return [name for name, (came, gone) in self.spans.items() if name.startswith(prefix) and came <= instant < gone]
+
+    def _is_lost(self, name: str, instant: float) -> bool:
+        return self.lost.get(self.nodes.get(name, ""), float("inf")) <= instant
 
     def most(self, prefix: str = "", since: float = 0.0) -> int:
         """The most there ever were at once, from `since` on."""
@@ -74,3 +115,23 @@ def bounded(writes: Iterable[Write], name: str, kind: str = "scaledobjects") -> 
             high = spec["maxReplicaCount"] if kind == "scaledobjects" else spec["maxReplicas"]
             found.append((write.received, low, high))
     return found
+
+
+def gpus_of_nodes(writes: Iterable[Write], prefix: str) -> Callable[[float], int]:
+    """The GPUs of all nodes named `prefix`..., by instant: as their objects were made, changed and deleted."""
+    found = [
+        (write.received, write.name, 0 if write.verb == "delete" else _gpus(write))
+        for write in writes
+        if write.resource == "nodes" and write.name.startswith(prefix) and write.succeeded and not write.dry_run
+    ]
+
+    def at(instant: float) -> int:
+        latest = {name: gpus for received, name, gpus in found if received <= instant and gpus is not None}
+        return sum(latest.values())
+
+    return at
+
+
+def _gpus(write: Write) -> int | None:
+    gpus = write.response.get("status", {}).get("allocatable", {}).get(GPU)
+    return None if gpus is None else int(gpus)

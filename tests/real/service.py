@@ -40,8 +40,8 @@ def refusals(plan: Json, guard: str, subject: str) -> list[Json]:
 class Service:
     """One installation. Policy, journal and log lie in `folder`; `account` is who it is in the audit log.
 
-    `settings` are REBALANCER_ variables without the prefix. `begun_by`: words before its command, as of a shell. It
-    keeps its ports over restarts.
+    `settings` are REBALANCER_ variables without the prefix. `begun_by`: words before its command, as of a shell.
+    `policies`: those put in place, oldest first. It keeps its ports over restarts.
     """
 
     def __init__(
@@ -66,12 +66,14 @@ class Service:
             "PROBE_PORT": str(free_port()),
         }
         self.begun_by: tuple[str, ...] = ()
+        self.policies: list[Json] = []
         self._stack = stack
         self._reaper = Reaper()
         self._process: Process | None = None
 
     async def policy(self, policy: Json) -> None:
         """Put a policy in place, at once as a ConfigMap would (JSON is YAML)."""
+        self.policies.append(policy)
         await asyncio.to_thread(self._write_policy, json.dumps(policy, indent=1))
 
     async def start(self, *, ready: bool = True) -> None:

@@ -28,6 +28,8 @@ from tests.testbed.stack import Stack
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.usefixtures("judged")
+
 WATCH_SECONDS = 0.5
 NOTICE = "io.rebalancer.capacity.notice.v1"
 

@@ -22,19 +22,42 @@ NOTHING_NEEDED = demand.Demand(
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
     """The scene with every model's need."""
-    needs = [_need(model, scene) for model in scene.models.values()]
+    needs = [_each_alone(model, scene) for model in scene.models.values()]
     return scene.with_models(needs)
 
 
-def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
+def _each_alone(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
+    """The model's need. Figures that cannot be worked with concern it alone: it counts as one that is not seen."""
+    try:
+        need = _need(model, _shown(model, scene), scene)
+        _ = need.need_now, need.busy_now  # they are of the same figures, and asked for later
+    except Exception as error:  # noqa: BLE001  # whatever it is, the others are planned, and it is told
+        unseen = replace(model, load=ModelLoad(model.entry.id))
+        return _need(unseen, _unknown(unseen, scene, f"{type(error).__name__}: {error}"), scene)
+    return need
+
+
+def _shown(model: ModelFacts, scene: Scene[ModelFacts]) -> "_Found":
     policy, now = scene.policy, scene.now
     shown = scene.memo.of(
         model.entry.id, _calmly, model.entry, model.load, model.serving_replicas, model.memory, policy
     )
     if model.entry.takes_idle:
-        shown = _Found(votes.Ballot((), (), 0), NOTHING_NEEDED, model.memory, None, until=now)
-    elif shown is None or now >= shown.until:
-        shown = _at(now, model, policy)
+        return _Found(votes.Ballot((), (), 0), NOTHING_NEEDED, model.memory, None, until=now)
+    if shown is None or now >= shown.until:
+        return _at(now, model, policy)
+    return shown
+
+
+def _unknown(model: ModelFacts, scene: Scene[ModelFacts], error: str) -> "_Found":
+    ballot = votes.Ballot((), (("load", f"not to be worked with ({error})"),), 0)
+    stance = demand.Stance(model.entry, model.load.work, model.memory, scene.policy, scene.now)
+    needed, memory = demand.assess(stance, ballot, model.committed_replicas)
+    return _Found(ballot, needed, memory, None, until=scene.now)
+
+
+def _need(model: ModelFacts, shown: "_Found", scene: Scene[ModelFacts]) -> ModelNeed:
+    policy, now = scene.policy, scene.now
     needed = shown.demand
     if ruled := model.ruling.said(model.entry, needed.replicas):
         wanted = model.ruling.wanted(model.entry, needed.replicas)
