@@ -1,6 +1,7 @@
 """The API server in memory: the simulated cluster's objects and a Lease, and each replica's way there."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -24,6 +25,7 @@ from tests.schedules.virtual import Host, VirtualLoop
 A = TypeVar("A")
 Answering = Callable[[], Coroutine[Any, Any, A]]
 JSON = {"Content-Type": "application/json"}
+TERM = re.compile("[0-9]{1,15}")
 
 
 class ApiServer:
@@ -65,10 +67,14 @@ class ApiServer:
 
 def admit(resource: Resource, before: Object, patch: Object) -> None:
     """`rebalancer.epochRule` of the chart, in Python. Raises Invalid."""
+    if resource not in STAMPED:
+        return
     held = before["metadata"].get("annotations", {})
     asked = patch.get("metadata", {}).get("annotations", {})
     after = {key: text for key, text in {**held, **asked}.items() if text is not None}
-    if resource not in STAMPED or EPOCH not in held:
+    if EPOCH in after and TERM.fullmatch(after[EPOCH]) is None:
+        raise Invalid("the term of a leader of the rebalancer is a number")
+    if TERM.fullmatch(held.get(EPOCH, "")) is None:
         return
     passes = int(after[EPOCH]) >= int(held[EPOCH]) if EPOCH in after else ORIGINALS not in after
     if not passes:
