@@ -6,17 +6,22 @@ from typing import Any
 import pytest
 
 from rebalancer.act.gate import Gate
+from rebalancer.act.permission import Permission
+from rebalancer.app.past import Read, Start, read_start
 from rebalancer.domain.outcome import Intent
 from rebalancer.domain.policy import Policy
+from rebalancer.kafka.topic_past import PastUnreadable
+from rebalancer.kube.resources import Object
 from rebalancer.leader.candidate import Candidate
 from rebalancer.leader.right import Alone
 from rebalancer.loop import cycle
 from rebalancer.world.port import WorldPort
 from tests.schedules import api, replica
 from tests.schedules.faults import Fault
-from tests.schedules.play import BRIEF, Schedule, a_schedule, play
+from tests.schedules.play import BRIEF, WIDE, Schedule, a_schedule, play
 from tests.schedules.replica import Replica
 from tests.schedules.stage import Stage
+from tests.schedules.virtual import START
 
 pytestmark = pytest.mark.slow  # 15 s
 
@@ -102,6 +107,23 @@ def test_a_second_writer_is_noticed(
     assert why in verdict.text
 
 
+def test_a_service_that_hears_of_a_write_stop_by_its_watches_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(_: Permission) -> list[Object]:
+        return []
+
+    faults = (
+        Fault(21.0, "watches silent", "leader", 0.5, 0.6),
+        Fault(22.0, "writes stopped", "leader", 0.5, 0.95),
+        Fault(23.0, "everybody is busy", "leader", 0.1, 0.95),
+    )
+    schedule = Schedule(a_schedule(6).spec, faults, 80.0, WIDE)
+    assert play(schedule).verdict is None
+    monkeypatch.setattr(Permission, "_read_stops", none)
+    verdict = play(schedule).verdict
+    assert verdict is not None
+    assert verdict.rule == "s"
+
+
 def test_a_cycle_that_plans_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(*_: object) -> None:
         raise KeyError("a model")
@@ -121,6 +143,18 @@ def test_a_service_that_never_rests_is_noticed_whatever_a_sum_of_instants_rounds
         verdict = play(Schedule(a_schedule(SEED).spec, faults, 40.0, BRIEF)).verdict
         assert verdict is not None
         assert (verdict.rule, verdict.text) == ("d", "it never does")
+
+
+def test_a_replica_that_never_comes_up_again_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def once(read: Read, policy: Policy, now: float, *rest: Any) -> Start:  # noqa: ANN401  # as it comes
+        if now > START:
+            raise PastUnreadable("its topics are another's")
+        return await read_start(read, policy, now, *rest)
+
+    monkeypatch.setattr(replica, "read_start", once)
+    verdict = play(Schedule(a_schedule(SEED).spec, (Fault(30.0, "killed", "standby", 0.0, 0.0),), 40.0, BRIEF)).verdict
+    assert verdict is not None
+    assert (verdict.rule, verdict.text) == ("d", "b never came up")
 
 
 def test_two_processes_that_intend_under_one_name_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

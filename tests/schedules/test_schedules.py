@@ -17,13 +17,14 @@ from rebalancer.state import offered
 from rebalancer.state.outlook import scenarios
 from tests.machine.verdicts import Verdict
 from tests.schedules import __main__ as command
-from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom
-from tests.schedules.play import BRIEF, Played, Schedule, a_schedule, play
+from tests.schedules.faults import KINDS, OF_REPLICAS, OF_WIDE, Fault, Whom
+from tests.schedules.play import BRIEF, WIDE, Played, Schedule, a_schedule, play
 
 pytestmark = pytest.mark.slow  # 20 s
 
 SEEDS = range(1, 10)
 BRIEF_SEEDS = range(1, 13)
+WIDE_SEEDS = range(1, 7)
 SEED = 6  # of many faults, and several terms
 AN_HOUR = (3598.0 / 1798.0) ** 0.5  # what the fault makes 3600 s of
 FORWARD, BACK = 0.1, 0.9
@@ -41,6 +42,12 @@ def test_no_brief_schedule_breaks_a_rule() -> None:
     assert not broken, f"python -m tests.schedules --brief --tell --seed {min(broken)}: {broken}"
 
 
+def test_no_wide_schedule_breaks_a_rule() -> None:
+    verdicts = {seed: play(a_schedule(seed, WIDE)).verdict for seed in WIDE_SEEDS}
+    broken = {seed: verdict for seed, verdict in verdicts.items() if verdict is not None}
+    assert not broken, f"python -m tests.schedules --wide --tell --seed {min(broken)}: {broken}"
+
+
 @pytest.mark.timeout(240)  # another process compiles what simulates
 def test_the_same_seed_leaves_the_same_trace_whatever_the_process() -> None:
     here = play(a_schedule(SEED))
@@ -54,6 +61,8 @@ def test_the_same_seed_leaves_the_same_trace_whatever_the_process() -> None:
 def test_what_is_drawn_has_every_kind_of_fault() -> None:
     drawn = {fault.name for seed in range(300) for fault in a_schedule(seed).faults}
     assert drawn == set(KINDS)
+    wide = {fault.name for seed in range(300) for fault in a_schedule(seed, WIDE).faults}
+    assert wide == {*KINDS, *OF_WIDE}
 
 
 @pytest.mark.parametrize("name", OF_REPLICAS)
