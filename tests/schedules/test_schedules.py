@@ -143,17 +143,6 @@ def test_what_a_schedule_found_is_found_again_where_its_mend_is_undone(
     assert verdict.rule == rule
 
 
-def test_who_hears_of_a_notice_while_its_watch_is_silent_is_not_judged_by_what_the_watch_showed() -> None:
-    # By its clock, which is minutes ahead, the deadline is over.
-    faults = (
-        Fault(30.064, "clock set", "standby", 0.6110071906606896, 0.28018836906136635),
-        Fault(43.273, "watches silent", "standby", 0.056593581928145564, 0.17226840452289605),
-        Fault(44.756, "machine is taken", "standby", 0.9874968979115311, 0.6138100145845474),
-        Fault(49.547, "ended in order", "leader", 0.17515678218212583, 0.6656583903946787),
-    )
-    assert play(replace(a_schedule(1014801, BRIEF), faults=faults)).verdict is None
-
-
 def test_terms_rise_where_a_clock_was_ahead_and_the_lease_and_all_who_knew_it_are_gone() -> None:
     faults = (
         Fault(2.0, "clock set", "leader", 0.3, 0.1),
