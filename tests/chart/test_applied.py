@@ -13,6 +13,7 @@ from rebalancer.leader.lease import EPOCH
 from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, helm, render, values
 from tests.chart.live import ANY, applied
 from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
+from tests.schedules.test_contracts import STAMPINGS
 from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import ApiError, Kube
@@ -232,16 +233,15 @@ async def test_a_leader_of_an_earlier_term_is_refused_what_a_later_one_wrote(
 ) -> None:
     for kind in ("ScaledObject", "HorizontalPodAutoscaler", "NodePool"):
         name, place = (namespace, None) if kind == "NodePool" else ("chat", namespace)
-        await kube.patch(kind, name, _stamped("17", "{}"), place)
-        assert await _refusal(held, kind, name, _stamped("17", "{}"), place) is None
-        assert await _refusal(held, kind, name, _stamped("18", "{}"), place) is None
-        assert "leads since" in (await _refusal(held, kind, name, _stamped("16", "{}"), place) or "")
-        assert "leads since" in (await _refusal(held, kind, name, _stamped(None, "{}"), place) or "")
-        assert await _refusal(held, kind, name, _stamped(None, None), place) is None, "it is given back"
+        for one in STAMPINGS:
+            await kube.patch(kind, name, _annotated({EPOCH: one.held, ORIGINALS: one.originals}), place)
+            refusal = await _refusal(held, kind, name, _annotated(one.patch), place)
+            assert (refusal is None) == (one.refused == ""), (kind, one, refusal)
+            assert one.refused in (refusal or ""), (kind, one)
 
 
-def _stamped(epoch: str | None, originals: str | None) -> Json:
-    return {"metadata": {"annotations": {EPOCH: epoch, ORIGINALS: originals}}}
+def _annotated(annotations: Json) -> Json:
+    return {"metadata": {"annotations": annotations}}
 
 
 # --- What is said after an installation

@@ -18,8 +18,8 @@ from tests.machine.page import commit_now
 from tests.machine.quiet import be_quiet
 from tests.machine.shrink import fewest
 from tests.machine.verdicts import Verdict
-from tests.schedules.faults import KINDS, Fault
-from tests.schedules.play import BRIEF, LONG, Length, Played, Schedule, a_schedule, play
+from tests.schedules.faults import KINDS, OF_WIDE, Fault
+from tests.schedules.play import BRIEF, LONG, WIDE, Length, Played, Schedule, a_schedule, play
 
 MOST_TRIES = 60
 
@@ -65,7 +65,7 @@ def one(job: tuple[int, Length, bool]) -> tuple[Played, Broken | None]:
 
 def length_of(options: argparse.Namespace) -> Length:
     """Of each schedule."""
-    return BRIEF if options.brief else LONG
+    return WIDE if options.wide else BRIEF if options.brief else LONG
 
 
 def collect_seldom() -> None:
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     say(f"commit {commit}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")  # noqa: TID251  # when it was
     say(f"{number} schedules, {virtual / 3600:.1f} h of virtual time, {seconds:.0f} s")
     say("\nfaults that met something, in so much of the schedules, and how often:")
-    for name in KINDS:
+    for name in (*KINDS, *OF_WIDE) if options.wide else KINDS:
         say(f"  {100 * hit[name] / number:5.1f} %  {met[name]:7d}  {name}")
     say("\nwhat the service did: " + ", ".join(f"{amount} {name}" for name, amount in sorted(counts.items())))
     say("broken: " + (", ".join(f"({rule}) {amount}" for rule, amount in sorted(rules.items())) or "nothing"))
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--brief", action="store_true", help="few faults in little time: three of them for one")
+    parser.add_argument("--wide", action="store_true", help="brief ones in which people act and journals are kept, too")
     parser.add_argument("--seconds", type=float, default=inf, help="no more of them after so long")
     parser.add_argument("--shrink", action="store_true", help="shorten every schedule that breaks a rule")
     parser.add_argument(

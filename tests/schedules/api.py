@@ -1,39 +1,47 @@
 """The API server in memory: the simulated cluster's objects and a Lease, and each replica's way there."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
+
 from rebalancer.act.led import STAMPED
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
+from rebalancer.domain.people import WriteStop
 from rebalancer.kube.calls import DEADLINE_SECONDS
 from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import Conflict, Invalid, KubeError, NotFound, lost, refusal
 from rebalancer.kube.moment import written_as
 from rebalancer.kube.reader import Listing
-from rebalancer.kube.resources import LEASES, Call, Object, Ref, Resource, Verb
+from rebalancer.kube.resources import LEASES, WRITESTOPS, Call, Object, Ref, Resource, Verb
 from rebalancer.kube.wire import RAW, T
 from rebalancer.leader.lease import EPOCH
 from rebalancer.obs.effects import effect
 from rebalancer.world.port import WorldPort
 from tests.schedules.links import LATE_SECONDS, Answer, ApiLink
+from tests.schedules.told import Told
 from tests.schedules.virtual import Host, VirtualLoop
 
 A = TypeVar("A")
 Answering = Callable[[], Coroutine[Any, Any, A]]
 JSON = {"Content-Type": "application/json"}
+TERM = re.compile("[0-9]{1,15}")
 
 
 class ApiServer:
-    """`leases`: by path; `now`: its own clock.
+    """`leases`: by path; `stops`: WriteStops, by name; `now`: its own clock.
 
     `admit` refuses what the chart's admission policies do: a term below the object's own.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.leases: dict[str, Object] = {}
+        self.stops: dict[str, WriteStop] = {}
+        self._told: list[Told] = []
         self._now = now
         self._versions = 0
 
@@ -57,6 +65,24 @@ class ApiServer:
         notes = there["metadata"].get("annotations", {}) | body["metadata"]["annotations"]
         return self._store(path, there["metadata"] | {"annotations": notes}, there["spec"] | body["spec"])
 
+    def stop_writes(self) -> str:
+        """Somebody presses the red button; its name."""
+        name, self._versions = f"stop-{self._versions}", self._versions + 1
+        self.stops[name] = WriteStop(name, name, str(self._versions), created_at=self._now())
+        self._told.append(Told("writestops", self.stops[name]))
+        return name
+
+    def lift_stops(self, *names: str) -> None:
+        """Writes go on; without a name whatever stopped them is gone."""
+        for name in names or tuple(self.stops):
+            if (stop := self.stops.pop(name, None)) is not None:
+                self._told.append(Told("writestops", stop, gone=True))
+
+    def take_told(self) -> list[Told]:
+        """What watches are to hear of it, since the last call."""
+        told, self._told = self._told, []
+        return told
+
     def _store(self, path: str, metadata: Object, spec: Object) -> Object:
         self._versions += 1
         self.leases[path] = {"metadata": metadata | {"resourceVersion": str(self._versions)}, "spec": spec}
@@ -65,10 +91,14 @@ class ApiServer:
 
 def admit(resource: Resource, before: Object, patch: Object) -> None:
     """`rebalancer.epochRule` of the chart, in Python. Raises Invalid."""
+    if resource not in STAMPED:
+        return
     held = before["metadata"].get("annotations", {})
     asked = patch.get("metadata", {}).get("annotations", {})
     after = {key: text for key, text in {**held, **asked}.items() if text is not None}
-    if resource not in STAMPED or EPOCH not in held:
+    if EPOCH in after and TERM.fullmatch(after[EPOCH]) is None:
+        raise Invalid("the term of a leader of the rebalancer is a number")
+    if TERM.fullmatch(held.get(EPOCH, "")) is None:
         return
     passes = int(after[EPOCH]) >= int(held[EPOCH]) if EPOCH in after else ORIGINALS not in after
     if not passes:
@@ -107,6 +137,8 @@ class ApiWay:
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
         call = Call("list", resource, resource.path(namespace))
+        if resource == WRITESTOPS:
+            return await self._ask(call, _answering(lambda: _listing(self._server.stops.values(), into)))
         return await self._ask(call, lambda: self._port.list(resource, namespace, into=into))
 
     async def create(self, resource: Resource, obj: Object) -> Object:
@@ -192,6 +224,13 @@ def _served(
 
 def _raising(error: KubeError) -> Callable[[asyncio.Future[A]], None]:
     return lambda reply: reply.set_exception(error)
+
+
+def _listing(stops: Iterable[WriteStop], into: type[T]) -> Listing[T]:
+    objects = [
+        {"metadata": {"name": stop.name}, "spec": {"actor": stop.actor, "reason": stop.reason}} for stop in stops
+    ]
+    return Listing([msgspec.convert(each, into) for each in objects], "0", [])
 
 
 @cache

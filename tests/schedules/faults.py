@@ -232,6 +232,30 @@ OF_THE_WORLD: Mapping[str, Callable[[Scene, float, float], Touched]] = {
 KINDS = (*OF_REPLICAS, *OF_THE_WORLD)
 
 
+# --- what wide schedules have besides: people, and nodes that keep journals
+
+
+def writes_stopped(stage: Stage, _seat: Seat, _x: float, y: float) -> bool:
+    """Somebody presses the red button, and takes it back after up to a minute."""
+    name = stage.server.stop_writes()
+    stage.loop.elsewhere(lasting(y, 5.0, 60.0), lambda: stage.server.lift_stops(name))
+    return True
+
+
+def journal_lost(_stage: Stage, seat: Seat, _x: float, _y: float) -> bool:
+    """Its process is killed, and the next one runs on a new node."""
+    there = bool(seat.journal.paths())
+    seat.kill()
+    seat.lose_journal()
+    return there
+
+
+OF_WIDE: Mapping[str, Deed] = {
+    "writes stopped": writes_stopped,
+    "killed, journal lost": journal_lost,
+}
+
+
 def befall(stage: Stage, fault: Fault) -> bool:
     """It happens, if there is anything that it can happen to."""
     of_world = OF_THE_WORLD.get(fault.name)
@@ -239,4 +263,4 @@ def befall(stage: Stage, fault: Fault) -> bool:
         return of_world(stage, fault.x, fault.y) is not None
     leading = stage.leading() or stage.seats[0]
     seat = leading if fault.whom == "leader" else next(one for one in stage.seats if one is not leading)
-    return OF_REPLICAS[fault.name](stage, seat, fault.x, fault.y)
+    return {**OF_REPLICAS, **OF_WIDE}[fault.name](stage, seat, fault.x, fault.y)

@@ -2,10 +2,11 @@
 
 Rules, each a letter: (a) no write takes a model's serving replicas under its floor, and (b) none asks a pool for more
 than it has, as the oracle of `tests.machine` judges one service; (d) ten quiet minutes after the last fault one replica
-leads, nothing is written, floors and entitlements are met and nobody is short beside idle GPUs: who has released has
-granted; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no write leaves a replica
-that may not, and none is taken by an object that a later term has written; (t) no two processes
-intend something under one identity: what became of the one would be taken for what became of the other.
+leads and the other one stands by, nothing is written, floors and entitlements are met and nobody is short beside idle
+GPUs: who has released has granted; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no
+write leaves a replica that may not, and none is taken by an object that a later term has written; (t) no two processes
+intend something under one identity: what became of the one would be taken for what became of the other; (s) nothing but
+an Event is written later than 2 s after somebody has stopped all writes.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from rebalancer.world import Deployment, World, WorldNode, WorldPod
 from tests.machine.oracle import Oracle
 from tests.machine.verdicts import Verdict
 
+STOPPED_SECONDS = 2.0  # README.md, docs/operations.md: so soon after a write stop nothing is written
 LATE_SECONDS = 10.0  # docs/operations.md: so long after the next leader began a write on its way is counted both ways
 
 
@@ -113,6 +115,11 @@ class Terms:
         """A write leaves a replica."""
         if why_not is not None:
             self._fail("w", f"{who} sends {call} and may not: {why_not}")
+
+    def stopped(self, who: str, call: Call, seconds: float | None) -> None:
+        """A write leaves a replica so long after writes were stopped; None: they are not."""
+        if seconds is not None and seconds > STOPPED_SECONDS:
+            self._fail("s", f"{who} sends {call} {seconds:.1f} s after all writes were stopped")
 
     def taken(self, who: str, call: Call, epoch: int, now: float) -> None:
         """The API server has taken a write."""

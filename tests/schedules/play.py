@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.machine.verdicts import Verdict
 from tests.machine.worlds import WorldSpec, a_spec
-from tests.schedules.faults import KINDS, OF_REPLICAS, Fault, Whom, befall
+from tests.schedules.faults import KINDS, OF_REPLICAS, OF_WIDE, Fault, Whom, befall
 from tests.schedules.stage import ROUNDING_SECONDS, Stage
 from tests.schedules.virtual import VirtualLoop
 
@@ -29,17 +29,21 @@ class Length(Struct, frozen=True):
     faults_seconds: one of these is drawn, in which faults come; every_seconds: one of these, between two of them.
     settled_seconds: after all is healed, until it is first looked whether there is rest.
     rest_seconds: for so long before that nothing may have been written.
+    wide: the share of faults that only wide schedules have; above 0 nodes keep their journals, too.
     """
 
     faults_seconds: tuple[float, ...]
     every_seconds: tuple[float, ...]
     settled_seconds: float
     rest_seconds: float
+    wide: float = 0.0
 
 
 LONG: Final = Length((120.0, 240.0, 420.0), (3.0, 6.0, 12.0, 25.0), settled_seconds=180.0, rest_seconds=120.0)
 BRIEF: Final = Length((20.0, 40.0, 80.0), (3.0, 6.0, 12.0), settled_seconds=60.0, rest_seconds=60.0)
 """Some seven faults instead of thirty, in a third of the time: what fails is often two or three that meet."""
+WIDE: Final = replace(BRIEF, wide=0.2)
+"""Brief ones in which people act, too, and a process finds the journal of the one before it on its node."""
 
 
 class Schedule(Struct, frozen=True):
@@ -75,7 +79,10 @@ def a_schedule(seed: int, length: Length = LONG) -> Schedule:
     faults: list[Fault] = []
     at = WARM_SECONDS
     while (at := at + rng.expovariate(1.0 / every_seconds)) < WARM_SECONDS + seconds:
-        name = rng.choice(list(OF_REPLICAS) if rng.random() < 0.6 else KINDS[len(OF_REPLICAS) :])
+        if length.wide and rng.random() < length.wide:
+            name = rng.choice(list(OF_WIDE))
+        else:
+            name = rng.choice(list(OF_REPLICAS) if rng.random() < 0.6 else KINDS[len(OF_REPLICAS) :])
         whom: Whom = "leader" if rng.random() < 0.7 else "standby"
         faults.append(Fault(round(at, 3), name, whom, rng.random(), rng.random()))
     return Schedule(spec, tuple(faults), WARM_SECONDS + seconds, length)
@@ -90,7 +97,7 @@ def play(schedule: Schedule, begun: Callable[[Stage], None] = lambda _stage: Non
 async def _play(schedule: Schedule, begun: Callable[[Stage], None]) -> Played:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    stage = Stage(schedule.spec, loop)
+    stage = Stage(schedule.spec, loop, keeps_journals=schedule.length.wide > 0.0)
     for seat in stage.seats:
         seat.start()
     begun(stage)

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -15,8 +16,7 @@ from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.decisions_topic import DecisionsTopic
 from rebalancer.app.leadership import Leadership
-from rebalancer.app.own_writes import writes_of
-from rebalancer.app.past import SLACK_SECONDS, Start, await_start, begin_from
+from rebalancer.app.past import Start, await_start, read_start, read_succession
 from rebalancer.app.service import STOP_SECONDS, LeadLost
 from rebalancer.app.sources import await_pods
 from rebalancer.domain.events import Event
@@ -26,6 +26,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.reader import Reader
 from rebalancer.kafka.dead_letters import DeadLetters
+from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.leader.elector import Elector
 from rebalancer.leader.lease import LeaseObject
 from rebalancer.loop.clock import SteppedClock
@@ -36,11 +37,11 @@ from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.service import ServiceSettings
-from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state import ClusterState
 from rebalancer.state.wakes import patience_seconds
 from tests.machine.service import INSTALLATION
 from tests.schedules.api import ApiWay
-from tests.schedules.kafka import DECISIONS, DECODERS, STATE, KafkaWay, MemoryOutbox, frontiers
+from tests.schedules.kafka import BROKER, DECODERS, KafkaWay, MemoryOutbox, frontiers
 from tests.schedules.watching import Watching
 
 KEYFRAME_SECONDS = 300.0
@@ -65,6 +66,10 @@ class NoDisk(JournalFiles):
     def __init__(self) -> None:
         self.trouble = None
 
+    def paths(self) -> tuple[Path, ...]:
+        """None there are."""
+        return ()
+
     @property
     def full(self) -> bool:
         """Never."""
@@ -81,11 +86,39 @@ class NoDisk(JournalFiles):
         return True
 
 
+class Disk(NoDisk):
+    """A journal of one file in memory, which the next process on its node finds again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = b""
+
+    def paths(self) -> tuple[Path, ...]:
+        """The file, once there are lines."""
+        return (cast("Path", self),) if self._lines else ()  # of which a reader asks the next two alone
+
+    def is_file(self) -> bool:
+        """As a path says."""
+        return True
+
+    def open(self, _mode: str) -> BytesIO:
+        """To be read."""
+        return BytesIO(self._lines)
+
+    def append(self, line: bytes) -> None:
+        """Written at once."""
+        self._lines += line
+
+    def lose(self) -> None:
+        """The node is another one."""
+        self._lines = b""
+
+
 class ToldRecorder(Recorder):
     """`intends` is told of each intent before it is recorded."""
 
-    def __init__(self, decisions: DecisionsTopic, intends: Callable[[Intent], None]) -> None:
-        super().__init__(NoDisk(), decisions.publish, decisions.tell, KEYFRAME_SECONDS)
+    def __init__(self, journal: JournalFiles, decisions: DecisionsTopic, intends: Callable[[Intent], None]) -> None:
+        super().__init__(journal, decisions.publish, decisions.tell, KEYFRAME_SECONDS)
         self._intends = intends
 
     async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:
@@ -128,6 +161,7 @@ class Replica:
         watching: Watching,
         failed: Callable[[str], None],
         intends: Callable[[Intent], None],
+        journal: JournalFiles,
     ) -> None:
         self.clock = SteppedClock(clock)
         self.leadership = Leadership(settings(), self.clock)
@@ -139,7 +173,8 @@ class Replica:
         self._policy, self._failed = policy, failed
         self._outbox = MemoryOutbox(kafka, self.clock)
         self._decisions = DecisionsTopic(self._outbox)
-        self._recorder = ToldRecorder(self._decisions, intends)
+        self._journal = journal
+        self._recorder = ToldRecorder(journal, self._decisions, intends)
         self._checkpoints: Checkpoints | None = None
 
     @property
@@ -212,28 +247,16 @@ class Replica:
 
     # --- the past
 
+    async def _read(self, name: str, since: float | None) -> list[TopicPast]:
+        return self.kafka.past(BROKER.topic(name), since)
+
     async def _start(self) -> Start:
-        """As `app.past.read_start`."""
-        models = [model.id for model in self._policy.models]
-        return self._begin(checkpoint.read(self._state_entries(None), models, self.clock.now()))
+        now, files = self.clock.now(), self._journal.paths()
+        return await read_start(self._read, self._policy, now, files, KEYFRAME_SECONDS, settings().installation)
 
     async def _succession(self) -> Start:
-        """As `app.past.read_succession`."""
-        now = self.clock.now()
-        restored = checkpoint.read(self._state_entries(now - 4 * 30.0 - SLACK_SECONDS), (), now)
-        if restored.at is None:
-            restored = checkpoint.read(self._state_entries(None), (), now)
-        return self._begin(restored)
-
-    def _state_entries(self, since: float | None) -> list[tuple[bytes, bytes]]:
-        return [(one.key, one.value) for one in self.kafka.past(STATE, since)]
-
-    def _begin(self, restored: checkpoint.Restored) -> Start:
-        guards, now = self._policy.guards, self.clock.now()
-        longest = max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
-        since = (restored.at if restored.at is not None else now - longest) - SLACK_SECONDS
-        records = self.kafka.past(DECISIONS, since - KEYFRAME_SECONDS)
-        return begin_from(restored, writes_of(records, (), since), self._policy, now)
+        now, files, checkpoints = self.clock.now(), self._journal.paths(), settings().checkpoint_seconds
+        return await read_succession(self._read, self._policy, now, files, KEYFRAME_SECONDS, checkpoints)
 
     # --- its parts
 

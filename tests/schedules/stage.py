@@ -10,7 +10,7 @@ from typing import Final
 
 from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.outcome import Intent
-from rebalancer.kube.resources import Call
+from rebalancer.kube.resources import EVENTS, Call
 from rebalancer.leader.watchdog import GRACE_SECONDS
 from rebalancer.world import Deployment, WorldNode, WorldPod
 from rebalancer.world.values import value
@@ -23,9 +23,10 @@ from tests.schedules.api import ApiServer, ApiWay
 from tests.schedules.judge import Fail, Terms, View
 from tests.schedules.kafka import KafkaWay, Logs
 from tests.schedules.links import ApiLink, KafkaLink
-from tests.schedules.replica import Replica
+from tests.schedules.replica import Disk, NoDisk, Replica
+from tests.schedules.told import Told
 from tests.schedules.virtual import START, Host, MachineClock, VirtualLoop
-from tests.schedules.watching import Told, Watching
+from tests.schedules.watching import Watching
 
 TICK_SECONDS: Final = 1.0
 ROUNDING_SECONDS: Final = 1e-6  # of sums of instants: nothing happens within it
@@ -58,6 +59,7 @@ class Seat:
         self.api, self.kafka = ApiLink(), KafkaLink()
         self.view = View(stage.world, stage.policy, {model.name: model.level for model in stage.spec.models})
         self.port = Port(stage, self.view, lambda what: stage.trace(f"{name} {what}"))
+        self.journal = Disk() if stage.keeps_journals else NoDisk()
         self.lives = 0
         self._newer = False
         self.host: Host | None = None
@@ -73,7 +75,7 @@ class Seat:
         self.lives += 1
         name = f"{self.name}{self.lives}"
         self.host = host = Host(name)
-        self.watching = Watching(stage.world, self.api, self._seen)
+        self.watching = Watching(stage.world, stage.server, self.api, self._seen)
         self.way = KafkaWay(stage.logs, self.kafka, host, stage.loop)
         api = ApiWay(stage.server, self.port, self.api, host, stage.loop, self._sends)
         self.replica = Replica(
@@ -85,6 +87,7 @@ class Seat:
             self.watching,
             partial(stage.failed, name),
             self._intends,
+            self.journal,
         )
         stage.trace(f"{name} starts")
         host.run(self.replica.run()).add_done_callback(lambda _task: self._ended(host))
@@ -99,6 +102,11 @@ class Seat:
         """SIGKILL."""
         if self.host is not None:
             self.host.kill()
+
+    def lose_journal(self) -> None:
+        """What the process wrote here is gone."""
+        if isinstance(self.journal, Disk):
+            self.journal.lose()
 
     def heal(self) -> None:
         """Its links are whole, its process goes on, its clock is right."""
@@ -126,6 +134,11 @@ class Seat:
         """Whether its process may write at this moment."""
         return self.host is not None and self.host.alive and self.replica is not None and self.replica.acts()
 
+    def is_up(self) -> bool:
+        """Whether its process has read its past and follows what happens."""
+        alive = self.host is not None and self.host.alive
+        return alive and self.replica is not None and self.replica.runner is not None
+
     def _seen(self) -> None:
         """All that there is was heard; while a plan is written the view waits for the next intent."""
         replica = self.replica
@@ -151,6 +164,9 @@ class Seat:
         assert replica is not None
         name, epoch = replica.leadership.instance, replica.leadership.epoch or 0
         stage.terms.sent(name, call, replica.leadership.why_not())
+        if call.resource != EVENTS:
+            stopped_at = min((stop.created_at for stop in stage.server.stops.values()), default=None)
+            stage.terms.stopped(name, call, None if stopped_at is None else START + stage.loop.time() - stopped_at)
         return self._arriving(name, call, epoch, stage.world.now)
 
     @contextmanager
@@ -176,11 +192,14 @@ class Seat:
 
 
 class Stage(Scene):
-    """Call `start()`, then `live` from instant to instant. Instants are seconds of the loop."""
+    """Call `start()`, then `live` from instant to instant. Instants are seconds of the loop.
 
-    def __init__(self, spec: WorldSpec, loop: VirtualLoop) -> None:
+    `keeps_journals`: whether a process finds the journal of the one before it on its node.
+    """
+
+    def __init__(self, spec: WorldSpec, loop: VirtualLoop, *, keeps_journals: bool = False) -> None:
         super().__init__(spec)
-        self.loop = loop
+        self.loop, self.keeps_journals = loop, keeps_journals
         self.policy = policy_of(spec)
         self.lines: list[str] = []
         self.met: Counter[str] = Counter()
@@ -232,6 +251,7 @@ class Stage(Scene):
         self.logs.losing = self.logs.doubling = False
         self.logs.late_seconds = 0.0
         self.logs.release()
+        self.server.lift_stops()
         for seat in self.seats:
             seat.heal()
 
@@ -249,6 +269,7 @@ class Stage(Scene):
         world.advance(START + self.loop.time())
         self.befell = False
         told = [Told(*_shown(value(thing, world.revision(thing))), gone=gone) for thing, gone in world.take_changes()]
+        told += self.server.take_told()
         for notice in world.take_notices():
             self.logs.notice(notice)
         for sample in world.take_samples():
@@ -270,6 +291,9 @@ class Stage(Scene):
         """Why the service is not at rest, "" where it is."""
         if sum(seat.acts() for seat in self.seats) != 1:
             return f"{sum(seat.acts() for seat in self.seats)} replicas lead"
+        for seat in self.seats:
+            if not seat.is_up():
+                return f"{seat.name} never came up"
         self.oracle.wrote_at = max(seat.view.wrote_at for seat in self.seats)
         self.oracle.verdicts.clear()
         self.oracle.look()

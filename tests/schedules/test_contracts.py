@@ -4,26 +4,37 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.topic_past import read_past
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import DEPLOYMENTS, HPAS, LEASES, PODS, Object, Ref
+from rebalancer.kube.errors import Invalid, KubeError
+from rebalancer.kube.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    LEASES,
+    NODEPOOLS,
+    PODS,
+    SCALEDOBJECTS,
+    Object,
+    Ref,
+    Resource,
+)
 from rebalancer.leader.candidate import LeaseClaim
-from rebalancer.leader.lease import LeaseObject
+from rebalancer.leader.lease import EPOCH, LeaseObject
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.broker import EmbeddedBroker
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
 from tests.kube.server import LoopClock
 from tests.sandbox.shapes import deployment, pod
-from tests.schedules.api import ApiServer, ApiWay
+from tests.schedules.api import ApiServer, ApiWay, admit
 from tests.schedules.kafka import DECISIONS, Logs
 from tests.schedules.links import Answer, ApiLink
 from tests.schedules.virtual import START, Host, VirtualLoop
@@ -150,6 +161,51 @@ def test_the_api_in_memory_answers_as_the_embedded_one(
 ) -> None:
     with asyncio.Runner() as runner:
         assert in_memory(play) == runner.run(embedded(play))
+
+
+class Stamping(NamedTuple):
+    """A patch of the annotations of an object that carries a term.
+
+    held: the term there; None: none. originals: whether the object is held by us.
+    patch: annotations to merge. refused: in what words the chart's admission policies do; "": they let it pass.
+    """
+
+    held: str | None
+    originals: str | None
+    patch: Object
+    refused: str
+
+
+LATER, NO_NUMBER = "another replica of the rebalancer leads since", "the term of a leader of the rebalancer is a number"
+# Read by tests/chart/test_applied.py, too: there the real API server says it.
+STAMPINGS = [
+    Stamping(None, None, {EPOCH: "1", ORIGINALS: "{}"}, ""),
+    Stamping("17", "{}", {EPOCH: "17", ORIGINALS: "{}"}, ""),
+    Stamping("17", "{}", {EPOCH: "18"}, ""),
+    Stamping("17", "{}", {EPOCH: "16"}, LATER),
+    Stamping("17", "{}", {EPOCH: "9"}, LATER),  # a number, no text
+    Stamping("17", "{}", {ORIGINALS: "{ }"}, ""),
+    Stamping("17", "{}", {EPOCH: None}, LATER),
+    Stamping("17", "{}", {EPOCH: "16", ORIGINALS: None}, LATER),
+    Stamping("17", "{}", {EPOCH: None, ORIGINALS: None}, ""),  # given back
+    Stamping("17", None, {EPOCH: None}, ""),
+    Stamping("17", "{}", {EPOCH: "seventeen"}, NO_NUMBER),
+    Stamping("17", "{}", {EPOCH: "1000000000000000"}, NO_NUMBER),  # a digit too many
+    Stamping(None, None, {EPOCH: "-1"}, NO_NUMBER),
+    Stamping("seventeen", "{}", {EPOCH: "1"}, ""),
+    Stamping("seventeen", "{}", {EPOCH: None}, ""),
+    Stamping("seventeen", "{}", {ORIGINALS: "{ }"}, NO_NUMBER),  # by a person; who writes beside it writes it again
+]
+
+
+@pytest.mark.parametrize("one", STAMPINGS)
+@pytest.mark.parametrize("resource", [HPAS, SCALEDOBJECTS, NODEPOOLS])
+def test_the_api_in_memory_admits_the_terms_that_the_chart_does(resource: Resource, one: Stamping) -> None:
+    held = {key: text for key, text in {EPOCH: one.held, ORIGINALS: one.originals}.items() if text is not None}
+    before, patch = {"metadata": {"annotations": held}}, {"metadata": {"annotations": one.patch}}
+    with pytest.raises(Invalid, match=one.refused) if one.refused else nullcontext():
+        admit(resource, before, patch)
+    admit(PODS, before, patch)
 
 
 RECORDS = [(b"intent", b"1"), (b"memory", b"2"), (b"intent", b"3")]

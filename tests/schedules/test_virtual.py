@@ -6,8 +6,9 @@ from typing import Any
 
 from rebalancer.obs.effects import When, effect
 from tests.machine.test_oracle import Bench
+from tests.schedules.api import ApiServer
 from tests.schedules.links import ApiLink
-from tests.schedules.virtual import Host, VirtualLoop
+from tests.schedules.virtual import START, Host, VirtualLoop
 from tests.schedules.watching import BOOKMARKS, Watching
 
 
@@ -98,7 +99,7 @@ def test_a_watch_that_was_late_is_behind_until_all_of_it_has_arrived() -> None:
 
     async def play() -> None:
         link = ApiLink(watch_seconds=7.5)
-        watching = Watching(Bench().world, link, lambda: None)
+        watching = Watching(Bench().world, ApiServer(lambda: START), link, lambda: None)
         watching.tell([*BOOKMARKS])
         await asyncio.sleep(1.0)
         link.watch_seconds = 0.0

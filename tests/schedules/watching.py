@@ -5,32 +5,19 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from rebalancer.domain.cluster import SOURCES, ClusterObject
-from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.domain.events import Event, ObjectsListed, SourceState
 from rebalancer.obs.clock import Clock
 from rebalancer.world import World
 from rebalancer.world.values import value
+from tests.schedules.api import ApiServer
 from tests.schedules.links import ApiLink
+from tests.schedules.told import Told
 
 SILENT_SECONDS = 75.0  # without a byte a watch is dead, and everything is listed anew
 BOOKMARK_SECONDS = 60.0
 AGAIN_SECONDS = 2.0
 
 Sink = Callable[[list[Event]], None]
-
-
-class Told:
-    """One object that changed, or a bookmark where `thing` is None."""
-
-    __slots__ = ("gone", "source", "thing")
-
-    def __init__(self, source: str, thing: ClusterObject | None, *, gone: bool = False) -> None:
-        self.source, self.thing, self.gone = source, thing, gone
-
-    def event(self, now: float) -> Event:
-        """As the process hears it."""
-        if self.thing is None:
-            return SourceState(self.source, now)
-        return (ObjectGone if self.gone else ObjectChanged)(self.source, now, self.thing)
 
 
 BOOKMARKS = tuple(Told(source, None) for source in SOURCES)
@@ -42,8 +29,8 @@ class Watching:
     `seen` is called whenever the process has heard all that there is.
     """
 
-    def __init__(self, world: World, link: ApiLink, seen: Callable[[], None]) -> None:
-        self._world, self._link, self._seen = world, link, seen
+    def __init__(self, world: World, server: ApiServer, link: ApiLink, seen: Callable[[], None]) -> None:
+        self._world, self._server, self._link, self._seen = world, server, link, seen
         self._pending: list[tuple[float, Told]] = []  # with the loop's time at which it arrives
         self._news = asyncio.Event()
         self._broken = True  # nothing is listed, or something was missed
@@ -101,6 +88,7 @@ class Watching:
             return False
         await clock.sleep(self._link.seconds)
         listed = everything(self._world)
+        listed["writestops"] += self._server.stops.values()
         self._pending.clear()
         self._broken = self._missing = False
         self._spoke_at = asyncio.get_running_loop().time()
