@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rebalancer.act.restoring import Restoring
-from rebalancer.api.ports.status import Status, Unready
+from rebalancer.api.ports.status import LEASE, Status, Unready
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.figures import (
@@ -207,7 +207,7 @@ class StatusReporter:
         advisory = {source: why for source, why in troubles.items() if source in beside}
         advisory |= self._of_topics()
         if self._leadership.trouble is not None:
-            advisory["lease"] = f"cannot be read or written, so nobody is known to lead: {self._leadership.trouble}"
+            advisory[LEASE] = self._leadership.trouble
         passed_over = self._intake.passed_over if self._intake is not None else ()
         advisory |= {f"producer {topic}": OWN_TOPIC for topic in passed_over}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 import structlog
 
 from rebalancer.kube.errors import Conflict
-from rebalancer.leader.candidate import Candidate, Lease, LeaseClaim
+from rebalancer.leader.candidate import UNKNOWN, Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import TIMING, LeaseTiming
 from rebalancer.obs.clock import Clock
 
@@ -51,6 +51,7 @@ class Elector:
         self._clock = clock
         self._candidate = Candidate(self.identity, timing)
         self._doubts = True
+        self._unread = False  # the last look failed
         self._released = False
         self._logged_monotonic: float | None = None  # when the present trouble was logged last
         self._writing = asyncio.Lock()  # one call at a time: a renewal under way would make a release a conflict
@@ -67,7 +68,7 @@ class Elector:
         if self._candidate.may_act(self._clock.monotonic()):
             return None
         if self._candidate.epoch is None or self._candidate.over:
-            return f"{self.leader} leads" if self.leader else "nobody leads yet"
+            return f"{self.leader} leads" if self.leader else self.why_unknown() or "nobody leads yet"
         return "the lease was not renewed in time"
 
     def seconds_left(self) -> float:
@@ -80,6 +81,16 @@ class Elector:
     def leader(self) -> str:
         """Name of the replica that may act by the Lease; "" where none may, or it was not read for so long."""
         return replica_of(self._candidate.leader(self._clock.monotonic()))
+
+    def why_unknown(self) -> str | None:
+        """Why nobody is known to lead, where the Lease cannot be read or written, and who held it last."""
+        if self.trouble is None or self.leader:
+            return None
+        why = f"the Lease cannot be {'read' if self._unread else 'written'}: {self.trouble}"
+        last, ago = self._candidate.lease, self._clock.monotonic() - self._candidate.seen_monotonic
+        if last is None or last.holder in {"", UNKNOWN, self.identity}:
+            return why
+        return f"{why}; {replica_of(last.holder)} was last seen to renew it {ago:.0f} s ago"
 
     def ended_seconds(self) -> float:
         """How long ago a term of ours ended unasked, 0 where none did: asked by the watchdog, from its thread."""
@@ -141,6 +152,7 @@ class Elector:
             return (await self._leases.read(),)
 
         lease = await self._bounded(read())
+        self._unread = lease is None
         if lease is None:
             return False
         self._candidate = self._candidate.saw(lease[0], self._clock.monotonic())

@@ -349,8 +349,7 @@ async def test_who_alone_cannot_read_the_lease_says_so_and_whom_it_saw_leading_l
         await asyncio.sleep(20.0)
         assert (one.leader, two.leader) == ("rb-0", "")
         assert two.why_not() == (
-            "the Lease cannot be read or written: Temporary: 502 with an HTML page; "
-            "rb-0 was seen to lead until 20 s ago, and may lead still"
+            "the Lease cannot be read: Temporary: 502 with an HTML page; rb-0 was last seen to renew it 20 s ago"
         )
         shared.failing.clear()
         await asyncio.sleep(1.0)
