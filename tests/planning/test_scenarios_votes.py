@@ -344,12 +344,30 @@ class TestSurge:
             story.wait(seconds)
         assert decision_of(story.plan(), "b").surge
 
-    def test_unknown_work_neither_begins_nor_ends_it(self) -> None:
+    @pytest.mark.parametrize("readings", [{}, {"concurrency": 24.0}])
+    def test_unknown_work_begins_none_and_ends_it_after_the_usual_time_and_takes_nothing(
+        self, readings: dict[str, float]
+    ) -> None:
         story = self.a_surging_pair(short=6.0, long=2.0)
-        story.plan()
-        story.load("b", {"concurrency": 24.0}, Work())
-        story.wait(600.0)
-        assert decision_of(story.plan(), "b").surge
+        story.turn()
+        story.load("b", readings, Work())
+        for _ in range(6):  # a minute, longer than the cooldown
+            decided = decision_of(story.turn(), "b")
+            assert decided.surge
+            assert "in surge, which ends once its work has been unknown" in str(decided.steps)
+        for plan in story.turns(6):
+            assert not decision_of(plan, "b").surge
+            assert (plan.changes, story.replicas("b")) == ((), 6)
+
+    def test_work_that_is_known_again_and_high_keeps_it(self) -> None:
+        story = self.a_surging_pair(short=6.0, long=2.0)
+        story.turn()
+        story.load("b", {}, Work())
+        story.turns(5)
+        self.offer(story, 6.0, 2.0)
+        story.turn()
+        story.load("b", {}, Work())
+        assert all(decision_of(plan, "b").surge for plan in story.turns(6))
 
     def test_it_changes_waiting_and_no_guard(self) -> None:
         # Neither owns what a borrows; b's priority is higher. a needs all 7 (ceil(7 + 1.5 x 2.65) = 11), so the guard
