@@ -80,7 +80,7 @@ class Status(Struct, frozen=True):
 
     @property
     def led(self) -> str:
-        """Who leads, for people; whoever cannot read the Lease does not know that nobody does."""
+        """The leader, in words; whoever cannot read the Lease does not know that nobody leads."""
         if self.leader:
             return f"leader {self.leader}"
         return "no leader known" if any(each.what == LEASE for each in self.unready) else "no leader: nothing changes"

@@ -181,8 +181,8 @@ def _while_it_lends(
         why = f"its work and its votes claim {owed} of the {own} that it owns, and what nobody claims goes by worth"
     else:
         borrowers = [scene.models[name] for name, _ in lent if name in scene.models]
-        kept = [words for borrower in borrowers if (words := _not_there(model, borrower, scene.now))]
-        why = "; ".join(kept) or "those come home as soon as that allows"
+        waits = [words for borrower in borrowers if (words := _not_there(model, borrower, scene.now))]
+        why = "; ".join(waits) or "those come home as soon as that allows"
     return f"{lends_words(lent)}: {why}"
 
 
