@@ -28,6 +28,6 @@ class DecisionsTopic:
         task.add_done_callback(self._on_their_way.discard)
 
     async def stop(self) -> None:
-        """Wait a moment for the lines that were told."""
-        if self._on_their_way:
+        """Wait a moment for the lines that were told; where Kafka is known to be away, none is acknowledged in it."""
+        if self._on_their_way and self._outbox.trouble is None:
             await asyncio.wait(self._on_their_way, timeout=STOP_SECONDS)

@@ -80,7 +80,7 @@ class Leadership:
     @property
     def trouble(self) -> str | None:
         """Why the Lease cannot be read or written, where for that reason nobody is known to lead."""
-        return self.elector.trouble if self.elector is not None and not self.elector.leader else None
+        return self.elector.why_unknown() if self.elector is not None else None
 
     async def release(self) -> None:
         """Let another replica lead at once."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rebalancer.act.restoring import Restoring
-from rebalancer.api.ports.status import Status, Unready
+from rebalancer.api.ports.status import LEASE, Status, Unready
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.figures import (
@@ -51,6 +51,8 @@ PEEK_SECONDS = 0.5  # with fresh readings of 1,000 models a look costs 80 ms of 
 DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
 FRUITLESS_SECONDS = 900.0  # cycles that fail for so long may do so for what is in memory: a restart has it anew
 OWN_TOPIC = "passed over: the topic is one of our own and is read as such; take it out of the policy's producers"
+BEHIND = "behind: read to where it ended {:.0f} s ago"
+UNSEEN = "not seen for {:.0f} s: there is no such topic, or no right to see it (Describe), so nothing of it is read"
 UNSUCCEEDED = "this replica holds the Lease, and acts once it knows what the leader before it did"
 LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some seconds of it
 
@@ -196,16 +198,16 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in troubles.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings, rules or a Lease not to be read, a topic late or passed over, a clock off.
+        """A second source without readings, rules or Lease unread, a topic late, unseen or passed over, a clock off.
 
         We are ready, but somebody should know.
         """
         troubles = self._state.troubles() if self._state else {}
         beside = {*self._state.advisory, CLOCK} if self._state else {CLOCK}
         advisory = {source: why for source, why in troubles.items() if source in beside}
-        advisory |= self._behind()
+        advisory |= self._of_topics()
         if self._leadership.trouble is not None:
-            advisory["lease"] = f"cannot be read or written, so nobody is known to lead: {self._leadership.trouble}"
+            advisory[LEASE] = self._leadership.trouble
         passed_over = self._intake.passed_over if self._intake is not None else ()
         advisory |= {f"producer {topic}": OWN_TOPIC for topic in passed_over}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}
@@ -216,13 +218,14 @@ class StatusReporter:
             rows.append(Unready("notice-queue", self.notice_queue.since, self.notice_queue.trouble))
         return tuple(rows)
 
-    def _behind(self) -> dict[str, str]:
-        behind = self._intake.consumer.behind_by_topic() if self._intake is not None else {}
-        return {
-            f"kafka-in {topic}": f"behind: read to where it ended {seconds:.0f} s ago"
-            for topic, seconds in behind.items()
-            if seconds > SILENT_SECONDS
-        }
+    def _of_topics(self) -> dict[str, str]:
+        """Topics that are read late or are not there, while others are read."""
+        if self._intake is None:
+            return {}
+        behind, missing = self._intake.consumer.behind_by_topic(), self._intake.consumer.missing_by_topic()
+        late = {topic: BEHIND.format(seconds) for topic, seconds in behind.items() if seconds > SILENT_SECONDS}
+        late |= {topic: UNSEEN.format(seconds) for topic, seconds in missing.items() if seconds > SILENT_SECONDS}
+        return {f"kafka-in {topic}": why for topic, why in late.items()}
 
     def _troubles(self, now: float) -> dict[str, str]:
         if self._state is None or self._runner is None:

@@ -1,22 +1,53 @@
 """How the settings reach Kafka."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from rebalancer.kafka.broker import Broker, trust
 from rebalancer.kafka.tokens import ClientToken, FileToken, MskToken
 from rebalancer.settings.kafka_login import MSK, OAUTH
 from rebalancer.settings.service import ServiceSettings
 
+log = structlog.get_logger()
+
 
 def broker_of(settings: ServiceSettings) -> Broker:
-    """The broker that settings name; credentials are read again at each new client, and when their files change."""
+    """The broker that settings name; credentials are read again at each new client, and when their files change.
+
+    Files that hold none any more, as while they are written anew, leave those that were read before.
+    """
     return Broker(
         settings.kafka_bootstrap,
         settings.topic_prefix,
-        security=lambda: _security(settings),
+        security=_Credentials(settings),
         files=_files(settings),
     )
+
+
+class _Credentials:
+    """Arguments of a client as its files say, else as they said before. Raises OSError where they never held any."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._good: dict[str, Any] | None = None
+        self._trouble = ""
+
+    def __call__(self) -> Mapping[str, Any]:
+        try:
+            self._good, trouble = _security(self._settings), ""
+        except OSError as error:
+            if self._good is None:
+                raise
+            trouble = str(error)
+        if trouble and not self._trouble:
+            log.warning("Kafka's credentials cannot be read: those read before stay in use", why=trouble)
+        elif self._trouble and not trouble:
+            log.info("Kafka's credentials are read again")
+        self._trouble = trouble
+        return self._good
 
 
 def _files(settings: ServiceSettings) -> tuple[Path, ...]:

@@ -157,7 +157,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
         made it unknown.
     higher_since: since when votes ask for more than the demand in force, None while they do not.
     surge_since: since when the model is in a surge, None while it is not.
-    calm_since: since when its short window is below the leave ratio of a surge, None while it is not.
+    calm_since: since when its short window is below the leave ratio of a surge, or unknown; None while it is neither.
     lower_since: since when its votes ask for fewer replicas than the demand in force, None while they do not.
     lower_peak: the most replicas that its votes asked for since `lower_since`.
     last_move_at: when a write of ours last gave it or took from it a replica, None before the first.

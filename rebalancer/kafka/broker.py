@@ -1,11 +1,12 @@
 """Where Kafka is, and the topics this service reads and writes there."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 from typing import Any, NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -162,11 +163,34 @@ def _mark(file: Path) -> object:
 def trust(ca_file: Path | None, cert_file: Path | None = None, key_file: Path | None = None) -> SSLContext:
     """Whom a client believes to be the broker: who has a certificate of this CA, else of one that the machine knows.
 
-    `cert_file` and `key_file` are what the client shows of itself. Raises OSError where one cannot be read.
+    `cert_file` and `key_file` are what the client shows of itself. Raises OSError with the file that is not good, what
+    is wrong with it, and what to do.
     """
+    for file, what in ((ca_file, "certificate"), (cert_file, "certificate"), (key_file, "private key")):
+        if file is not None:
+            _look_for(what, file)
     files = {"cafile": ca_file, "certfile": cert_file, "keyfile": key_file}
-    context: SSLContext = create_ssl_context(**{name: str(file) for name, file in files.items() if file is not None})
+    try:
+        context: SSLContext = create_ssl_context(
+            **{name: str(file) for name, file in files.items() if file is not None},
+            password="",  # else OpenSSL asks the terminal for one
+        )
+    except SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise OSError(f"{key_file}: is not the key of the certificate in {cert_file}; write both again") from error
+        spoiled = ", ".join(str(file) for file in files.values() if file is not None)
+        raise OSError(f"{spoiled}: no PEM that can be used ({error}); a key must have no passphrase") from error
     return context
+
+
+def _look_for(what: str, file: Path) -> None:
+    """OpenSSL names no file. Raises OSError with this one where it does not hold a whole `what`."""
+    try:
+        held = file.read_bytes()
+    except OSError as error:
+        raise OSError(f"{file}: cannot be read ({error.strerror}); mount it again, or correct its path") from error
+    if not re.search(rf"-----END [A-Z0-9 ]*{what.upper()}-----".encode(), held):
+        raise OSError(f"{file}: no {what} in PEM, or not all of it; write it again")
 
 
 async def bring_up(starting: Coroutine[Any, Any, Any], seconds: float = 1.0) -> None:

@@ -70,7 +70,7 @@ class Consumer:
     `bulk` is the one of them that waits for the others, as do those that `follow` adds, and `bulk_share` the records
     that are taken of these at once; a start reads these no further back than that, however old its checkpoint is.
     `read_up_to`: next offset per (topic, partition) from a checkpoint. `trouble` says why nothing is read, or which
-    topics are not for lack of a right, None while all are; `missing` names topics that do not exist.
+    topics are not for lack of a right, None while all are that we see.
     `counts`: resyncs (what was to be read next is gone: what there is was read again), unreadable (records that
     the client cannot decode, which are given up) and reconnects.
     """
@@ -87,7 +87,6 @@ class Consumer:
         bulk_share: int = SHARE,
     ) -> None:
         self.trouble: str | None = "not connected yet"
-        self.missing: tuple[str, ...] = ()
         self.counts: Counter[str] = Counter()
         self._broker = broker
         self._clock = clock
@@ -100,6 +99,7 @@ class Consumer:
         self._backoff = Backoff(rng, *BACKOFF_SECONDS)
         self._progress = Progress(clock.monotonic())
         self._there: frozenset[TopicPartition] = frozenset()
+        self._missing_monotonic: dict[str, float] = {}  # topics that we do not see, each since when
         self._refused: dict[str, float] = {}  # topics that we may not read, with the monotonic instant to try again
         self._urgent: tuple[TopicPartition, ...] = ()
         self._bulk: tuple[TopicPartition, ...] = ()
@@ -121,12 +121,20 @@ class Consumer:
         return self._progress.stuck_seconds(self._clock.monotonic())
 
     def stuck_by_topic(self) -> dict[str, float]:
-        """The same for each topic there is, by its name without prefix; of those that `follow` adds by the full one."""
-        return self._named(self._progress.stuck_by_topic(self._clock.monotonic()))
+        """The same for each topic, by its name without prefix; of those that `follow` adds by the full one.
+
+        One that is not seen makes no progress either.
+        """
+        return self._named(self._progress.stuck_by_topic(self._clock.monotonic())) | self.missing_by_topic()
 
     def behind_by_topic(self) -> dict[str, float]:
         """How long each topic has not been read to where it ended, by the same names; up to 2 s is not behind."""
         return self._named(self._progress.behind_by_topic(self._clock.monotonic()))
+
+    def missing_by_topic(self) -> dict[str, float]:
+        """How long each topic that does not exist, or that we may not see, has not been seen; by the same names."""
+        monotonic = self._clock.monotonic()
+        return self._named({topic: monotonic - since for topic, since in self._missing_monotonic.items()})
 
     def _named(self, seconds: Mapping[str, float]) -> dict[str, float]:
         names = {self._broker.topic(name): name for name in self._since_seconds} | {full: full for full in self._others}
@@ -172,12 +180,20 @@ class Consumer:
         others = tuple(self._others)
         there = await self._broker.make_topics(others)
         topics = [*(self._broker.topic(name) for name in self._since_seconds), *others]
-        self.missing = tuple(topic for topic in topics if topic not in there)
+        self._miss([topic for topic in topics if topic not in there])
         return frozenset(TopicPartition(topic, index) for topic in topics for index in range(there.get(topic, 0)))
+
+    def _miss(self, topics: Sequence[str]) -> None:
+        """These topics are not seen now: that is told when it begins and when it ends."""
+        monotonic = self._clock.monotonic()
+        missing = {topic: self._missing_monotonic.get(topic, monotonic) for topic in topics}
+        if missing.keys() != self._missing_monotonic.keys():
+            log.warning("topics that are not seen: none such, or no right to Describe", topics=sorted(missing))
+        self._missing_monotonic = missing
 
     async def _keep_finding_partitions(self) -> None:
         while True:
-            await self._clock.sleep(MISSING_TOPICS_SECONDS if self.missing else TOPICS_SECONDS)
+            await self._clock.sleep(MISSING_TOPICS_SECONDS if self._missing_monotonic else TOPICS_SECONDS)
             with suppress(*BROKER_ERRORS):
                 self._there = await self._find_partitions()
 

@@ -234,13 +234,28 @@ class Outbox:
         stopping = asyncio.ensure_future(producer.stop())
         await asyncio.wait({stopping}, timeout=seconds)
         if not stopping.done():
-            # No public call makes an idempotent producer give up what the broker did not take.
-            producer._message_accumulator.fail_all(KafkaError("the producer was closed"))  # noqa: SLF001  no public call does it
+            await _give_up(producer, seconds=1.0)
             await asyncio.wait({stopping}, timeout=1.0)
         stopping.cancel()
         await asyncio.wait({stopping}, timeout=1.0)
         if stopping.done() and not stopping.cancelled():
             stopping.exception()
+
+
+async def _give_up(producer: AIOKafkaProducer, seconds: float) -> None:
+    """Fail what the broker did not take: no public call makes an idempotent producer do so.
+
+    Its sender goes first: it would try again what has failed, and stumbles over both with a traceback of its own.
+    """
+    sender, batches = producer._sender, producer._message_accumulator  # noqa: SLF001  no public call does it
+    if (sending := sender.sender_task) is not None:
+        sending.remove_done_callback(sender._fail_all)  # noqa: SLF001  as above
+        sending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=seconds)
+    # A batch that waits to be tried again is looked for among those under way when it fails.
+    batches._pending_batches.update(*batches._batches.values())  # noqa: SLF001  as above
+    batches.fail_all(KafkaError("the producer was closed"))
 
 
 async def send_once(broker: Broker, topic: str, value: bytes, headers: Headers) -> None:

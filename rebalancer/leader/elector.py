@@ -11,13 +11,14 @@ from typing import Final, NoReturn, Protocol, TypeVar
 import structlog
 
 from rebalancer.kube.errors import Conflict
-from rebalancer.leader.candidate import Candidate, Lease, LeaseClaim
+from rebalancer.leader.candidate import UNKNOWN, Candidate, Lease, LeaseClaim
 from rebalancer.leader.timing import TIMING, LeaseTiming
 from rebalancer.obs.clock import Clock
 
 T = TypeVar("T")
 
 NO_ANSWER: Final = "no answer in time"
+AGAIN_SECONDS = 60.0  # between two log lines about one trouble
 
 log = structlog.get_logger()
 
@@ -38,7 +39,7 @@ class Elector:
     """Implements `right.Right`. Run `run()` as a task. `elected` is set when it leads.
 
     `identity`: name of this replica and something that no other process has. `lost` resolves, with the reason, when
-    its term has ended unasked. `trouble`: what the last call failed with, None when it did not.
+    its term has ended unasked. `trouble`: what the last turn failed with, None when all its calls were answered.
     """
 
     def __init__(self, leases: Leases, clock: Clock, replica: str, timing: LeaseTiming = TIMING) -> None:
@@ -50,7 +51,9 @@ class Elector:
         self._clock = clock
         self._candidate = Candidate(self.identity, timing)
         self._doubts = True
+        self._unread = False  # the last look failed
         self._released = False
+        self._logged_monotonic: float | None = None  # when the present trouble was logged last
         self._writing = asyncio.Lock()  # one call at a time: a renewal under way would make a release a conflict
 
     # --- the right to act
@@ -65,7 +68,7 @@ class Elector:
         if self._candidate.may_act(self._clock.monotonic()):
             return None
         if self._candidate.epoch is None or self._candidate.over:
-            return f"{self.leader} leads" if self.leader else "nobody leads yet"
+            return f"{self.leader} leads" if self.leader else self.why_unknown() or "nobody leads yet"
         return "the lease was not renewed in time"
 
     def seconds_left(self) -> float:
@@ -78,6 +81,16 @@ class Elector:
     def leader(self) -> str:
         """Name of the replica that may act by the Lease; "" where none may, or it was not read for so long."""
         return replica_of(self._candidate.leader(self._clock.monotonic()))
+
+    def why_unknown(self) -> str | None:
+        """Why nobody is known to lead, where the Lease cannot be read or written, and who held it last."""
+        if self.trouble is None or self.leader:
+            return None
+        why = f"the Lease cannot be {'read' if self._unread else 'written'}: {self.trouble}"
+        last, ago = self._candidate.lease, self._clock.monotonic() - self._candidate.seen_monotonic
+        if last is None or last.holder in {"", UNKNOWN, self.identity}:
+            return why
+        return f"{why}; {replica_of(last.holder)} was last seen to renew it {ago:.0f} s ago"
 
     def ended_seconds(self) -> float:
         """How long ago a term of ours ended unasked, 0 where none did: asked by the watchdog, from its thread."""
@@ -129,14 +142,17 @@ class Elector:
             version = await self._bounded(self._leases.write(claim))
             if version is None:
                 self._doubts = self.trouble != NO_ANSWER
-            elif claim.version is not None and not self._released:
+                return
+            if claim.version is not None and not self._released:
                 self._candidate = self._candidate.wrote(claim, version, began)
+        self._answered()
 
     async def _look(self) -> bool:
         async def read() -> tuple[Lease | None]:
             return (await self._leases.read(),)
 
         lease = await self._bounded(read())
+        self._unread = lease is None
         if lease is None:
             return False
         self._candidate = self._candidate.saw(lease[0], self._clock.monotonic())
@@ -150,15 +166,21 @@ class Elector:
         except Exception as error:  # noqa: BLE001  # whatever it is, it is no renewal
             self._failed(error)
             return None
-        self.trouble = None
         return answer
 
     def _failed(self, error: Exception) -> None:
-        """Told once for each trouble; to meet another replica's write is none."""
-        trouble = NO_ANSWER if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
-        if self.trouble is None and not isinstance(error, Conflict):
-            log.warning("the lease cannot be reached", error=trouble)
-        self.trouble = trouble
+        """Logged at first, then once a minute; to meet another replica's write is no trouble."""
+        self.trouble = NO_ANSWER if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        now, logged = self._clock.monotonic(), self._logged_monotonic
+        if not isinstance(error, Conflict) and (logged is None or now - logged >= AGAIN_SECONDS):
+            log.warning("the lease cannot be read or written", error=self.trouble)
+            self._logged_monotonic = now
+
+    def _answered(self) -> None:
+        self.trouble = None
+        if self._logged_monotonic is not None:
+            log.info("the lease is read and written again")
+            self._logged_monotonic = None
 
     def _tell(self) -> None:
         """Let others know, once, that the term began or ended."""

@@ -32,6 +32,7 @@ Offsets = Mapping[tuple[str, int], int]  # next offset per (topic, partition)
 Entry = tuple[bytes, bytes]
 
 _SIZE = struct.Struct("<I")
+_PAST_SUM = b',"past_sum":'
 
 
 class ModelPast(Struct, frozen=True):
@@ -82,8 +83,12 @@ class ModelPast(Struct, frozen=True):
         )
 
     def to_bytes(self) -> bytes:
-        """The past as a JSON head with its length before it, then the rings as they are."""
-        head = msgspec.json.encode(msgspec.structs.replace(self, rings=b"", head_sum=head_sum(self.rings)))
+        """The past as a JSON head with its length before it, then the rings as they are.
+
+        The head's last field is the checksum of all that stands before it, whatever fields another version has.
+        """
+        body = msgspec.json.encode(msgspec.structs.replace(self, rings=b"", head_sum=head_sum(self.rings)))[:-1]
+        head = body + _PAST_SUM + b"%d}" % zlib.crc32(body)
         return _SIZE.pack(len(head)) + head + self.rings
 
     @classmethod
@@ -92,7 +97,7 @@ class ModelPast(Struct, frozen=True):
         if len(data) < _SIZE.size:
             raise ValueError(f"a past of {len(data)} bytes is cut short")
         (size,) = _SIZE.unpack_from(data)
-        head = codec.from_bytes(data[_SIZE.size : _SIZE.size + size], cls)
+        head = codec.from_bytes(_whole(data[_SIZE.size : _SIZE.size + size]), cls)
         if head.offered.capacity is not None:
             head.offered.capacity.check()
         rings = data[_SIZE.size + size :]
@@ -100,6 +105,14 @@ class ModelPast(Struct, frozen=True):
         if head.head_sum not in {None, head_sum(rings)}:
             raise ValueError("the head of the rings is damaged; they are rebuilt from the metrics topic")
         return msgspec.structs.replace(head, rings=rings, head_sum=None)
+
+
+def _whole(head: bytes) -> bytes:
+    """The head of a past, where its checksum is right; an older version wrote none. Raises ValueError."""
+    body, named, value = head.rpartition(_PAST_SUM)
+    if named and value != b"%d}" % zlib.crc32(body):
+        raise ValueError("the past is damaged; it is rebuilt from the metrics topic")
+    return head
 
 
 class Restored(Struct, frozen=True):

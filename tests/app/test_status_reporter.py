@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.api.text.checks import of_status
 from rebalancer.app.leadership import Leadership
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS, StatusReporter
 from rebalancer.domain.cluster import SOURCES
@@ -20,6 +21,7 @@ from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
+from rebalancer.survey.finding import WARN
 from tests.act.rig import SteppingClock
 from tests.builders import a_policy
 from tests.loop.test_runner import CountingPorts
@@ -47,6 +49,7 @@ class Heard:
         self.sources: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
         self.behind: dict[str, float] = {}
+        self.missing: dict[str, float] = {}
         self.passed_over: tuple[str, ...] = ()
         self.consumer = self
 
@@ -58,6 +61,9 @@ class Heard:
 
     def behind_by_topic(self) -> dict[str, float]:
         return self.behind
+
+    def missing_by_topic(self) -> dict[str, float]:
+        return self.missing
 
 
 class Seen:
@@ -170,6 +176,18 @@ def test_a_topic_that_is_read_late_is_named_and_the_replica_stays_ready(seen: Se
     behind = [(one.what, one.detail) for one in seen.reporter.status().unready if one.what.startswith("kafka-in")]
     assert behind == [("kafka-in metrics", "behind: read to where it ended 54 s ago")]
     assert not any(one.what.startswith("kafka-in") for one in seen.reporter.unready())
+
+
+def test_a_topic_that_is_not_seen_is_named_in_status_and_by_the_doctor_and_the_replica_stays_ready(seen: Seen) -> None:
+    seen.heard.missing = {"telegraf": 15.4, "notices": 2.0}
+    status = seen.reporter.status()
+    (row,) = [each for each in status.unready if each.what.startswith("kafka-in")]
+    assert row.what == "kafka-in telegraf"
+    assert row.detail == (
+        "not seen for 15 s: there is no such topic, or no right to see it (Describe), so nothing of it is read"
+    )
+    assert not any(each.what.startswith("kafka-in") for each in seen.reporter.unready())
+    assert any(each.state == WARN and "kafka-in telegraf: not seen" in each.said for each in of_status(status))
 
 
 def test_a_producer_of_the_policy_whose_topic_is_our_own_is_named_and_the_replica_stays_ready(seen: Seen) -> None:

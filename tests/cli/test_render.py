@@ -7,6 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.ports.past_refusals import PastRefusal
+from rebalancer.api.ports.status import Unready
+from rebalancer.api.text.checks import of_status
 from rebalancer.api.text.words import goes, span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.cli.render.overrides import clock_words, render_overrides
@@ -222,6 +224,16 @@ def test_shadow_and_the_first_moments_are_said() -> None:
         Shadow: nothing is written.
         Reading state: nothing is decided yet
     """)
+
+
+def test_a_replica_that_cannot_read_the_lease_knows_no_leader_and_does_not_say_that_nothing_changes() -> None:
+    unread = Unready("lease", NOW - 9, "the Lease cannot be read: Forbidden; rb-0 was last seen to renew it 17 s ago")
+    status = replace(STATUS, leader="", unready=(unread,))
+    assert [line.strip() for line in render_status(status).splitlines()[:2]] == [
+        "prod-eu  03:12:07 UTC  no leader known  writing  1 s ago",
+        "Not good since 03:11:58: lease: the Lease cannot be read: Forbidden; rb-0 was last seen to renew it 17 s ago",
+    ]
+    assert "nothing changes" not in str([each.said for each in of_status(status)])
 
 
 def test_notices_come_soonest_first_and_a_long_list_is_counted() -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer as BlockingProducer
 
@@ -102,7 +103,7 @@ async def test_what_was_there_and_what_comes_reaches_the_sink_with_its_position(
     ]
     assert [str(one.position) for one in intake.notices] == [f"{NOTICES}/0@0"]
     assert intake.intake.consumer.trouble is None
-    assert intake.intake.consumer.missing == ()
+    assert intake.intake.consumer.missing_by_topic() == {}
 
 
 async def test_poisoned_records_go_to_the_dead_letters_and_their_neighbours_to_the_sink(
@@ -318,6 +319,26 @@ async def test_a_broker_that_was_away_is_read_again_when_it_is_back(
         await until(lambda: intake.intake.consumer.stuck_seconds() < 60 and intake.intake.consumer.trouble is None)
         assert sorted(one.id for one in intake.samples) == [str(number) for number in range(6)]
         assert intake.intake.counts["reconnects"] >= 1
+
+
+async def test_a_topic_that_is_not_seen_makes_no_progress_is_told_once_and_read_when_it_is(
+    feed: Feed, embedded: EmbeddedBroker, broker: Broker, outbox: Outbox
+) -> None:
+    embedded.refuse(OVERRIDES)
+    clock = SkippingClock()
+    with structlog.testing.capture_logs() as log:
+        async with Intake(broker, outbox, clock=clock) as intake:
+            consumer = intake.intake.consumer
+            await feed.metric("m-1")
+            await until(lambda: intake.samples and consumer.missing_by_topic().keys() == {"overrides"})
+            clock.skipped += 30.0
+            await until(lambda: consumer.stuck_by_topic()["overrides"] > 30.0 > consumer.stuck_by_topic()["metrics"])
+            assert consumer.trouble is None, "the others are read"
+            embedded.allow(OVERRIDES)
+            await until(lambda: not consumer.missing_by_topic())
+            await until(lambda: consumer.stuck_by_topic().get("overrides", 30.0) < 30.0)
+    logged = [each["topics"] for each in log if each["event"].startswith("topics that are not seen")]
+    assert logged == [[OVERRIDES], []]
 
 
 async def test_without_a_broker_it_waits_and_ends_when_told(clock: RealClock) -> None:

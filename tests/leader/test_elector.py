@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.asyncio
 class Shared:
     """One Lease that several electors see. `silent`, `failing`: names of those whose calls hang or fail.
 
+    `readers`: names of those that may read it and not write it.
+
     `hangs`: how many of the next calls do, by name; `unheard`: on their way back. `seconds`: how long any other takes.
     """
 
@@ -37,6 +40,7 @@ class Shared:
         self.unheard = False
         self.seconds = 0.005
         self.failing: set[str] = set()
+        self.readers: set[str] = set()
 
     def of(self, name: str) -> "Seat":
         return Seat(self, name)
@@ -71,6 +75,8 @@ class Seat:
     async def write(self, claim: LeaseClaim) -> str:
         await self._arrive()
         shared = self._shared
+        if self._name in shared.readers:
+            raise PermissionError("may not update leases")
         if claim.version != (shared.lease.version if shared.lease is not None else None):
             raise Conflict("modified")
         shared.versions += 1
@@ -315,3 +321,36 @@ async def test_who_has_not_seen_the_lease_renewed_for_as_long_as_it_lasts_names_
         await asyncio.sleep(2.5)
         assert (one.leader, two.leader) == ("", "")
         assert two.trouble == "Temporary: 502 with an HTML page"
+
+
+@pytest.mark.looptime
+async def test_a_lease_that_can_be_read_and_not_written_is_logged_once_a_minute_and_when_that_ends() -> None:
+    shared = Shared()
+    shared.readers.add("rb-0")
+    with capture_logs() as log:
+        async with running(shared, "rb-0") as (one,):
+            for _ in range(130):
+                await asyncio.sleep(1.003)  # in every part of a turn
+                assert one.trouble == "PermissionError: may not update leases"
+            shared.readers.clear()
+            await one.elected.wait()
+            await asyncio.sleep(10.0)
+    events = [each["event"] for each in log if each["event"] != "leads"]
+    assert events == ["the lease cannot be read or written"] * 3 + ["the lease is read and written again"]
+
+
+@pytest.mark.looptime
+async def test_who_alone_cannot_read_the_lease_says_so_and_whom_it_saw_leading_last() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(5.3)
+        shared.failing.add("rb-1")
+        await asyncio.sleep(20.0)
+        assert (one.leader, two.leader) == ("rb-0", "")
+        assert two.why_not() == (
+            "the Lease cannot be read: Temporary: 502 with an HTML page; rb-0 was last seen to renew it 20 s ago"
+        )
+        shared.failing.clear()
+        await asyncio.sleep(1.0)
+        assert two.why_not() == "rb-0 leads"

@@ -28,7 +28,24 @@ class TestCalledHome:
             assert moves(plan) == {}
             unmet = unmet_of(plan, "b")
             assert unmet is not None
+            assert unmet.why.endswith("lends 1 GPU to a: a keeps what serves there until 2 pods of it on x are made")
             story.wait(5.0)
+
+    def test_who_keeps_them_for_pods_without_a_node_is_named_with_the_pod_to_look_at(self) -> None:
+        story = an_owner_and_a_borrower()
+        (node,) = story.view("x").nodes
+        story.pool("x", nodes=(replace(node, schedulable=False, cordoned=True),))
+        story.kubernetes()
+        story.wait(60.0)
+        plan = story.plan()
+        assert moves(plan) == {}
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        first = story.of("a", "x").pods[0].name
+        assert unmet.why.endswith(
+            "lends 1 GPU to a: a keeps what serves there until 2 pods of it on x have a node: none since 08:00:00, and "
+            f"kubectl --namespace {story.policy.models[0].namespace} describe pod {first} says why"
+        )
 
     def test_one_goes_home_once_its_own_are_pods_with_room_though_they_load(self) -> None:
         story = an_owner_and_a_borrower()

@@ -294,7 +294,7 @@ FAULTS = (
     Fault(
         "RebalancerNotLeading",
         leading.leases_refused,
-        r"no leader: nothing changes(.|\n)*lease: cannot be read .*Forbidden",
+        r"no leader known(.|\n)*lease: the Lease cannot be read: Forbidden",
         _answers_again,
     ),
     Fault(
@@ -309,7 +309,7 @@ FAULTS = (
     Fault(
         "RebalancerNotLeading",
         leading.leader_hangs_and_nobody_can_follow,
-        r"no leader: nothing changes(.|\n)*lease: cannot be read .*Forbidden",
+        r"no leader known(.|\n)*lease: the Lease cannot be written: Forbidden",
         _answers_again,
         times=30.0,
         speed=1.0,

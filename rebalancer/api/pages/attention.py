@@ -10,6 +10,7 @@ from rebalancer.api.pages.gpu_tiles import pods_of
 from rebalancer.api.pages.values.overview import AttentionItem, WayOut
 from rebalancer.api.pages.ways_out import DOCTOR, explained, hand_back, held_by, of_model, of_node, of_short
 from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.status import LEASE
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import clock, counted, goes, printable, some
@@ -21,7 +22,11 @@ from rebalancer.domain.words import CLOCK_IS_OFF
 CRITICAL, WARNING = "critical", "warning"
 MOST = 50  # needs shown one by one: who has more looks at the pools, not at lines
 MOST_NAMED = 5  # models of one need
-UNMOVED = {"plan": "nothing moves until a cycle plans", "leading": "nothing moves until it does"}
+UNMOVED = {
+    "plan": "nothing moves until a cycle plans",
+    "leading": "nothing moves until it does",
+    LEASE: "this replica does not know who leads",
+}
 COMING_SECONDS = 300.0  # what was granted is on its way for at least this long before anybody is called
 
 

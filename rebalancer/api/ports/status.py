@@ -19,6 +19,10 @@ class Unready(Struct, frozen=True):
     detail: str = ""
 
 
+LEASE = "lease"
+"""What is not good where this replica cannot say who leads."""
+
+
 class Status(Struct, frozen=True):
     """One look at the service.
 
@@ -73,6 +77,13 @@ class Status(Struct, frozen=True):
     elastic: tuple[str, ...] = ()
     plan_every_seconds: float = 0.0
     namespace: str = ""
+
+    @property
+    def led(self) -> str:
+        """The leader, in words; whoever cannot read the Lease does not know that nobody leads."""
+        if self.leader:
+            return f"leader {self.leader}"
+        return "no leader known" if any(each.what == LEASE for each in self.unready) else "no leader: nothing changes"
 
 
 class ProbePort(Protocol):

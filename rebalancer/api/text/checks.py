@@ -30,9 +30,12 @@ def of_status(status: Status) -> Iterator[Finding]:
     missing, silent = some(status.sync.missing), some(status.sync.silent)
     yield _if(not missing, FAIL, "service", f"not read yet: {missing}", "its log says which right or CRD it lacks")
     yield _if(not silent, WARN, "service", f"silent: {silent}", "look at the producers and at Kafka")
+    named = {*status.sync.missing, *status.sync.silent}
+    for each in (each for each in status.unready if each.what not in named):
+        yield Finding(WARN, "service", f"{each.what}: {each.detail}")
     clock_is_right = not status.sync.clock_is_off
     yield _if(clock_is_right, FAIL, "service", CLOCK_IS_OFF, "see to time synchronisation on its node")
-    yield _if(bool(status.leader), FAIL, "service", "no leader: nothing changes", "look at its pods and the Lease")
+    yield _if(bool(status.leader), FAIL, "service", status.led, "look at its pods and the Lease")
     stopped = status.writes_stopped
     why = f"stopped by {stopped.actor}: {stopped.reason}" if stopped else ""
     yield _if(stopped is None, WARN, "writes", why, "rebalancer writes resume")

@@ -37,12 +37,11 @@ def render_status(status: Status, *, wide: bool = False) -> str:
 
 
 def _head(status: Status) -> str:
-    leader = f"leader {status.leader}" if status.leader else "no leader: nothing changes"
     if status.writes_stopped is not None:
         writing = "WRITES STOPPED"
     else:
         writing = "writing" if status.write_mode == "act" else "observing" if status.off else "shadow"
-    parts = (status.cluster or status.instance, f"{clock(status.at)} UTC", leader, writing, _age(status))
+    parts = (status.cluster or status.instance, f"{clock(status.at)} UTC", status.led, writing, _age(status))
     return "  ".join(part for part in parts if part)
 
 

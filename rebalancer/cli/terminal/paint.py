@@ -13,7 +13,7 @@ def _lines(pattern: str) -> re.Pattern[str]:
 
 RULES = (
     (_lines(r"NOT LIVE(?: since (?:[\d-]+ )?[\d:]+|: [\ddhms ]+ old)"), RED),
-    (_lines(r"WRITES STOPPED|no leader: nothing changes|^Writes stopped by"), RED),
+    (_lines(r"WRITES STOPPED|no leader: nothing changes|no leader known|^Writes stopped by"), RED),
     (_lines(r"\bshort (?:of )?\d+|^unmet\b|\bdoomed \d+|^FAIL\b|^NOTICE .*?(?=  OVERRIDES|$)"), RED),
     (_lines(r"LATE \d+ s|^Not read yet:|^Silent:|^Shadow: nothing is written\.|^warn\b|^refused\b"), YELLOW),
     (_lines(r"^(MODEL|NAME|POOL) .*$"), BOLD),

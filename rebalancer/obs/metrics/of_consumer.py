@@ -8,7 +8,7 @@ CONSUMER = (
     Metric(
         "rebalancer_consumer_stuck_seconds",
         GAUGE,
-        "How long the worst partition of a topic has made no progress.",
+        "How long the worst partition of a topic has made no progress, or the topic has not been seen.",
         "seconds",
         (TOPIC,),
     ),

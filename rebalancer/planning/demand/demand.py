@@ -142,7 +142,7 @@ class Stance(NamedTuple):
 
     def at_work(self) -> "Stance":
         """With its surge as the offered work leaves it."""
-        return self._replace(memory=_surge(self.memory, self.work, self.policy.surge, self.now))
+        return self._replace(memory=_surge(self))
 
 
 def assess(of: Stance, ballot: Ballot, has: int) -> tuple[Demand, ModelMemory]:
@@ -301,19 +301,24 @@ def _fall(of: Stance, need: int, in_force: int, ballot: Ballot) -> tuple[Demand,
     )
 
 
-def _surge(memory: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
-    """The model's memory with its surge as `work` leaves it at `now`.
+def _surge(of: Stance) -> ModelMemory:
+    """The model's memory with its surge as its work leaves it now.
 
     A surge begins when the short window is enterRatio times the long one and needs at least one replica more. It ends
-    when the short window has been below leaveRatio times the long one for leaveAfterSeconds.
+    when the short window has been below leaveRatio times the long one for leaveAfterSeconds; of work that is unknown
+    nobody sees that, so there it ends after the cooldown of the class, too.
     """
-    if work.short is None or work.long is None or calm(work, memory, rules):
+    memory, work, rules, now = of.memory, of.work, of.policy.surge, of.now
+    if calm(work, memory, rules):
         return memory
     if memory.surge_since is None:
         return replace(memory, surge_since=now, calm_since=None)
-    if work.short >= rules.leave_ratio * work.long:
+    ends_after = rules.leave_after_seconds
+    if work.short is None or work.long is None:
+        ends_after = max(ends_after, of.cooldown_seconds)
+    elif work.short >= rules.leave_ratio * work.long:
         return replace(memory, calm_since=None) if memory.calm_since is not None else memory
     since = now if memory.calm_since is None else memory.calm_since
-    if now - since >= rules.leave_after_seconds:
+    if now - since >= ends_after:
         return replace(memory, surge_since=None, calm_since=None)
     return replace(memory, calm_since=since)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rebalancer.domain.couples import Couple, couples
+from rebalancer.domain.instant import when
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
 from rebalancer.domain.quota_view import holding
@@ -18,6 +19,7 @@ from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.explanation.patience import patience_words
 from rebalancer.planning.explanation.unclaimed import unclaimed
+from rebalancer.planning.facts.holdings import is_unseen
 from rebalancer.planning.facts.limits import too_low
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
@@ -107,7 +109,7 @@ def lacking(
             constraint, why = stopped_by(scene), writes.stop
         row = None
         if since is not None:
-            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))
+            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint, scene))
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
@@ -151,7 +153,9 @@ def _beyond_need(model: ModelShare) -> tuple[str, str]:
     return MAXIMUM, f"its policy allows {replicas(model.entry.max_replicas)} at most (maxReplicas)"
 
 
-def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
+def _while_it_lends(
+    model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str, scene: Scene[ModelShare]
+) -> str:
     """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it."""
     if not lent or constraint == STANDS_DOWN:  # who keeps what it lent is said there already
         return ""
@@ -167,8 +171,28 @@ def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constr
     elif owed < own:
         why = f"its work and its votes claim {owed} of the {own} that it owns, and what nobody claims goes by worth"
     else:
-        why = "those come home as soon as that allows"
+        borrowers = [scene.models[name] for name, _ in lent if name in scene.models]
+        waits = [words for borrower in borrowers if (words := _not_there(model, borrower, scene.now))]
+        why = "; ".join(waits) or "those come home as soon as that allows"
     return f"{lends_words(lent)}: {why}"
+
+
+def _not_there(owner: ModelShare, borrower: ModelShare, now: float) -> str:
+    """For which pods on other pools a borrower keeps what serves (`donors._instead`), and who says why; "" for none."""
+    name, namespace = borrower.entry.id, borrower.entry.namespace
+    lent_on = {target.pool for target in owner.targets}  # where what waits goes before what serves
+    for target in (each for each in borrower.targets if each.pool not in lent_on):
+        waiting = [pod for pod in target.staying_pods if pod.node is None]
+        if not waiting:
+            continue
+        one, until = len(waiting) == 1, f"{name} keeps what serves there until {counted(len(waiting), 'pod')} of it on"
+        made = [(pod.created_at, pod.name) for pod in waiting if not is_unseen(pod)]
+        if not made:
+            return f"{until} {target.pool} {'is' if one else 'are'} made"
+        since, pod_name = min(made)
+        none = f"{'has' if one else 'have'} a node: none since {when(since, now)}"
+        return f"{until} {target.pool} {none}, and kubectl --namespace {namespace} describe pod {pod_name} says why"
+    return ""
 
 
 def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:

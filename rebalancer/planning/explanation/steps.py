@@ -26,6 +26,8 @@ LEARNS = (
     ": it takes one full replica, or ten minutes at work within the SLO "
     "(without a queue where none is set); to set it now: signals.concurrency.perReplica"
 )
+IN_SURGE = "; it is in surge"
+UNSEEN = ", which ends once its work has been unknown for leaveAfterSeconds and for its cooldown"
 NEAR = 2  # counts about the share whose cost is told
 
 
@@ -192,7 +194,7 @@ def _demand(  # noqa: PLR0913  # one thing each
     why = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
     return Step(
         "demand",
-        why + ("; it is in surge" if demand.surge else ""),
+        why + (IN_SURGE if demand.surge else "") + (UNSEEN if demand.surge and work.short is None else ""),
         {
             "demand": None if demand.unknown else need,
             "floor": floor,
