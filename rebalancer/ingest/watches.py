@@ -77,6 +77,7 @@ RESOURCES_BESIDE: Mapping[str, Resource | Ref] = {
     "autoscalerstatus": Ref(CONFIG_MAPS, "kube-system", "cluster-autoscaler-status"),
 }
 
+MOST_WARNINGS = 3  # in an outage: the cut connection is told first, the expired certificate behind it next
 ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
 DEFAULT_PACE = WatchPace()
 
@@ -99,7 +100,7 @@ class SourceSink:
         self._sink = sink
         self._left_out: tuple[str, ...] = ()  # of the list that is about to come, by `NAMESPACE/NAME`
         self._trouble: str | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._alive_at = 0.0
 
     def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002  part of the protocol
@@ -149,9 +150,10 @@ class SourceSink:
             return
         self.counts["troubles"] += 1
         absent = reason.kind == "absent"
-        if not self._warned and (reason.kind != "silent" or self._trouble is not None):
+        unheard = str(reason) not in self._warned and len(self._warned) < MOST_WARNINGS
+        if unheard and (reason.kind != "silent" or self._trouble is not None):
             log.warning("watch", source=self.source, resource=str(resource), trouble=str(reason))
-            self._warned = True
+            self._warned.add(str(reason))
         self._trouble = str(reason)
         trouble, denied = None if absent else str(reason), reason.kind == "forbidden"
         self._sink([SourceState(self.source, now, trouble, absent=absent, denied=denied)])
@@ -159,7 +161,8 @@ class SourceSink:
     def _recovered(self, now: float, *events: Event) -> None:
         if self._warned:
             log.info("watch", source=self.source, trouble=None)
-        self._trouble, self._warned = None, False
+        self._trouble = None
+        self._warned.clear()
         self._alive_at = now
         self._sink([*events, SourceState(self.source, now)])
 

@@ -196,6 +196,8 @@ class Reflector(Generic[T]):
     def _tell(self, batch: Changes[T]) -> None:
         now = self.clock.now()
         for change in batch:
+            if _older(change.resource_version, self._resource_version):
+                raise Gone(f"the watch went back from revision {self._resource_version} to {change.resource_version}")
             if change.malformed:
                 self._malformed(Trouble("malformed", change.malformed, changed=name_in(change.malformed)))
             elif change.obj is not None:
@@ -225,6 +227,11 @@ class Reflector(Generic[T]):
 
     def _patience(self) -> Patience:
         return Patience(self.pace.idle_seconds, self.rng.uniform(*self.pace.watch_seconds))
+
+
+def _older(revision: str, than: str) -> bool:
+    """Whether a stale server has told it. What is no number, as of another server's making, says nothing."""
+    return revision.isdecimal() and than.isdecimal() and int(revision) < int(than)
 
 
 def trouble_of(error: KubeError) -> Trouble:

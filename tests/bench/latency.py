@@ -90,7 +90,7 @@ async def _in(folder: Path, reaper: Reaper, kind: str, scale: Scale, events: int
         bootstrap = await broker.line()
         await api.line()
         await asyncio.to_thread(speak_past, bootstrap, scale.models, PAST_SECONDS, PAST_INTERVAL_SECONDS)
-        service = _service(folder, reaper, bootstrap)
+        service = serving(folder, reaper, bootstrap)
         async with service as pid, child("flood", bootstrap, scale.models) as flood:
             await asyncio.sleep(warm_up_seconds)
             began, busy = time.monotonic(), busy_seconds(pid)
@@ -117,9 +117,9 @@ def _policy(scale: Scale, kind: str) -> str:
 
 
 @asynccontextmanager
-async def _service(folder: Path, reaper: Reaper, bootstrap: str) -> AsyncIterator[int]:
-    """The process id of a ready service."""
-    probe = free_port()
+async def serving(folder: Path, reaper: Reaper, bootstrap: str, **others: str) -> AsyncIterator[int]:
+    """The process id of a ready service; `others` are settings besides."""
+    name, probe = others.get("INSTANCE", "service"), free_port()
     settings = {
         "KAFKA_BOOTSTRAP": bootstrap,
         "KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
@@ -131,10 +131,10 @@ async def _service(folder: Path, reaper: Reaper, bootstrap: str) -> AsyncIterato
         "API_AUTH": "none",
         "API_PORT": free_port(),
         "PROBE_PORT": probe,
-    }
+    } | others
     process = Process(
         [str(Path(sys.executable).parent / "rebalancer"), "run"],
-        log=folder / "service.log",
+        log=folder / f"{name}.log",
         healthy=lambda: answers(probe, "/readyz"),
         reaper=reaper,
         environment={f"REBALANCER_{name}": str(value) for name, value in settings.items()},

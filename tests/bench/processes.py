@@ -8,9 +8,17 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def resident_mib(pid: int) -> float:
     """What it holds in memory right now; its peak would also count the bytes that lists came in."""
+    return _mib(pid, "VmRSS")
+
+
+def most_resident_mib(pid: int) -> float:
+    """The most that it has held in memory since its start."""
+    return _mib(pid, "VmHWM")
+
+
+def _mib(pid: int, what: str) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    resident = next(line for line in lines if line.startswith("VmRSS:"))
-    return int(resident.split()[1]) / 1024
+    return int(next(line for line in lines if line.startswith(f"{what}:")).split()[1]) / 1024
 
 
 def busy_seconds(pid: int) -> float:

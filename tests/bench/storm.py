@@ -2,8 +2,9 @@
 
 python -m tests.bench.storm BOOTSTRAP TOPIC PACE POISON SECONDS MODEL...
 
-PACE in records per second, POISON the share of them that nobody can read. First line: that it has begun. Last line:
-records that Kafka took, poisoned ones among them, and per second.
+PACE in records per second, POISON the share of them that nobody can read, or not whole. First line: that it has begun.
+Last line: records that Kafka took, how many of them nobody can read, of how many more a part is no gauge, and records
+per second. It ends with an error when Kafka did not take all.
 """
 
 import sys
@@ -16,7 +17,8 @@ from confluent_kafka import Producer
 from tests.bench.children import say, until_the_end
 
 STEP_SECONDS = 0.01
-POISON = b'{"specversion":"1.0","type":"io.rebalancer.metric.sample.v1","source":"storm","id":"x","data":{"model":7}}'
+TOO_LONG = b" " * 64 * 1024  # after any sample
+LONG_IN = 400  # of what is poisoned: more of these would be a flood of bytes
 QUEUED = 500_000  # records that wait for the broker: beyond, the storm itself waits
 
 
@@ -26,8 +28,10 @@ def main() -> None:
     ended = threading.Event()
     threading.Thread(target=_listen, args=(ended,), daemon=True).start()
     say("began")
-    taken, poisoned, took = _storm(bootstrap, topic, float(pace), float(poison), float(seconds), models, ended)
-    say(f"{taken} {poisoned} {taken / took:.0f}")
+    taken, unreadable, mended, took = _storm(
+        bootstrap, topic, float(pace), float(poison), float(seconds), models, ended
+    )
+    say(f"{taken} {unreadable} {mended} {taken / took:.0f}")
 
 
 def _listen(ended: threading.Event) -> None:
@@ -43,7 +47,7 @@ def _storm(  # what a storm is made of
     seconds: float,
     models: list[str],
     ended: threading.Event,
-) -> tuple[int, int, float]:
+) -> tuple[int, int, int, float]:
     settings = {
         "bootstrap.servers": bootstrap,
         "linger.ms": 20,
@@ -54,7 +58,7 @@ def _storm(  # what a storm is made of
     }
     producer = Producer(settings)
     headers: dict[str, str | bytes | None] = {"content-type": b"application/cloudevents+json"}
-    taken, sent, poisoned = [0], 0, 0
+    taken, sent, unreadable, mended = [0], 0, 0, 0
     every = round(1 / poison) if poison else 0
 
     def heard(error: object, _message: object) -> None:
@@ -65,15 +69,17 @@ def _storm(  # what a storm is made of
         at = datetime.fromtimestamp(time.time(), UTC).isoformat()
         for number in range(sent, int(passed * pace)):
             model = models[number % len(models)]
-            bad = every and not number % every
-            value = POISON if bad else _sample(model, number, at)
+            value = _sample(model, number, at)
+            if every and not number % every:
+                value, readable = _poisoned(value, number // every)
+                mended += readable
+                unreadable += not readable
             while True:
                 try:
                     producer.produce(topic, value, key=model, headers=headers, on_delivery=heard)
                     break
                 except BufferError:
                     producer.poll(0.1)
-            poisoned += bool(bad)
             sent += 1
             if not sent % 1000:
                 producer.poll(0)
@@ -82,7 +88,9 @@ def _storm(  # what a storm is made of
         producer.poll(0)
         ended.wait(STEP_SECONDS)
     producer.flush(60)
-    return taken[0], poisoned, time.monotonic() - began
+    if taken[0] != sent:
+        raise SystemExit(f"Kafka took {taken[0]} of {sent} records")
+    return sent, unreadable, mended, time.monotonic() - began
 
 
 def _sample(model: str, number: int, at: str) -> bytes:
@@ -90,6 +98,21 @@ def _sample(model: str, number: int, at: str) -> bytes:
         f'{{"specversion":"1.0","type":"io.rebalancer.metric.sample.v1","source":"storm/{model}","id":"{number}",'
         f'"time":"{at}","data":{{"model":"{model}","intervalSeconds":1,"gauges":{{"running":15,"waiting":0}}}}}}'
     ).encode()
+
+
+def _poisoned(sample: bytes, number: int) -> tuple[bytes, bool]:
+    """The sample spoiled, each time in another way, and whether what is left of it can be read."""
+    if not number % LONG_IN:
+        return sample + TOO_LONG, False
+    match number % 4:
+        case 0:
+            return sample[:-7], False  # no JSON
+        case 1:
+            return sample.replace(b'"intervalSeconds":1', b'"intervalSeconds":"one"'), False
+        case 2:
+            return bytes(byte ^ 0xA5 for byte in sample), False  # no text
+        case _:
+            return sample.replace(b'"waiting":0', b'"waiting":0,"patience":3'), True  # a gauge that nobody knows
 
 
 if __name__ == "__main__":

@@ -48,11 +48,10 @@ def pod_record(model: int, pod: int, at: float, running: float = CALM) -> Record
     return _record(model, f"vllm/m{model:04d}-{pod}", data, at)
 
 
-def past_record(model: int, at: float, interval_seconds: float) -> Record:
-    """A whole model's look at a longer while: ten calm pods."""
+def past_record(model: int, at: float, interval_seconds: float, running: float = CALM * REPLICAS) -> Record:
+    """A whole model's look at a longer while: ten calm pods, unless told otherwise."""
     data = (
-        f'{{"model":"m{model:04d}","intervalSeconds":{interval_seconds},"gauges":{{"running":{CALM * REPLICAS},'
-        f'"waiting":0}}}}'
+        f'{{"model":"m{model:04d}","intervalSeconds":{interval_seconds},"gauges":{{"running":{running},"waiting":0}}}}'
     )
     return _record(model, "gateway", data, at)
 

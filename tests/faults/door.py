@@ -134,3 +134,25 @@ async def reset(request: web.Request) -> web.StreamResponse:
     """Cut every connection on which somebody asks."""
     cut(request)
     raise Lost
+
+
+async def spoiled(request: web.Request, chunk: bytes) -> bytes:
+    """A byte in the middle of each piece of an answer is another one; its length and headers are as they were."""
+    middle = len(chunk) // 2
+    return chunk[:middle] + bytes(byte ^ 0xFF for byte in chunk[middle : middle + 1]) + chunk[middle + 1 :]
+
+
+def reordered() -> Filter:
+    """Behind every second event of a watch comes the one before it: so tells a stale server behind a load balancer."""
+    before: dict[str, bytes] = {}
+
+    async def pieces(request: web.Request, chunk: bytes) -> bytes:
+        if not watches(request) or not chunk.endswith(b"\n"):
+            return chunk
+        older = before.pop(request.path, None)
+        if older is None:
+            before[request.path] = chunk
+            return chunk
+        return chunk + older
+
+    return pieces

@@ -18,6 +18,7 @@ from tests.testbed.audit import Write
 
 Json = dict[str, Any]
 
+TASKS = "tasks"
 _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 2.0
 _LAG = "rebalancer_event_loop_lag_seconds"
@@ -45,7 +46,10 @@ class Span(NamedTuple):
 
 
 class Vitals(NamedTuple):
-    """The process at an instant: resident MiB, open descriptors, seconds of CPU, bytes of log, threads."""
+    """The process at an instant: resident MiB, open descriptors, seconds of CPU, bytes of log, threads.
+
+    tasks: of asyncio, where it was started so that it counts them (`counted.py`), else 0.
+    """
 
     at: float
     resident_mib: float
@@ -53,6 +57,7 @@ class Vitals(NamedTuple):
     cpu_seconds: float
     log_bytes: int
     threads: int = 0
+    tasks: int = 0
 
 
 class Lag(NamedTuple):
@@ -178,4 +183,5 @@ def _vitals(service: Service) -> Vitals:
         ticks / os.sysconf("SC_CLK_TCK"),
         (service.folder / "service.log").stat().st_size,
         int(times[17]),
+        int(tasks.read_text()) if (tasks := service.folder / TASKS).exists() else 0,
     )

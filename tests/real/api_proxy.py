@@ -46,9 +46,9 @@ class ApiProxy:
     @asynccontextmanager
     async def before(cls, access: Access) -> AsyncIterator[Self]:
         """Listens on loopback until the context ends."""
-        context = ssl.create_default_context(cadata=access.ca)
+        trusted = ssl.create_default_context(cadata=access.ca) if access.ca else True
         timeout = aiohttp.ClientTimeout(total=None, connect=10)
-        connector = aiohttp.TCPConnector(ssl=context, limit=0)
+        connector = aiohttp.TCPConnector(ssl=trusted, limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
             proxy = cls(access, session)
             app = web.Application(client_max_size=16 * 1024 * 1024)

@@ -1,7 +1,8 @@
 """What became of every record, read back from Kafka: in the state's last checkpoint, or a dead letter."""
 
 import json
-from collections.abc import Container, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.structs import RecordMetadata
 
 from rebalancer.kafka.broker import Broker
-from rebalancer.state.checkpoint import RINGS_PREFIX, ModelPast
+from rebalancer.state.checkpoint import RINGS_PREFIX, ModelPast, parsed
 from rebalancer.state.ring_level import COVERAGE, WORK
 from rebalancer.state.rings import LEVELS, Rings
 
@@ -51,13 +52,14 @@ class Letter:
     value: bytes
 
 
-async def everything_in(
-    broker: Broker, name: str, last: int | None = None, keys: Container[bytes] | None = None
-) -> list[ConsumerRecord]:
-    """All records of a topic of ours, or the `last` so many of each partition, by partition and offset.
+async def everything_in(broker: Broker, name: str, last: int | None = None) -> list[ConsumerRecord]:
+    """All records of a topic of ours, or the `last` so many of each partition, by partition and offset."""
+    found = [record async for record in each_in(broker, name, last)]
+    return sorted(found, key=Place.of)
 
-    `keys`: those with one of these keys alone. A keyframe of 1,000 models has megabytes, and each leader writes one.
-    """
+
+async def each_in(broker: Broker, name: str, last: int | None = None) -> AsyncIterator[ConsumerRecord]:
+    """The same one after the other, where a topic is too long to be held; by offset in each partition."""
     topic = broker.topic(name)
     partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
@@ -66,12 +68,18 @@ async def everything_in(
         begins = await consumer.beginning_offsets(partitions)
         for each in partitions:
             consumer.seek(each, begins[each] if last is None else max(begins[each], ends[each] - last))
-        found: list[ConsumerRecord] = []
         while any([await consumer.position(one) < ends[one] for one in partitions]):
             batches = await consumer.getmany(timeout_ms=500)
-            read = (record for records in batches.values() for record in records)
-            found += [record for record in read if keys is None or record.key in keys]
-        return sorted(found, key=Place.of)
+            for record in (record for records in batches.values() for record in records):
+                yield record
+
+
+async def ends_of(broker: Broker, name: str) -> dict[int, int]:
+    """The next offset of each partition of a topic of ours."""
+    topic = broker.topic(name)
+    partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
+    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
+        return {each.partition: end for each, end in (await consumer.end_offsets(partitions)).items()}
 
 
 async def said(broker: Broker, poison: Iterable[Place], per_replica: float) -> list[Said]:
@@ -89,21 +97,31 @@ def _said(record: ConsumerRecord, per_replica: float) -> Said:
 
 async def letters(broker: Broker, last: int | None = None) -> list[Letter]:
     """All dead letters, or the `last` so many."""
-    found = []
-    for record in await everything_in(broker, "dead-letter", last):
-        told = {name.removeprefix("rebalancer-"): text.decode() for name, text in record.headers if text is not None}
-        place = Place(told["topic"], int(told["partition"]), int(told["offset"]))
-        found.append(Letter(place, told["reason"], record.value))
-    return found
+    return [_letter(record) for record in await everything_in(broker, "dead-letter", last)]
+
+
+async def places_buried(broker: Broker) -> dict[str, set[Place]]:
+    """Which records there are dead letters of, by reason, however many there are of each."""
+    places: dict[str, set[Place]] = defaultdict(set)
+    async for record in each_in(broker, "dead-letter"):
+        letter = _letter(record)
+        places[letter.reason].add(letter.place)
+    return places
+
+
+def _letter(record: ConsumerRecord) -> Letter:
+    told = {name.removeprefix("rebalancer-"): text for name, text in record.headers if text is not None}
+    place = Place(told["topic"].decode(), int(told["partition"]), int(told["offset"]))
+    return Letter(place, told["reason"].decode(), record.value)
 
 
 async def untold(broker: Broker) -> list[str]:
     """Intents in the topic `decisions` that have no outcome there."""
     intents, outcomes = set[str](), set[str]()
-    for record in await everything_in(broker, "decisions", keys={b"intent", b"outcome"}):
+    async for record in each_in(broker, "decisions"):
         if record.key == b"intent":
             intents.add(json.loads(record.value)["intent"]["id"])
-        else:
+        elif record.key == b"outcome":
             outcomes.add(json.loads(record.value)["outcome"]["intent"]["id"])
     return sorted(intents - outcomes)
 
@@ -115,6 +133,14 @@ async def checkpointed(broker: Broker, last: int | None = None) -> dict[str, Mod
         if record.key.startswith(RINGS_PREFIX):
             found[record.key.removeprefix(RINGS_PREFIX).decode()] = ModelPast.from_bytes(record.value)
     return found
+
+
+async def safe_offsets(broker: Broker, name: str, last: int = 20) -> dict[int, int]:
+    """Where a start would read each partition of a topic on, by the newest of the `last` checkpoints of pasts."""
+    pasts = (await checkpointed(broker, last)).values()
+    places = [parsed(past.offsets) for past in pasts]
+    topic = broker.topic(name)
+    return {number: max(one[topic, number] for one in places) for number in await ends_of(broker, name)}
 
 
 def differing(samples: Iterable[Said], past: ModelPast) -> list[str]:
