@@ -32,7 +32,7 @@ class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has
         return text.strip()
 
 
-class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
+class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
     """A token for a client's id and secret (OAuth 2.0 client credentials). `secret` is asked at each connection.
 
     `scope`: what the token is to be good for, "" where its issuer needs no word on that.
@@ -63,7 +63,7 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
         return token
 
 
-class MskToken(AbstractTokenProvider):  # type: ignore[misc]  # same
+class MskToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
     """A token of MSK's IAM, by the pod's AWS identity."""
 
     def __init__(self, region: str) -> None:

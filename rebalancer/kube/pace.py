@@ -1,4 +1,4 @@
-"""How often to knock: never more than once a second, ever more seldom while nobody answers."""
+"""When a watch may connect to the API server again: at most once a second, ever less often while it fails."""
 
 import random
 from dataclasses import dataclass
