@@ -47,7 +47,7 @@ class FollowedPolicy:
         self._change = PolicyChange(file=str(file.path))
 
     def last_change(self) -> PolicyChange:
-        """When the policy in force came into force, and what was other before; of a start nothing before is known."""
+        """The instant at which the policy came into force, and what differs from the one before, if one is known."""
         return self._change
 
     def in_force(self) -> Policy:

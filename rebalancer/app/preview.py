@@ -307,7 +307,7 @@ def _digest(
     refused: str | None,
     seen: Foresight,
 ) -> str:
-    """Of what a person agreed to: which numbers change, what conflicts and who declines; not of clocks and readings."""
+    """A hash of what a person agrees to: what changes, conflicts, guards that decline; no clocks, no readings."""
     decision = override and (
         override.kind,
         override.subject,

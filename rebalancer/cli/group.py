@@ -48,7 +48,7 @@ class PlainCommands(typer.Typer):
     """What commands are registered with: each becomes a `PlainCommand`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401  the parser's own types are private to it
-        """As typer's own."""
+        """Typer's own `command`, with help in plain text."""
         return super().command(name, cls=PlainCommand, **settings)
 
 

@@ -16,8 +16,8 @@ class Holder(Struct, frozen=True):
     """Somebody who holds GPUs, or part of a quota.
 
     kind: kind of the object above its pods, as Deployment or Job; Pod where nothing is above.
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     amount: what its pods ask for: GPUs of a pool, or thousandths of a quota's key.
     ends_at: when all of its pods will have ended at the latest; None where nobody said.
     """
@@ -74,7 +74,7 @@ class QuotaView(Struct, frozen=True):
 
     kind: ResourceQuota, LimitRange or ClusterQueue.
     namespace: its namespace, "" where it has none.
-    name: its name.
+    name: `metadata.name` of the object.
     key: what it counts, as `requests.nvidia.com/gpu`.
     hard: the most that may be asked for.
     used: what is asked for.

@@ -73,5 +73,5 @@ def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str
 
 
 def kept(pods: Iterable[PodView], replicas: int) -> tuple[PodView, ...]:
-    """Of numbered pods those that a target keeps which is asked for `replicas`: one that is not there makes no room."""
+    """The numbered pods that stay when the target is asked for `replicas`: those with a lower number."""
     return tuple(pod for pod in pods if pod.place is not UNSET and pod.place.ordinal < replicas)

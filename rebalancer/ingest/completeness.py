@@ -1,4 +1,7 @@
-"""Until when others have read the partitions for us: what no reading came of may be silent, or not read yet."""
+"""The instant up to which other replicas have read the partitions for us.
+
+A model without a reading since may be silent, or not read yet.
+"""
 
 from collections import Counter
 

@@ -168,7 +168,7 @@ def _branches(each: MetricMap, has: MetricInventory, among: str, counted: bool) 
 
 
 def _started(clock: MetricSource, has: MetricInventory, among: str) -> str:
-    """When the process behind a map's series began. One beside the engine in its pod may be older: it is none."""
+    """PromQL for the start of the process behind a map's series. One beside the engine may be older; it is left out."""
     process = MetricSource(reading=clock.reading, series=STARTED)
     pairs = zip(_series(process, has, among), _series(clock, has, among), strict=True)
     starts = (

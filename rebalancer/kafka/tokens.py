@@ -14,7 +14,7 @@ NEEDS = "AWS_MSK_IAM needs the extra: pip install 'rebalancer[msk]'"
 
 
 class NoToken(OSError):
-    """There is no token to be had; the text says why. An OSError, as an absent broker is one: it is tried again."""
+    """No token can be had; the text says why. An OSError, as for an absent broker, so that it is tried again."""
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types

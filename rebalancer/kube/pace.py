@@ -1,4 +1,4 @@
-"""When a watch may connect to the API server again: at most once a second, ever less often while it fails."""
+"""How long a watch waits before it connects to the API server again: a second at least, longer with each failure."""
 
 import random
 from dataclasses import dataclass

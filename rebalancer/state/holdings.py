@@ -115,7 +115,7 @@ class Holdings:
                 yield target.model, pod
 
     def ready_at(self, pod: Pod) -> float | None:
-        """Since when the replica serves that the pod leads, None while it does not: all of its pods must."""
+        """The instant since which all pods of the replica that `pod` leads are Ready; None while one of them is not."""
         pods = 1 if pod.ordinal is None else self._pods_per_replica(pod)
         members = (pod,) if pods == 1 else (pod, *(each for each in self._alive(pod) if each.uid != pod.uid))
         if len(members) < pods or any(self._phase(each) != "ready" for each in members):

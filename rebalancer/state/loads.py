@@ -388,7 +388,7 @@ class Loads:
 
 
 def _in_flight_until(sample: MetricSample, now: float) -> float | None:
-    """Until when the requests in flight that it tells are fresh; None where it tells none."""
+    """The instant up to which the sample's requests in flight are fresh; None where it has none."""
     if sample.gauges.running is None and sample.gauges.waiting is None:
         return None
     return now + max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * sample.interval_seconds)

@@ -1,4 +1,4 @@
-"""Whose a metric sample is where its pod says so, and not its model's name."""
+"""Finds the model of a metric sample that names only its pod."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -18,8 +18,8 @@ class Asking(NamedTuple):
     """A target of the policy with what its pods ask for, their namespace's defaults filled in.
 
     model: id of the model.
-    pool: its pool.
-    namespace: its namespace.
+    pool: the pool of the target.
+    namespace: the namespace of the target.
     pods: the pods of one replica.
     """
 

@@ -1,4 +1,4 @@
-"""Who calls and what they may do: the words for it, and the two who can say so."""
+"""Callers and their permissions: the values, and the two authorities that can say who and what."""
 
 from typing import Final, Protocol
 

@@ -190,7 +190,7 @@ class PodCounts:
         return all(max(every) - min(every) < self._scrape_seconds for every in recent)
 
     def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
-        """Of each reading the first row that was told since then."""
+        """For each reading the first row of the map with a series since `since`."""
         done: set[str] = set()
         for (name, _), series in sorted(self._values.items(), key=lambda item: item[0][1]):
             if name not in done and any(each.at >= since for each in series.values()):

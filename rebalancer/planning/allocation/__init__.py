@@ -1,1 +1,1 @@
-"""Who is to have the GPUs: shares by worth, then every unit placed on nodes, donors asked, loans booked."""
+"""Divides the GPUs: shares by worth, then every unit placed on nodes, donors asked, loans booked."""

@@ -81,7 +81,7 @@ def _damped(model: ModelShare, now: float, giving: Collection[str]) -> ModelShar
 
 
 def _content_until(model: ModelShare, memory: ModelMemory, now: float) -> float | None:
-    """Until when it is content with its demand, since it gave a replica; None where it is not."""
+    """The instant up to which a model that gave a replica asks for no more than its demand; None where that is over."""
     if memory.gave_at is None or _surges(model):
         return None
     until = memory.gave_at + GAVE_SECONDS * 2 ** min(memory.swung, MOST_DOUBLINGS)
