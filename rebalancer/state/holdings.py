@@ -35,7 +35,7 @@ from rebalancer.state.views import (
 )
 
 METRIC = "metric"  # the actuation in which nothing is written, and a number is answered
-ASKED_FOR_SECONDS = 10.0  # a write in whose place the watch shows another number by then is taken as lost
+CONTRADICTED_SECONDS = 10.0  # a write in whose place the watch shows another number by then is taken as lost
 UNHEARD_SECONDS = 90.0  # so is one of which it has said nothing: one that is silent for 75 s lists everything anew
 
 
@@ -46,7 +46,7 @@ class _Asked(Struct, frozen=True):
 
     def lost(self, now: float) -> bool:
         """Whether it is no longer to be expected."""
-        return now - self.at >= (ASKED_FOR_SECONDS if self.contradicted else UNHEARD_SECONDS)
+        return now - self.at >= (CONTRADICTED_SECONDS if self.contradicted else UNHEARD_SECONDS)
 
 
 class _Target(Struct, frozen=True):

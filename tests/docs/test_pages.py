@@ -25,7 +25,8 @@ from rebalancer.planning.explanation.lateness import LATE_SHARE
 from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
-from rebalancer.state.outlook.rule import BUSIEST_SECONDS, LEARN_SECONDS
+from rebalancer.state.holdings import CONTRADICTED_SECONDS, UNHEARD_SECONDS
+from rebalancer.state.outlook.rule import BUSIEST_SECONDS, DWELL_SECONDS, LEARN_SECONDS
 from tests.docs.blocks import DOCS, blocks, written_pages
 from tests.docs.pictures import PICTURES, families, pictures, recorded
 from tests.house.repository import ROOT, tracked
@@ -244,6 +245,8 @@ def test_classes_surge_nodes_and_overrides_have_the_numbers_of_the_defaults() ->
     assert f"ends after {surge.leave_after_seconds:.0f} s below {surge.leave_ratio} times" in flat
     assert f"no node within {nodes.node_timeout_seconds:.0f} s" in flat
     assert f"{overrides.default_seconds:.0f} s ahead when nobody says, at most {overrides.max_seconds:.0f} s" in flat
+    assert f"its **horizon**, a start and {DWELL_SECONDS} s later" in flat
+    assert f"our number (`Holdings`): for {UNHEARD_SECONDS:.0f} s, or for {CONTRADICTED_SECONDS:.0f} s once" in flat
 
 
 def command_lines() -> list[tuple[str, str]]:
