@@ -202,7 +202,7 @@ def _under(row: Limits, each: ContainerAsk) -> str:
     return ""
 
 
-def asked(pod: PodAsk) -> dict[str, int]:
+def requested(pod: PodAsk) -> dict[str, int]:
     """What a pod counts for in quotas, by key. Its containers have their defaults."""
     amounts = {"pods": THOUSAND, "count/pods": THOUSAND}
     for name, amount in _peak(pod, "requests").items():

@@ -57,7 +57,7 @@ class Completeness:
                 return f"partition {numbers} of {partitions} of {topic} was not read to its end {since}"
         return None
 
-    def told(self, now: float) -> list[SourceState]:
+    def source_states(self, now: float) -> list[SourceState]:
         """What the state is to hear: at once when it changes, else each second."""
         trouble = self.trouble(now)
         behind = trouble is not None

@@ -291,7 +291,7 @@ class Holdings:
         """Devices of the pool that each pod of the workload gets by claims."""
         if pool.device_class is None or not workload.claims:
             return 0
-        return self._devices.asked(workload.ref.namespace, workload.claims, pool.device_class)
+        return self._devices.requested(workload.ref.namespace, workload.claims, pool.device_class)
 
     def _held(self, pod: Pod, pool: Pool) -> int:
         """GPUs of the pool that a pod requests; those that it asks for by their extended resource are claims, too."""

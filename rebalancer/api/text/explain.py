@@ -149,7 +149,7 @@ def _quotas(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     for quota in snapshot.quotas:
         amounts = [draw.amount for draw in quota.draws if draw.model == view.id]
         if amounts:
-            yield quota.said(max(amounts))
+            yield quota.text(max(amounts))
 
 
 def _beside(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
