@@ -136,7 +136,7 @@ def a_target(name: str = "b", replicas: int = 0, pool: str = "a100", **overrides
     return replace(target, **overrides)
 
 
-def a_model_view(id: str = "b", *targets: TargetView, load_seconds: float | None = None) -> ModelView:  # noqa: A002  same
+def a_model_view(id: str = "b", *targets: TargetView, load_seconds: float | None = None) -> ModelView:  # noqa: A002  the domain's word
     """A model with one empty target of its own name unless told otherwise."""
     return ModelView(id=id, targets=targets or (a_target(id),), load_seconds=load_seconds)
 

@@ -50,8 +50,8 @@ class _Regarding:
     """The object that an Event is about.
 
     resource: its API resource.
-    namespace: its namespace, "" where it has none.
-    name: its name.
+    namespace: `metadata.namespace` of the object, "" where it has none.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     """
 

@@ -84,7 +84,7 @@ async def write_back(kube: Port, ref: Ref, obj: Object, restore: Restore, ask: A
     raise Conflict(f"changed by somebody else {TRIES} times in a row; run it again")
 
 
-def told(body: Object) -> str:
+def values_text(body: Object) -> str:
     """The values that a restoring patch sets, in words."""
     parts = [f"{key} {_shown(value)}" for key, value in body.get("spec", {}).items()]
     return ", ".join(parts) or "annotation removed"
@@ -117,7 +117,7 @@ async def _restore(kube: Port, resource: Resource, obj: Object, restore: Restore
         return f"failed {name}: it cannot be understood: {type(error).__name__}: {error}"
     if body is None:
         return ""
-    return f"{'would restore' if dry_run else 'restored'} {name}: {told(body)}"
+    return f"{'would restore' if dry_run else 'restored'} {name}: {values_text(body)}"
 
 
 async def _always() -> None:

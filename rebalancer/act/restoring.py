@@ -14,7 +14,7 @@ import structlog
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.events import Events
-from rebalancer.act.hand_back import Ask, Restore, restorer, told, write_back
+from rebalancer.act.hand_back import Ask, Restore, restorer, values_text, write_back
 from rebalancer.act.led import Led
 from rebalancer.act.originals import named
 from rebalancer.act.permission import Permission
@@ -132,8 +132,9 @@ class Restoring:
             return
         self._failed.pop(_key(one), None)
         if body is not None and one.state != HELD:
-            log.info("given back", object=str(one), restored=told(body))
-            self._events.tell_given_back(ref, one.uid, f"the policy moves it no more: {told(body)}", self._clock.now())
+            values = values_text(body)
+            log.info("given back", object=str(one), restored=values)
+            self._events.tell_given_back(ref, one.uid, f"the policy moves it no more: {values}", self._clock.now())
 
     def _patch(self, one: Pinned) -> Restore:
         if one.state == HELD:

@@ -10,7 +10,7 @@ from rebalancer.obs.clock import Clock
 
 
 class Shadow:
-    """Implements `loop.gate_ports.Hands`."""
+    """Implements `loop.gate_ports.PlanWriter`."""
 
     def __init__(self, clock: Clock, recorder: WriteRecorder) -> None:
         self._clock = clock

@@ -81,7 +81,7 @@ async def _shows(kube: Port, intent: Intent, target: TargetView) -> bool:
 
 
 async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:
-    """Of another object's intent nothing is shown."""
+    """Whether the NodePool shows what the intent wrote; False for an intent about any other object."""
     pool = next((one for one in policy.pools if one.name == intent.pool), None)
     if pool is None or intent.object != f"nodepool/{intent.subject}":
         return False

@@ -70,5 +70,5 @@ def all_seen(change: Change, snapshot: Snapshot, known: int) -> None:
 
 
 def _shown(target: TargetView) -> int:
-    """Its pods that watches have shown, those on their way out left out, as a ReplicaSet counts them."""
+    """The target's pods that watches have shown and that are not ending, as a ReplicaSet counts them."""
     return sum(pod.phase != "terminating" for pod in target.pods)

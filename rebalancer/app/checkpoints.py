@@ -71,11 +71,11 @@ class Checkpoints:
             self._recorded.update(model.id for model in self._cycle_ports.policy.models)
 
     async def run(self) -> None:
-        """Until cancelled. Who succeeds another leader writes memory once as soon as it has planned.
+        """Writes checkpoints until cancelled; a successor of another leader writes memory after its first plan.
 
-        Where each leader dies before its first period nobody writes any. After four periods a successor reads all of
-        `state` while nobody leads: at 1,000 models 0.5 to 2 s, where it takes 0.1 s to find memory in what it read
-        along. Before its first plan it does not know itself what became of the last writes.
+        Where each leader dies before its first period, nobody would write any. After four periods a successor reads
+        all of `state` while nobody leads: at 1,000 models 0.5 to 2 s, where it takes 0.1 s to find memory in what it
+        read along. Before its first plan it does not know itself what became of the last writes.
         """
         if self._succeeds:
             await self._planned()

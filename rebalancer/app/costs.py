@@ -77,7 +77,7 @@ def _differing(known: Known, seen: Foresight) -> Iterator[tuple[Model, int, int]
 
 
 def _effect(known: Known, seen: Foresight, model: Model, count: int, other: int) -> str:
-    """Its work on so many replicas, and how many more or fewer requests are late than with the `other` count."""
+    """The model's work on `count` replicas, and how many more or fewer requests are late than on `other` replicas."""
     load = next((each for each in known.snapshot.loads if each.model == model.id), None)
     if load is None:
         return ""

@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ledger.books import ALL_TIME, Books, patience_seconds
 from rebalancer.ledger.inventory import prices
 from rebalancer.ledger.looks import look
-from rebalancer.loop.gate_ports import GatePorts, Hands
+from rebalancer.loop.gate_ports import GatePorts, PlanWriter
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
@@ -27,7 +27,7 @@ class ServicePorts(GatePorts):
         memory: Memory,
         state: ClusterState,
         recorder: Recorder,
-        gate: Hands,
+        gate: PlanWriter,
         metrics: Metrics,
         clock: Clock,
         again: Callable[[], None],

@@ -76,7 +76,7 @@ class OverrideDraft(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Of what was asked for, without the instants, which differ between a request and its repeat."""
+        """A hash of what was asked for, without instants: a request that is sent again has the same."""
         decision = (self.kind, self.model, self.node, self.pool, self.value, self.reason, self.allow_below_floor)
         return hashlib.sha256(msgspec.json.encode((*decision, self.actor, self.seconds))).hexdigest()[:32]
 
@@ -106,7 +106,7 @@ class OverrideDraft(Struct, frozen=True):
             raise Misshapen("forSeconds", f"{span(self.seconds)} is too long: {most}", "make it shorter")
 
     def override(self) -> Override:
-        """As planning would see it."""
+        """The override as planning would see it."""
         subject_kind = "model" if self.kind not in OF_CAPACITY else "node" if self.node is not None else "pool"
         return Override(
             name=self.name,

@@ -31,9 +31,9 @@ class NoPolicy(ValueError):
 
 
 class FollowedPolicy:
-    """`first` at the start, `go_on` with Kafka, then `follow`. Each new one goes to `recorder`.
+    """The policy file, followed: `first` at the start, `go_on` once Kafka is there, then `follow`.
 
-    `broker` keeps the last good policy of `installation`, ours (None: nobody does).
+    Each new policy goes to `recorder`. `broker` keeps the last good policy of `installation`; None: nobody keeps it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FollowedPolicy:
         self._change = PolicyChange(file=str(file.path))
 
     def last_change(self) -> PolicyChange:
-        """When the policy in force came into force, and what was other before; of a start nothing before is known."""
+        """The instant at which the policy came into force, and what differs from the one before, if one is known."""
         return self._change
 
     def in_force(self) -> Policy:
@@ -60,9 +60,9 @@ class FollowedPolicy:
     async def first(self) -> Policy:
         """The policy to start with. Raises NoPolicy.
 
-        A file that is bad now changes as little for a process that starts as for one that runs. Without Kafka, or where
-        it keeps no policy, all is as at the very first start: there is no good form to keep, a model that is left out
-        might be one that was ours, and so nothing starts.
+        With a bad file the service starts with the last good policy that Kafka keeps, as a running one would go on.
+        Without Kafka, or without a policy there, it does not start: a model that is left out might be one that we
+        moved.
         """
         await asyncio.to_thread(self._file.changed, self._clock.now())
         if self._file.current is None:
@@ -74,9 +74,10 @@ class FollowedPolicy:
         return self.in_force()
 
     async def go_on(self) -> Policy:
-        """The policy to go on with: that of `first`, or the last one, where a running service would have kept that.
+        """The policy to go on with: that of `first`, or the last good one where a running service would have kept it.
 
-        It waits for Kafka as the past does, so that what a reload may not drop no start drops. Raises PastUnreadable.
+        Waits for Kafka, as reading the past does: a start drops nothing that a reload may not drop. Raises
+        PastUnreadable.
         """
         before = self.in_force()
         if not self._file.problems:  # else `first` has gone on from the last

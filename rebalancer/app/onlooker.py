@@ -1,4 +1,4 @@
-"""Who is told how an observing service comes up: whoever sits at the terminal, or the log."""
+"""The port that hears how an observing service comes up: a person's terminal, or the log."""
 
 from typing import Protocol
 
@@ -21,7 +21,7 @@ class Onlooker(Protocol):
         ...
 
     def reads(self, done: int, of: int) -> None:
-        """So many pieces of the past are read, of so many."""
+        """Tells that `done` of `of` pieces of the past are read."""
         ...
 
     def knows(self, past: Backfilled) -> None:

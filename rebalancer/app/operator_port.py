@@ -63,7 +63,7 @@ class ServiceOperatorPort:
     # --- overrides
 
     def namespace_of(self, request: OverrideRequest) -> str:
-        """As asked, else the model's, else our own: what concerns no model concerns everybody."""
+        """The namespace that was asked for, else the model's, else our own, as for a node or a pool."""
         model = next((each for each in self._policy().models if each.id == request.target.model), None)
         return request.namespace or (model.namespace if model is not None else self._settings.own_namespace)
 

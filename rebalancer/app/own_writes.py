@@ -60,7 +60,7 @@ class OwnWrites:
             self.published.add(line.outcome.intent.identity)
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
-        """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
+        """Outcomes of cycle `cycle` and later, in the order of their records; a checkpoint has those before."""
         outcomes = dict(self.outcomes)
         for identity, intent in self.intents.items():
             outcomes.setdefault(identity, Outcome(intent, intent.at, UNKNOWN, LEFT))

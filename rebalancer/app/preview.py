@@ -198,7 +198,7 @@ def _place(change: Change | None) -> str:
 
 
 def _ready(known: Known, change: Change | None, at: float | None) -> Iterator[str]:
-    """When what is granted serves."""
+    """The instant at which the replicas that are granted serve."""
     if at is not None:
         took = f" ({span(at - known.snapshot.at)}, as starts with a new node took)" if change and change.grant else ""
         yield f"ready ~{clock(at) if took else clock(at)[:5]} UTC{took}"
@@ -220,7 +220,7 @@ def _passes(seen: Foresight, move: Move, model: Model) -> Iterator[str]:
 
 
 def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float | None:
-    """When the last new replica serves: after the graces of those that go, or its node's coming. None: unknown."""
+    """The instant at which the last new replica serves: after others' grace, or once its node came; None: unknown."""
     if move.change is None:
         return None
     view = next((each for each in known.snapshot.models if each.id == model.id), None)
@@ -234,9 +234,10 @@ def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float 
 
 
 def _guarded(known: Known, override: Override, seen: Foresight) -> str:
-    """What a raised floor guards where it moves nothing now; "" where it guards nothing, is outranked, or is no floor.
+    """What a raised floor that moves nothing now is good for; "" where it is outranked, no floor, or good for nothing.
 
-    Without it others may borrow down to the floor that stands: the policy's, a schedule's or another override's.
+    It keeps replicas that others could borrow otherwise, down to the floor of the policy, a schedule or another
+    override.
     """
     model, value = _model(known, override), override.value or 0
     if override.kind != "floor" or model is None or _outranked(known, override):
@@ -265,7 +266,7 @@ def _outranked(known: Known, new: Override) -> bool:
 def _lines(
     effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight, guarded: str = ""
 ) -> Iterator[str]:
-    """As the command line prints them. `guarded`: what stays though nothing moves."""
+    """The effects as the command line prints them. `guarded`: what a floor is good for, though it moves nothing."""
     yield from (f"but  {conflict}" for conflict in conflicts)
     if refused is not None:
         yield f"no   {refused}"
@@ -306,7 +307,7 @@ def _digest(
     refused: str | None,
     seen: Foresight,
 ) -> str:
-    """Of what a person agreed to: which numbers change, what conflicts and who declines; not of clocks and readings."""
+    """A hash of what a person agrees to: what changes, conflicts, guards that decline; no clocks, no readings."""
     decision = override and (
         override.kind,
         override.subject,

@@ -267,7 +267,7 @@ class StatusReporter:
 
     @property
     def _kept_monotonic(self) -> float:
-        """When what a restart must find was last kept; a start finds it as it was."""
+        """The monotonic instant of the last checkpoint; before the first, of the start, which found one as it was."""
         acknowledged = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
         return self._started_monotonic if acknowledged is None else acknowledged
 

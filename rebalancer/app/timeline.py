@@ -138,7 +138,7 @@ def _outcome(outcome: Outcome) -> TimelineEvent:
 
 
 def _sentence(intent: Intent) -> str:
-    """As the plan that it carries out says it."""
+    """The write as a sentence, in the words of the plan that it carries out."""
     if intent.kind in DRAIN_WORDS:
         return f"{intent.object} {DRAIN_WORDS[intent.kind]}: {intent.reason}"
     if intent.kind in KINDS:

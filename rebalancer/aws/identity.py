@@ -1,4 +1,4 @@
-"""Who we are to AWS: botocore finds the identity, renews it, and signs requests (Signature Version 4). Blocks.
+"""The service's identity at AWS: botocore finds it, renews it, and signs requests (Signature Version 4). Blocks.
 
 It looks where every AWS client does: environment, a role for the pod's account (IRSA, EKS Pod Identity), files, the
 machine's own. It comes with the extra `aws`.

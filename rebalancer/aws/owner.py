@@ -1,6 +1,6 @@
-"""Whose a queue is: Karpenter and aws-node-termination-handler delete what they read, and so do we.
+"""Finds out whether a queue of SQS belongs to Karpenter or aws-node-termination-handler.
 
-Two readers of one queue get half of the messages each.
+They delete the messages that they read, and so do we: two readers of one queue get half of the messages each.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,10 +9,10 @@ from typing import Final
 from msgspec import Struct
 
 OTHERS: Final = ("karpenter", "node-termination-handler")
-"""Words in the name or a tag of a queue that belongs to one of them: Terraform's module names it `Karpenter-CLUSTER`,
-CloudFormation tags it with its stack's name."""
+"""Words in the name or a tag of a queue that belongs to Karpenter or aws-node-termination-handler: Terraform's module
+names it `Karpenter-CLUSTER`, CloudFormation tags it with the name of the stack."""
 VARIABLES: Final = frozenset({"INTERRUPTION_QUEUE", "QUEUE_URL"})
-"""Where Karpenter is told its queue's name, and aws-node-termination-handler its URL."""
+"""Variables of a container that name the queue: for Karpenter its name, for aws-node-termination-handler its URL."""
 WAY_OUT: Final = "give the EventBridge rules a second target, a queue of our own (docs/notices.md)"
 
 

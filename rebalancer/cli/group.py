@@ -37,7 +37,7 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """A group that lists its commands with the whole first sentence of each."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  same
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  the parser's own types are private to it
         """Write the list."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
@@ -47,8 +47,8 @@ class PlainGroup(TyperGroup):
 class PlainCommands(typer.Typer):
     """What commands are registered with: each becomes a `PlainCommand`."""
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401  same
-        """As typer's own."""
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401  the parser's own types are private to it
+        """Typer's own `command`, with help in plain text."""
         return super().command(name, cls=PlainCommand, **settings)
 
 

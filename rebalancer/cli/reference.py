@@ -48,7 +48,7 @@ def _commands(group: Any, context: Any) -> Iterator[str]:  # noqa: ANN401  the p
             yield from _command(command, inner)
 
 
-def _command(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401  same
+def _command(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401  the parser's own types are private to it
     yield f"## {context.command_path}\n"
     yield cleandoc(command.help or "") + "\n"
     arguments = [each for each in command.params if each.param_type_name == "argument"]
@@ -65,27 +65,27 @@ def _command(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401  same
         yield ""
 
 
-def _argument(parameter: Any) -> str:  # noqa: ANN401  same
+def _argument(parameter: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     name = _name(parameter)
     return name if parameter.required else f"[{name}]"
 
 
-def _name(parameter: Any) -> str:  # noqa: ANN401  same
+def _name(parameter: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     return str(parameter.metavar or parameter.name.upper())
 
 
-def _flags(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
+def _flags(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     value = "" if parameter.is_flag else f" {_value(parameter, context)}"
     return ", ".join(f"`{flag}{value}`" for flag in parameter.opts)
 
 
-def _value(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
+def _value(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     """What follows the flag: as the command names it, else the words it allows, else its type."""
     named = parameter.display_type(context)
     return str(parameter.metavar or TYPES.get(named, named)).strip("<>").replace("|", "\\|")
 
 
-def _said(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
+def _said(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     parts = [parameter.help or ""]
     if parameter.param_type_name == "argument" and "|" in parameter.display_type(context):
         parts.append(

@@ -124,7 +124,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
 
     @property
     def replaced_late_at(self) -> float | None:
-        """When its replicas were replaced, where that was after the last of them had gone; else None."""
+        """The instant at which the last replica was replaced, where that was after all had gone; else None."""
         if self.replaced_at is None or self.drained_at is None or self.replaced_at <= self.drained_at:
             return None
         return self.replaced_at

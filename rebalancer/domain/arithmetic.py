@@ -213,7 +213,7 @@ def gpus_differ(target: TargetView, by_policy: int, pods: int = 1) -> str | None
 
 
 def ready_by(pod: PodView, load_seconds: float) -> float:
-    """When a replica should be Ready, if it loads for so long once it has its node."""
+    """The instant at which a replica should be Ready, if it loads for `load_seconds` once it has its node."""
     return (pod.created_at if pod.placed_at is UNSET else pod.placed_at) + load_seconds
 
 

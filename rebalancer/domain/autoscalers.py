@@ -21,8 +21,8 @@ class Originals(Struct, frozen=True):
 class BoundedAutoscaler(Struct, frozen=True, kw_only=True):
     """An autoscaler whose bounds we may write.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     target: the workload that it scales.
@@ -90,8 +90,8 @@ class PodAutoscaler(Struct, frozen=True):
 
     It points at what it scales and owns nothing there, so that only reading it shows it.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     target: what it scales.

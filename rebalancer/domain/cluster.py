@@ -75,7 +75,7 @@ class Node(Struct, frozen=True):
     resource_version: its version in the API server; of two, the newer stands.
     provider_id: the cloud's id, whose last part names the instance; "" where there is no cloud.
     labels: its labels, by which pools find their nodes.
-    taints: its taints.
+    taints: `spec.taints`.
     allocatable: whole devices by extended resource that pods may request; the node's `capacity` may promise more.
     ready: whether its Ready condition is True.
     ready_changed_at: when that condition last changed; None where it has no such condition.
@@ -114,8 +114,8 @@ class Node(Struct, frozen=True):
 class Pod(Struct, frozen=True):
     """A pod of the cluster, of a model or of somebody else.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     workload: the scale target that owns it by owner references, None where none does.
@@ -268,7 +268,7 @@ class SavedNodePool(Struct, frozen=True):
 class NodePool(Struct, frozen=True):
     """A Karpenter NodePool.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     limits: most devices by extended resource that Karpenter may bring in all; a resource without a key is unlimited.
@@ -295,7 +295,7 @@ class NodePool(Struct, frozen=True):
 class NodeClaim(Struct, frozen=True):
     """A Karpenter NodeClaim: one node that it has ordered.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     node_pool: name of the NodePool it belongs to.

@@ -1,7 +1,7 @@
-"""Two models that serve as the roles of one, as prefill and decode do: how many of one a number of the other bears.
+"""Couples: two models that are roles of one, as prefill and decode, and the ratio that their replicas must keep.
 
-Planning and the gate judge a write by the same sum: it leaves the ratio of the two within its bounds, or, where a lost
-node or somebody else's write has taken it out of them, no further from them than it was.
+Planning and the gate judge a write by the same sum: the ratio stays within its bounds. Where a lost node or somebody
+else's write has taken it out of them, a write may not take it further.
 """
 
 import math
@@ -25,10 +25,10 @@ class Role(NamedTuple):
 class Couple(NamedTuple):
     """Two models that are the roles of one.
 
-    of: id of the model whose replicas the ratio bounds.
-    to: id of the other one, by whose replicas it does.
-    least: the fewest replicas of the first for each one of the second.
-    most: the most.
+    of: id of the model whose replicas are bounded.
+    to: id of the other model, whose replicas bound them.
+    least: the fewest replicas of `of` for each replica of `to`.
+    most: the most replicas of `of` for each replica of `to`.
     """
 
     of: str
@@ -37,11 +37,11 @@ class Couple(NamedTuple):
     most: float
 
     def other(self, name: str) -> str:
-        """The other one of the two."""
+        """The id of the model that `name` is coupled with."""
         return self.to if name == self.of else self.of
 
     def excess(self, name: str, own: int, others: int) -> float:
-        """Replicas of `of` by which the two are out of bounds when `name` has `own` and the other one `others`."""
+        """Replicas of `of` by which the ratio is out of bounds when `name` has `own` and the other model `others`."""
         of, to = (own, others) if name == self.of else (others, own)
         beyond = max(self.least * to - of, of - self.most * to)
         return beyond if beyond > ROUNDING else 0.0

@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 class DeviceClass(Struct, frozen=True):
     """A class of devices, by which pods ask for them.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     wants: conditions that a device must meet, as (attribute, value); `driver` stands for its driver.
@@ -58,15 +58,15 @@ class Device(Struct, frozen=True):
 class ResourceSlice(Struct, frozen=True):
     """Part of what one driver offers on one node.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
-    driver: the driver.
+    driver: name of the driver that offers the devices.
     pool: name of the driver's pool, mostly that of the node.
     generation: of the pool; slices of older ones say nothing any more.
     slices: how many slices of that generation make the pool.
     node: name of the node; None where its devices are not one node's own.
-    devices: the devices.
+    devices: those of this slice; a pool may have more slices.
     counters: what devices of the pool share, by set of counters.
     """
 
@@ -85,8 +85,8 @@ class ResourceSlice(Struct, frozen=True):
 class ResourceClaim(Struct, frozen=True):
     """A claim to devices, allocated or not.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     devices: the devices that it holds.
@@ -104,8 +104,8 @@ class ResourceClaim(Struct, frozen=True):
 class ClaimTemplate(Struct, frozen=True):
     """A ResourceClaimTemplate: the claim that each pod of a workload gets.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     asks: devices by class; a class without a certain number is not in it.

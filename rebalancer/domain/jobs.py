@@ -8,8 +8,8 @@ from rebalancer.domain.instant import Instant
 class Job(Struct, frozen=True):
     """A Job of `batch/v1`.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     ends_at: when its activeDeadlineSeconds end it at the latest; None where it has none, or has not started.

@@ -40,7 +40,7 @@ class Used(Struct, frozen=True):
 class ClusterQueue(Struct, frozen=True):
     """A ClusterQueue.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     cohort: name of its cohort, "" where it has none.
@@ -68,7 +68,7 @@ class ClusterQueue(Struct, frozen=True):
 class Cohort(Struct, frozen=True):
     """A Cohort: queues that lend each other; one that is only named by its queues has no object.
 
-    name: its name.
+    name: `metadata.name`, or the name by which its queues call it.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     parent: name of the cohort above it, "" where there is none.
@@ -90,8 +90,8 @@ class Cohort(Struct, frozen=True):
 class LocalQueue(Struct, frozen=True):
     """A LocalQueue: the name by which workloads of a namespace find their ClusterQueue.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     queue: name of its ClusterQueue.
@@ -109,7 +109,7 @@ class LocalQueue(Struct, frozen=True):
 class ResourceFlavor(Struct, frozen=True):
     """A ResourceFlavor: the nodes that a quota is about.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     labels: labels that its nodes have; none: any node.
@@ -188,7 +188,7 @@ class Tree:
         yield from self._members.get(one.name, ()) if isinstance(one, Cohort) else ()
 
     def _has(self, one: Member) -> int:
-        """Its own quota and what its members lend."""
+        """The quota of `one` and what its members lend."""
         return self.nominal(one) + sum(self._has(each) - self._own(each) for each in self._below(one))
 
     def _uses(self, one: Member) -> int:

@@ -45,7 +45,7 @@ class Jump(Struct, frozen=True):
 
 
 class AskedSince(Struct, frozen=True):
-    """Since `since` votes have asked for `replicas` or more, without a break."""
+    """An instant since which votes have asked for `replicas` or more, without a break."""
 
     since: Instant
     replicas: int

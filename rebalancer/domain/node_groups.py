@@ -34,11 +34,11 @@ class AutoscalerStatus(Struct, frozen=True):
     """What Cluster Autoscaler wrote last into its status ConfigMap.
 
     namespace: namespace of the ConfigMap.
-    name: its name.
+    name: `metadata.name` of the ConfigMap.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     told_at: when it was written, by its own word, to the minute; None where it does not say.
-    groups: its node groups.
+    groups: the node groups that it has written of.
     """
 
     namespace: str

@@ -66,14 +66,14 @@ class Intent(Struct, frozen=True, tag="intent"):
 
     @property
     def identity(self) -> tuple[str, float]:
-        """Its id and its instant: two leaders give one id where Kafka had a cycle of the first one's too late."""
+        """The intent's id and instant: two leaders give the same id where Kafka got a cycle of the first too late."""
         return self.id, self.at
 
 
 class Outcome(Struct, frozen=True, tag="outcome"):
     """The end of an intent; after a restart an intent without an outcome counts as unknown.
 
-    intent: the intent.
+    intent: the write that has ended.
     at: when it ended.
     status: written, shadow (it would have been), refused (by the gate), failed, or unknown (the reply was lost: it may
         have been applied).

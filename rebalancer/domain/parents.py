@@ -1,4 +1,4 @@
-"""Who else writes the numbers that we would write, as data: controllers above an object, and tools that apply it.
+"""Others that write the numbers that we would write, as data: controllers above an object, tools that apply it.
 
 Each row says what its controller does, by its source or its documentation, and the way out. A row is no opinion
 about a product: a parent that leaves a number alone has no row, and one nobody looked at yet is told as unknown.
@@ -20,8 +20,8 @@ class ControllerRef(Struct, frozen=True):
     """The controller among an object's ownerReferences.
 
     group: its API group, "" of the core group.
-    kind: its kind.
-    name: its name.
+    kind: `kind` of the owner reference.
+    name: `name` of the owner reference.
     mode: the object's annotation `serving.kserve.io/autoscalerClass`, by which KServe says who scales; "" without one.
     """
 
@@ -48,7 +48,7 @@ class Parent(Struct, frozen=True):
     """One kind of controller that stands above workloads or autoscalers.
 
     group: its API group.
-    kind: its kind.
+    kind: the kind of its objects, as Kubernetes calls it.
     does: what it re-applies, and when: half a sentence.
     bounds: what becomes of bounds written on an autoscaler of its own: one of REVERTS, MAY, LEAVES.
     replicas: the same of replicas written on a workload of its own.

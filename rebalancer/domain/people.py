@@ -15,7 +15,7 @@ class Override(Struct, frozen=True):
     """A person's decision about a model, a node or a pool, with a reason and an end.
 
     name: name of the Override object.
-    namespace: its namespace.
+    namespace: `metadata.namespace` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     kind: pause, freeze, pin, cap, floor, drain, exclude or standUp (write where the guard `foreign` stands down).

@@ -23,7 +23,7 @@ class Pinned(Struct, frozen=True, order=True):
 
     kind: kind of the object: one of the values of `KINDS`.
     namespace: its namespace, "" of a NodePool.
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     by: the installation that the annotation names, "" where it names none.
     state: one of `STATES`.

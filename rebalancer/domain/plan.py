@@ -310,8 +310,8 @@ class PoolDecision(Struct, frozen=True):
 class OverrideState(Struct, frozen=True):
     """The effect of an override in this plan.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     phase: InForce, Superseded (a newer one counts), Refused (as far as it does not fit) or Expired.
     message: sentence that says what it did, or why it does nothing.

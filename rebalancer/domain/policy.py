@@ -239,7 +239,7 @@ class DeferralRule(Part):
 
 
 class SurgeRules(Part):
-    """When a rise is a surge: demand has risen faster than its slow level explains."""
+    """Rules for a surge: demand that has risen faster than its slow level explains."""
 
     short_window_seconds: Seconds = Field(default=15.0, description="Mean work over this window is compared ...")
     long_window_seconds: Seconds = Field(default=300.0, description="... with the mean over this one.")
@@ -256,7 +256,7 @@ class RateLimit(Part):
 
 
 class BlindRule(Part):
-    """When a model counts as unseen."""
+    """The rule by which a model counts as unseen."""
 
     stale_seconds: Seconds = Field(
         default=90.0, description="A reading older than its producer's usual lag and this, or 3 intervals, is stale."
@@ -279,7 +279,7 @@ class AgreeRule(Part):
 
 
 class PlausibleRule(Part):
-    """When a jump of offered work waits for a second opinion before anything is raised for it."""
+    """The rule by which a jump of offered work waits for a second opinion before anything is raised for it."""
 
     times: Annotated[FiniteFloat, Field(gt=1, le=10_000)] = Field(
         default=20.0, description="A jump: more than so many times max(the last hour's median, one replica's work)."
@@ -290,7 +290,7 @@ class PlausibleRule(Part):
 
 
 class SuddenRule(Part):
-    """When less demand is an outage in front of the models, and not calm."""
+    """The rule by which less demand is an outage in front of the models, and not calm."""
 
     drop: Annotated[FiniteFloat, Field(gt=0, lt=1)] = Field(
         default=0.5,
@@ -317,7 +317,7 @@ class SuddenRule(Part):
 
 
 class ForeignRule(Part):
-    """When we stand down on an object that somebody else writes too."""
+    """The rule by which we stand down on an object that somebody else writes, too."""
 
     changes: int = Field(default=2, ge=1, le=2, description="Changes by somebody else to what we write there ...")
     window_seconds: Seconds = Field(default=600.0, description="... within this time.")

@@ -11,15 +11,15 @@ from rebalancer.domain.quota_view import Holder
 class NodeView(Struct, frozen=True):
     """One node of a pool.
 
-    name: its name.
+    name: `metadata.name` of the Node.
     gpus: allocatable GPUs of the pool's resource.
     ready: whether its Ready condition is True.
     schedulable: whether it is neither cordoned nor being deleted.
     foreign_gpus: GPUs that pods of no model request there.
     ready_changed_at: when its Ready condition last changed; None where it has no such condition.
     node_pool: name of its Karpenter NodePool, None where Karpenter does not own it.
-    labels: its labels.
-    taints: its taints.
+    labels: `metadata.labels` of the Node.
+    taints: `spec.taints` of the Node.
     fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
     refused: why devices that it offers do not count in `gpus`, as the end of a sentence; "" where all do.
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
@@ -72,7 +72,7 @@ class NodeClaimView(Struct, frozen=True):
 class NodePoolView(Struct, frozen=True):
     """A Karpenter NodePool behind a pool; GPUs are of the pool's resource.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server.
     gpu_limit: most GPUs that Karpenter may bring, None where that is unlimited.
@@ -105,7 +105,7 @@ class NodePoolView(Struct, frozen=True):
 class PoolView(Struct, frozen=True):
     """One pool of the policy as the cluster shows it.
 
-    name: its name.
+    name: name of the pool in the policy.
     nodes: its nodes, by name.
     node_pools: the Karpenter NodePools behind it, in the policy's order.
     others: who holds GPUs of it besides the models and keeps them, the most first.

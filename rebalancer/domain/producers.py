@@ -99,7 +99,7 @@ class MetricProducer(Part):
 
     @property
     def rules(self) -> tuple[GaugeRule, ...]:
-        """Its own rows, then those for the names of well-known exporters; the first for a gauge that tells counts."""
+        """The producer's own rows, then those of well-known exporters; the first that yields a gauge counts."""
         return (*self.gauges, *KNOWN_NAMES)
 
 

@@ -16,8 +16,8 @@ class Holder(Struct, frozen=True):
     """Somebody who holds GPUs, or part of a quota.
 
     kind: kind of the object above its pods, as Deployment or Job; Pod where nothing is above.
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     amount: what its pods ask for: GPUs of a pool, or thousandths of a quota's key.
     ends_at: when all of its pods will have ended at the latest; None where nobody said.
     """
@@ -28,7 +28,7 @@ class Holder(Struct, frozen=True):
     amount: int
     ends_at: Instant | None = None
 
-    def said(self, amount: str) -> str:
+    def text(self, amount: str) -> str:
         """`job ml/train 8 until 14:05:00`."""
         until = f" until {clock(self.ends_at)}" if self.ends_at is not None else ""
         return f"{self.kind.lower()} {self.namespace}/{self.name} {amount}{until}"
@@ -36,7 +36,7 @@ class Holder(Struct, frozen=True):
 
 def holding(holders: Sequence[Holder]) -> str:
     """The holders of GPUs as a list: `job ml/train 8 until 14:05:00 and pod ml/x 1`; "" for nobody."""
-    return listed([one.said(str(one.amount)) for one in holders])
+    return listed([one.text(str(one.amount)) for one in holders])
 
 
 class PodRank(Struct, frozen=True):
@@ -74,7 +74,7 @@ class QuotaView(Struct, frozen=True):
 
     kind: ResourceQuota, LimitRange or ClusterQueue.
     namespace: its namespace, "" where it has none.
-    name: its name.
+    name: `metadata.name` of the object.
     key: what it counts, as `requests.nvidia.com/gpu`.
     hard: the most that may be asked for.
     used: what is asked for.
@@ -110,14 +110,14 @@ class QuotaView(Struct, frozen=True):
         """Whether it takes no replica more of one of its targets."""
         return bool(self.refuses) or any(self.used + draw.amount > self.hard for draw in self.draws)
 
-    def said(self, amount: int, coming: int = 0) -> str:
+    def text(self, amount: int, coming: int = 0) -> str:
         """Why it takes no replica more of a target that draws `amount`, with used, hard and who holds it.
 
         `coming`: what was asked for and is not in `used` yet.
         """
         if self.refuses:
             return f"{self.named} {self.refuses}"
-        held = listed([one.said(number(self.key, one.amount)) for one in self.holders])
+        held = listed([one.text(number(self.key, one.amount)) for one in self.holders])
         used = f"{self.named} has {number(self.key, self.used)} of {spelled(self.key, self.hard)} used"
         more = f"{number(self.key, coming)} more are asked for" if coming > 0 else ""
         needs = f"a replica takes {number(self.key, amount)}"

@@ -78,8 +78,8 @@ class Scope(Struct, frozen=True):
 class ResourceQuota(Struct, frozen=True):
     """A ResourceQuota.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     hard: most that its pods may ask for, in thousandths by key; what its status enforces, else its spec.
@@ -120,8 +120,8 @@ class Limits(Struct, frozen=True):
 class LimitRange(Struct, frozen=True):
     """A LimitRange.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     rows: what it says of containers and pods.
@@ -137,7 +137,7 @@ class LimitRange(Struct, frozen=True):
 class PriorityClass(Struct, frozen=True):
     """A PriorityClass.
 
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     value: the priority of its pods, the higher first.
@@ -202,7 +202,7 @@ def _under(row: Limits, each: ContainerAsk) -> str:
     return ""
 
 
-def asked(pod: PodAsk) -> dict[str, int]:
+def requested(pod: PodAsk) -> dict[str, int]:
     """What a pod counts for in quotas, by key. Its containers have their defaults."""
     amounts = {"pods": THOUSAND, "count/pods": THOUSAND}
     for name, amount in _peak(pod, "requests").items():
@@ -226,7 +226,7 @@ def unsaid(pod: PodAsk, hard: Iterable[str]) -> str:
 
 
 def _peak(pod: PodAsk, which: str) -> dict[str, int]:
-    """As the scheduler counts: containers and sidecars together, or the largest step of initialisation."""
+    """What the pod takes at its peak: containers and sidecars together, or the largest step of initialisation."""
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
     for one in sorted(pod.containers, key=lambda each: each.step == ""):

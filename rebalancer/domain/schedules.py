@@ -117,7 +117,7 @@ def _course(schedules: tuple[Schedule, ...], least: int, most: int, lead: float,
 
 
 def _standing(windows: list[Window], at: float, least: int, most: int, lead: float) -> ScheduledBounds:
-    """Of equal numbers the window that ends last is named, for it is the one that still holds then; ties by name."""
+    """The floor and cap in force at `at`, each with its window; of equal ones the window that ends last."""
     floors = [
         (min(one.schedule.min_replicas, most), one.ends, one.schedule.name, one)
         for one in windows

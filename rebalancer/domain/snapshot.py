@@ -42,7 +42,7 @@ class PodView(Struct, frozen=True):
     Of several pods name, UID and deletion cost are the first one's, which leads; the replica is Ready when all are.
 
     uid: its Kubernetes UID.
-    name: its name.
+    name: `metadata.name` of the pod.
     node: name of its node, None before it has one; of several pods the first one's, None before all have one.
     phase: pending (no node), loading, ready, terminating, or lost: Ready by its last word on a node that is not listed,
         so it serves nobody.
@@ -69,7 +69,7 @@ class PodView(Struct, frozen=True):
 
     @property
     def ordinal(self) -> int | None:
-        """Its number where its controller numbers replicas, else None."""
+        """The pod's number where its controller numbers replicas, else None."""
         return None if self.place is UNSET else self.place.ordinal
 
     @property
@@ -196,9 +196,9 @@ class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     pool: name of the pool.
-    namespace: its namespace.
+    namespace: `metadata.namespace` of the object.
     kind: its kind, as Deployment.
-    name: its name.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID, "" where it is missing.
     resource_version: its version in the API server, "" where it is missing.
     replicas: replicas in its spec, as last seen.
@@ -278,7 +278,7 @@ class TargetView(Struct, frozen=True):
 class ModelView(Struct, frozen=True):
     """The targets of one model, and how long its replicas take to start.
 
-    id: its id.
+    id: id of the model.
     targets: its targets, by pool.
     load_seconds: half of its last starts took at most so long from having a node to Ready; None before three were seen.
     slow_load_seconds: nine of ten of them did.

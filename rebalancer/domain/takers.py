@@ -1,4 +1,4 @@
-"""Who takes what is idle, models or jobs, and what their pools are: GPUs have a price there, as where nodes can go."""
+"""Models and jobs that take idle GPUs, and their pools: GPUs have a price there, as where nodes can go."""
 
 from rebalancer.domain.policy import Policy
 

@@ -35,7 +35,7 @@ class TargetSpec(Part):
 
     @cached_property
     def of(self) -> TargetKind:
-        """Its kind. Raises ValueError for one that is not known and names no apiVersion, which no policy has."""
+        """The target's kind. Raises ValueError for an unknown one without an apiVersion, which no policy has."""
         kind = kind_named(self.kind, self.api_version, self.victims or "")
         if kind is None:
             raise ValueError(f"kind {self.kind} has no apiVersion")

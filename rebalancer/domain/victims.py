@@ -68,10 +68,10 @@ def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str
 
     alive = sorted((pod for pod in pods if pod.phase != "terminating"), key=order)
     if alive and alive[0].place is not UNSET:
-        return sum(map(serves, kept(alive, replicas)))
+        return sum(map(serves, lowest_numbers(alive, replicas)))
     return sum(map(serves, alive[: max(0, replicas)]))
 
 
-def kept(pods: Iterable[PodView], replicas: int) -> tuple[PodView, ...]:
-    """Of numbered pods those that a target keeps which is asked for `replicas`: one that is not there makes no room."""
+def lowest_numbers(pods: Iterable[PodView], replicas: int) -> tuple[PodView, ...]:
+    """The numbered pods that stay when the target is asked for `replicas`: those with a lower number."""
     return tuple(pod for pod in pods if pod.place is not UNSET and pod.place.ordinal < replicas)

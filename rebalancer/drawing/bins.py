@@ -41,12 +41,12 @@ Reduced = Callable[[Bins], F64]
 
 
 def bins(seconds: int, most: int) -> Bins:
-    """At most that many, of a width that a person would choose."""
+    """At most `most` bins over `seconds`, of a width that a person would choose."""
     return Bins(seconds, next((width for width in WIDTHS if seconds <= width * most), WIDTHS[-1]))
 
 
 def clock(second: float) -> str:
-    """Since the beginning: 1:05, and 1:05:30 where seconds matter."""
+    """The time since the beginning: 1:05, and 1:05:30 where seconds matter."""
     hours, rest = divmod(round(second), 3600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours}:{minutes:02}" + (f":{seconds:02}" if seconds else "")

@@ -71,7 +71,7 @@ class PartitionStretch(Struct, frozen=True, gc=False, omit_defaults=True, rename
 
     @property
     def key(self) -> bytes:
-        """Of the record: records of one partition stay in order, and the last of them stands for the rest."""
+        """The record's key: records of one partition stay in order, and compaction keeps the last."""
         return f"{self.topic}/{self.partition}".encode()
 
 

@@ -1,4 +1,7 @@
-"""Until when others have read the partitions for us: what no reading came of may be silent, or not read yet."""
+"""The instant up to which other replicas have read the partitions for us.
+
+A model without a reading since may be silent, or not read yet.
+"""
 
 from collections import Counter
 
@@ -54,7 +57,7 @@ class Completeness:
                 return f"partition {numbers} of {partitions} of {topic} was not read to its end {since}"
         return None
 
-    def told(self, now: float) -> list[SourceState]:
+    def source_states(self, now: float) -> list[SourceState]:
         """What the state is to hear: at once when it changes, else each second."""
         trouble = self.trouble(now)
         behind = trouble is not None

@@ -1,4 +1,4 @@
-"""Since when the counters of a pod count: Prometheus tells their values, and not that a container began anew. Pure."""
+"""Finds restarts of engines in Prometheus' counters: one that fell has counted from zero since. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,13 +7,13 @@ from msgspec.structs import asdict, replace
 
 from rebalancer.domain.events import Counters, MetricSample
 
-KEPT_SECONDS = 900.0  # who was away for longer is compared with nothing from before: `state.series.MAX_GAP_SECONDS`
+KEPT_SECONDS = 900.0  # a pod not seen for longer begins anew: `state.series.MAX_GAP_SECONDS`
 
 
 class _Seen(NamedTuple):
-    """The counters of one pod as they were seen last, and before they last fell.
+    """The counters of one pod as they were seen last.
 
-    None where they have not, came back, or fell so long ago that nothing is compared with what was before.
+    fell_from: the counters before the last fall; None where none fell, it came back, or KEPT_SECONDS have passed.
     """
 
     at: float
@@ -22,11 +22,11 @@ class _Seen(NamedTuple):
 
 
 class CounterStarts:
-    """Remembers the counters as they were seen last. One that fell began to count from zero meanwhile.
+    """Remembers each pod's counters. When one falls, the engine has restarted, and its `start_time` moves to this poll.
 
-    Without it a restarted engine would look as if all that it ever finished were taken back. While a container restarts
-    its pod is missing in a poll or more. One that is back where it fell from began nothing: one of several engines of
-    the pod was not scraped. All that this one ever finished would come at once, so that they count from there, too.
+    Without it a restarted engine would look as if it took back all that it ever finished. While a container restarts,
+    its pod may be missing in a few polls. A counter that is back where it fell from was no restart: one of several
+    engines of the pod was not scraped. Its whole count would come at once, so `start_time` moves to this poll, too.
     """
 
     def __init__(self) -> None:

@@ -170,9 +170,9 @@ def _told_by_pod(data: SampleData) -> str:
 
 def decode_override(
     value: bytes,  # noqa: ARG001  one signature for the decoders of all topics
-    headers: Headers,  # noqa: ARG001  same
+    headers: Headers,  # noqa: ARG001  one signature for the decoders of all topics
     position: Position,
-    kafka_timestamp: float,  # noqa: ARG001  same
+    kafka_timestamp: float,  # noqa: ARG001  one signature for the decoders of all topics
     now: float,
 ) -> Rejection:
     """Nobody can tell who wrote an unsigned record, so none of them overrides anything."""

@@ -243,6 +243,6 @@ def _some(names: Collection[str], most: int = 5) -> str:
 
 
 def looked_at(answer: "asyncio.Future[Any]") -> None:
-    """Its failure was seen; else asyncio complains about an answer that came too late to be waited for."""
+    """Takes the exception of an answer that nobody waits for any more, of which asyncio would complain."""
     if not answer.cancelled():
         answer.exception()

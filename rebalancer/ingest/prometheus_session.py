@@ -108,7 +108,7 @@ class PrometheusSession(requests.Session):
         self._until_monotonic = until_monotonic
 
     def send(self, request: requests.PreparedRequest, **rest: Any) -> requests.Response:  # noqa: ANN401  requests' own
-        """As `requests` does it, with the whole answer read. Raises LateError, ValueError when it is too long."""
+        """Sends as `requests` does, and reads the whole answer. Raises LateError, ValueError when it is too long."""
         began = self._clock.monotonic()
         left_seconds = self._until_monotonic - began
         if left_seconds <= 0.0:
@@ -171,7 +171,7 @@ class Visit:
 
     @property
     def cost(self) -> QueryCost:
-        """Of all questions so far."""
+        """The cost of all questions so far."""
         return self._session.cost
 
     def query(self, text: str) -> Any:  # noqa: ANN401  whatever it answers

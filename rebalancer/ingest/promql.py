@@ -168,7 +168,7 @@ def _branches(each: MetricMap, has: MetricInventory, among: str, counted: bool) 
 
 
 def _started(clock: MetricSource, has: MetricInventory, among: str) -> str:
-    """When the process behind a map's series began. One beside the engine in its pod may be older: it is none."""
+    """PromQL for the start of the process behind a map's series. One beside the engine may be older; it is left out."""
     process = MetricSource(reading=clock.reading, series=STARTED)
     pairs = zip(_series(process, has, among), _series(clock, has, among), strict=True)
     starts = (
@@ -254,14 +254,14 @@ def _below(each: MetricMap, reading: str, has: MetricInventory, among: str) -> s
 
 
 def _once(each: MetricMap, series: str) -> str:
-    """Of copies of one figure the highest."""
+    """The highest of several copies of one figure, as each rank of an engine may export it."""
     return f"max without ({', '.join(each.copies)}) ({series})" if each.copies else series
 
 
 def _of_each_target(whose: str, series: str) -> str:
-    """The sum at each address that is scraped: what two jobs, services or Prometheis have of it counts once.
+    """A sum for each scraped address, so that a pod scraped by two jobs, services or Prometheis counts once.
 
-    Two engines of one pod have two addresses, and all of what one of them tells comes by one job.
+    Two engines of one pod have two addresses, and each job has all series of an address.
     """
     return f"max by ({whose}, instance) (sum by ({whose}, instance, {', '.join(SCRAPED_BY)}) ({series}))"
 

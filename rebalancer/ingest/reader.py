@@ -101,7 +101,7 @@ class Reader:
         for stream in self._streams.values():
             events += stream.settled(now)
         if self._completeness is not None:
-            events += self._completeness.told(now)
+            events += self._completeness.source_states(now)
         if events:
             self.counts["events"] += len(events)
             self._apply(events, batch, now)

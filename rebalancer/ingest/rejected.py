@@ -116,7 +116,7 @@ def not_finite_at(text: str) -> str | None:
 
 
 class _Place(NamedTuple):
-    """A value's `step` below what is `around` it: a path of its own for each of 20,000 values takes half a GiB."""
+    """The path to a value: a last step, and its parent. Whole paths of 20,000 values would take half a GiB."""
 
     around: "_Place | None"
     step: str

@@ -161,7 +161,7 @@ def _mark(file: Path) -> object:
 
 
 def trust(ca_file: Path | None, cert_file: Path | None = None, key_file: Path | None = None) -> SSLContext:
-    """Whom a client believes to be the broker: who has a certificate of this CA, else of one that the machine knows.
+    """The TLS settings of a client: it trusts certificates of this CA, else of those that the machine knows.
 
     `cert_file` and `key_file` are what the client shows of itself. Raises OSError with the file that is not good, what
     is wrong with it, and what to do.

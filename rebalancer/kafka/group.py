@@ -257,7 +257,7 @@ class GroupConsumer:
 
     @staticmethod
     async def _complete_until(consumer: AIOKafkaConsumer, one: TopicPartition) -> float:
-        """When the broker answered last for a partition that is read to its end, UTC epoch seconds."""
+        """The instant of the broker's last answer for a partition that is read to its end; 0 for one that is not."""
         answered = consumer.last_poll_timestamp(one)
         return 0.0 if answered is None or await _lag(consumer, one) else float(answered / 1000)
 

@@ -16,7 +16,11 @@ FETCH_MS = 500
 
 
 class LastRecords(NamedTuple):
-    """Records, oldest first, and how many beside them the client cannot decode: the service gives these up, too."""
+    """The newest records of a topic.
+
+    records: oldest first.
+    unreadable: how many more the client could not decode; the service skips such records, too.
+    """
 
     records: list[ConsumerRecord]
     unreadable: int

@@ -14,7 +14,7 @@ NEEDS = "AWS_MSK_IAM needs the extra: pip install 'rebalancer[msk]'"
 
 
 class NoToken(OSError):
-    """There is no token to be had; the text says why. An OSError, as an absent broker is one: it is tried again."""
+    """No token can be had; the text says why. An OSError, as for an absent broker, so that it is tried again."""
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
@@ -32,7 +32,7 @@ class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has
         return text.strip()
 
 
-class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
+class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
     """A token for a client's id and secret (OAuth 2.0 client credentials). `secret` is asked at each connection.
 
     `scope`: what the token is to be good for, "" where its issuer needs no word on that.
@@ -63,7 +63,7 @@ class ClientToken(AbstractTokenProvider):  # type: ignore[misc]  # same
         return token
 
 
-class MskToken(AbstractTokenProvider):  # type: ignore[misc]  # same
+class MskToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
     """A token of MSK's IAM, by the pod's AWS identity."""
 
     def __init__(self, region: str) -> None:

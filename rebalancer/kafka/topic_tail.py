@@ -67,7 +67,7 @@ class TopicTail:
         return self._clock.now() - self._keep_seconds
 
     async def run(self) -> NoReturn:
-        """Until cancelled. What goes wrong costs the head start, and nothing else."""
+        """Follows the topic until cancelled. A failure costs the head start, and nothing else."""
         while True:
             with suppress(*BROKER_ERRORS):
                 await self._follow()
@@ -128,7 +128,7 @@ class TopicTail:
             await finish(asker.stop(), seconds=1.0)
 
     async def _read(self, followed: _Followed) -> None:
-        """Until the topic has other partitions than it had."""
+        """Reads until the topic has other partitions than it had."""
         while len(followed.consumer.partitions_for_topic(self._topic) or followed.partitions) == len(
             followed.partitions
         ):

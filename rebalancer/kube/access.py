@@ -32,7 +32,7 @@ _LEAST_RENEW_SECONDS: Final = 5.0
 _ABSENT: Final = re.compile(
     r"Expected object with name (?P<name>\S+) in \S+/(?P<what>\w+)s list"
 )  # the library's words
-_OLD_GKE: Final = re.compile("GoogleAuth")  # same
+_OLD_GKE: Final = re.compile("GoogleAuth")  # in the library's words
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ async def find_access(kubeconfig: Path | None = None, context: str | None = None
 
 
 def _why(error: Exception) -> str:
-    """In words that help: what the library says of what it knows; of anything else that it is no kubeconfig."""
+    """The error in words that help: the library's own where it knows what is wrong, else that it is no kubeconfig."""
     if isinstance(error, ConfigException) and (absent := _ABSENT.search(str(error))):
         return f"it has no {absent['what']} {absent['name']}"
     if isinstance(error, ValueError) and _OLD_GKE.match(str(error)):

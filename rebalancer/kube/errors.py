@@ -51,7 +51,7 @@ class Silent(Gone):
 
 
 class NotFound(KubeError):
-    """There is no such object, or no such resource (a CRD that is not installed)."""
+    """The object, or its resource (a CRD that is not installed), does not exist."""
 
 
 class Forbidden(KubeError):

@@ -1,4 +1,4 @@
-"""How often to knock: never more than once a second, ever more seldom while nobody answers."""
+"""How long a watch waits before it connects to the API server again: a second at least, longer with each failure."""
 
 import random
 from dataclasses import dataclass

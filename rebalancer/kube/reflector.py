@@ -100,7 +100,7 @@ class Reflector(Generic[T]):
     """Follows one resource, in one namespace or the whole cluster; with a `name` that one object of it.
 
     client: what lists and watches.
-    resource: the resource.
+    resource: kind of the objects that are followed.
     sink: what is told of each change.
     clock: the clock by which it waits, and dates what it tells.
     rng: random numbers that spread the waits.

@@ -72,7 +72,7 @@ class Elector:
         return "the lease was not renewed in time"
 
     def seconds_left(self) -> float:
-        """Until the right to act ends, as things are."""
+        """Seconds until the right to act ends, as things are; 0 without one."""
         if self._candidate.epoch is None or self._candidate.over:
             return 0.0
         return self._candidate.until_monotonic - self._clock.monotonic()
@@ -102,7 +102,7 @@ class Elector:
     # --- the Lease
 
     async def run(self) -> NoReturn:
-        """Until cancelled."""
+        """Takes and renews the Lease until cancelled."""
         while True:
             began = self._clock.monotonic()
             async with self._writing:

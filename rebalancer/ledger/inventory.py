@@ -61,7 +61,7 @@ def prices(shelves: Iterable[Shelf], policy: Policy) -> dict[Shelf, float]:
 
 
 def charged_to(entry: Model) -> str:
-    """Whom a model's GPUs are charged to: its cost center, else its team; "" where it has neither."""
+    """The cost center that a model's GPUs are charged to, else its team; "" where it has neither."""
     return entry.cost_center or entry.team
 
 

@@ -42,7 +42,7 @@ class CycleRecorder(act.WriteRecorder, Protocol):
         ...
 
 
-class Hands(Protocol):
+class PlanWriter(Protocol):
     """Carries a plan out: the gate, or `act.shadow.Shadow`."""
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
@@ -62,7 +62,7 @@ class GatePorts:
         memory: Memory,
         state: ClusterState,
         recorder: CycleRecorder,
-        gate: Hands,
+        gate: PlanWriter,
         clock: Clock,
         again: Callable[[], None],
         first_cycle: int,

@@ -80,7 +80,7 @@ class Runner:
         await asyncio.Event().wait()  # a part of the service ends when it is cancelled, not before
 
     async def _rest(self) -> None:
-        """Until the next planning period or the first thing that cannot wait, but never less than 100 ms."""
+        """Sleeps until the next planning period or the first thing that cannot wait, at least 100 ms."""
         period = self._ports.policy.plan_every_seconds
         await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, period))
         ends_monotonic = self._clock.monotonic() + period

@@ -38,7 +38,7 @@ def effect(name: str, key: str) -> Iterator[None]:
 
 
 def kill_this_process() -> None:
-    """As the kernel does when memory runs out: no handler, no buffer that is written but one line that says so."""
+    """Ends this process as the kernel does when memory runs out: no handler runs, and one line says so."""
     os.write(2, b"ended at an effect, as REBALANCER_CRASH_AT says\n")
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -44,7 +44,7 @@ class PoolDelta(Struct, frozen=True, omit_defaults=True):
     nodes_gone: names of those that went.
     node_pools: all of its NodePools.
     others: who holds GPUs of it besides the models.
-    node_groups: all of its node groups.
+    node_groups: all node groups of the pool.
     preemptible: who holds GPUs of it that a replica gets by preemption.
     not_preemptible: why others are not preempted.
     """
@@ -344,7 +344,7 @@ def decode_ledger(data: bytes) -> LedgerLine:
 
 
 def encode(line: Line | LedgerLine) -> bytes:
-    """Its bytes, with the newline."""
+    """The line as bytes, with the newline."""
     return to_bytes(line) + b"\n"
 
 

@@ -25,7 +25,7 @@ PACKED = ("", ".gz", ".zst")  # how the names of a folder's files may end
 
 
 class NoJournal(Exception):
-    """There is nothing to read; the text says where it was looked for and what to do."""
+    """No journal is there to read; the text says where it was looked for and what to do."""
 
 
 def journal_files(place: Path) -> tuple[Path, ...]:
@@ -46,7 +46,7 @@ def journal_files(place: Path) -> tuple[Path, ...]:
 
 
 def last_instant(files: Sequence[Path]) -> float:
-    """When the last recorded cycle was. Raises NoJournal."""
+    """The instant of the last recorded cycle. Raises NoJournal."""
     for path in reversed(files):
         latest = None
         for raw in lines_of(path):

@@ -61,7 +61,7 @@ def ledger_looks(
 
 
 def instants(path: Path) -> Iterator[float]:
-    """When the looks of a ledger's file were, without decoding them."""
+    """The instants of the looks in a ledger's file, without decoding them."""
     for raw in lines_of(_there(path)):
         mark = MARK.match(raw)
         if mark is not None and raw.endswith(b"\n"):

@@ -103,7 +103,7 @@ def _of_engine(model: Model, learnt: Carries | None) -> Iterator[Advice]:
 
 
 def _of_replicas(model: Model, hours: Sequence[ModelHour]) -> Iterator[Advice]:
-    """What it should own, may have and is kept at least; in this order they make a policy that is in order."""
+    """Advice on a model's entitlement, then its maximum, then its minimum: taken in this order no policy is wrong."""
     if len(hours) < LEAST_HOURS:
         return
     subject = f"model/{model.id}"

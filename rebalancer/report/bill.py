@@ -116,7 +116,7 @@ def bill(books: Books, policy: Policy, of: Prices) -> Bill:
 
 
 def cost_center(entry: Model | None) -> str:
-    """Whom a model is charged to, nobody where there is none."""
+    """The cost center or team that a model is charged to; NOBODY where there is no model."""
     return NOBODY if entry is None else charged_to(entry)
 
 

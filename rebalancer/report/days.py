@@ -68,7 +68,7 @@ class RecordedDay:
     since: its first second, in epoch seconds.
     seconds: how many there are.
     policy: the last policy in force.
-    models: by id.
+    models: each model's day, by the model's id.
     nodes: GPUs of each node, from the look at which there were the most.
     earlier: policies of that day that named other models, in time, each with the second in which it ended.
     pool_gpus: by the name of a pool the most GPUs that it had at once.

@@ -84,7 +84,7 @@ class _Side:
         self._moves: dict[Move, str] = {}
 
     def decide(self, turn: RecordedTurn, fitted: PolicyFit | None) -> Plan:
-        """Its plan for that situation, by the memory that a keyframe recorded, else by what it remembers itself."""
+        """The plan of this policy for the recorded turn, with the memory of a keyframe, else with its own."""
         snapshot, policy, memory = turn.snapshot, turn.policy, turn.memory
         if fitted is not None:
             snapshot, policy = fitted.snapshot(snapshot), fitted.policy

@@ -211,9 +211,10 @@ def autoscaler_of(days: Sequence[ModelDay]) -> str:
 
 
 def by_its_autoscaler(day: RecordedDay, begin: dict[str, int]) -> dict[str, AutoscalerCourse]:
-    """The day with its autoscaler in charge; `begin` holds afterwards what each model ended with.
+    """Each model's course of the day under its autoscaler alone.
 
-    A model holds replicas while the policy names it. Under another name it goes on where it ended under the old one.
+    begin: replicas of each model at the start of the day; overwritten by those at its end. A renamed model goes on with
+        the replicas that it had under the old name.
     """
     courses = {name: AutoscalerCourse(np.zeros(day.seconds), np.zeros(day.seconds, np.int32)) for name in day.models}
     entry = contender(autoscaler_of(list(day.models.values())))

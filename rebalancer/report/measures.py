@@ -52,7 +52,7 @@ class Limit(Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """As it was given: `+5%`."""
+        """The limit as it was given: `+5%`."""
         return f"{'' if self.of == 'all' else '+'}{self.most:g}{'%' if self.of == 'percent' else ''}"
 
 

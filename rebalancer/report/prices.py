@@ -16,7 +16,7 @@ MOST_USD = 1000.0
 
 
 class PriceUnknown(ValueError):
-    """A price is given for what does not exist, or is none; the text says where and what there is."""
+    """A price cannot be used: it is no price, or for a pool or instance type that is not there; the text says which."""
 
 
 class DatedPrice(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Prices(Struct, frozen=True):
         return None if pool is None else usd_per_gpu_hour(pool, shelf)
 
     def unused(self, there: Iterable[tuple[int, Shelf]]) -> list[str]:
-        """What the table has prices for and priced none of the GPUs that were `there`, by hour."""
+        """Names in the table whose prices were used for none of the GPUs that were `there`, pairs of hour and shelf."""
         used = set()
         for hour, shelf in there:
             if not self.given.keys() & {shelf.kind, shelf.instance_type, shelf.pool}:
@@ -61,7 +61,7 @@ class Prices(Struct, frozen=True):
         return sorted(self.dated.keys() - used)
 
     def _of_table(self, shelf: Shelf, hour: int) -> Iterator[tuple[str, float]]:
-        """What it is called there and costs in that hour, the more exact name first."""
+        """Names under which the table has the shelf, each with its USD per GPU-hour then, the more exact name first."""
         for name in (shelf.kind.lower(), shelf.instance_type.lower()):
             row = self.dated.get(name, ())
             place = bisect_right(row, float(hour * HOUR_SECONDS), key=lambda each: each.since)

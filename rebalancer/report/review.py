@@ -42,7 +42,7 @@ class PolicyReview(Struct, frozen=True):
     before: name of what there is.
     after: name of what is proposed.
     measures: the numbers that limits may be given for.
-    models: by model.
+    models: the comparison of each model.
     limits: every limit that was given, and whether it holds.
     cycles: recorded cycles that were decided again; 0 where there is no journal.
     skipped: recorded cycles that could not be.

@@ -65,7 +65,7 @@ class Serves(Protocol):
 
     @property
     def servers(self) -> Listens:
-        """Its ports."""
+        """The ports that the service serves on."""
         ...
 
     async def start(self) -> None:
@@ -99,7 +99,7 @@ class Options:
 
     @property
     def cluster_name(self) -> str:
-        """As every surface shows it: whoever reads an instant there must know that its clock is not theirs."""
+        """The cluster's name on every surface: a reader of an instant must know that the demo's clock is not theirs."""
         return "demo" if self.speed == 1.0 else f"demo (clock {self.speed:g}x)"
 
     @property

@@ -17,7 +17,7 @@ OURS = "rebalancer"
 
 
 def _own(model: Model) -> int:
-    """As many replicas as the model owns; who owns nothing may have what the policy allows."""
+    """The replicas that the model owns; the policy's most for a model that owns none."""
     return model.entitlement or model.max_replicas
 
 

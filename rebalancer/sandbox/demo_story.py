@@ -32,7 +32,7 @@ class Decides(Protocol):
 
     @property
     def plan(self) -> Plan | None:
-        """Its last plan."""
+        """The service's last plan; None before the first."""
         ...
 
 
@@ -178,7 +178,7 @@ async def notice(stage: DemoStage) -> None:
 
 
 async def back(stage: DemoStage) -> None:
-    """Once the borrower has worked off its queue its surge ebbs, and the owner's users come back."""
+    """Waits until the borrower has worked off its queue; then its surge ebbs, and the owner's users come back."""
     line = stage.cluster.world.lines["chat"].line
     await stage.until(lambda: line.in_time, 120.0)
     stage.marks.caught_up_at = stage.clock.now() if line.in_time else 0.0

@@ -62,7 +62,7 @@ class TracePlay:
 
 
 def _instants(model: str, evidence: Evidence) -> list[float]:
-    """When the model's holdings grew."""
+    """The instants at which the model's holdings grew."""
     return [at for pod in evidence.facts.of(model) for at in (pod.bound_at, pod.ready_at) if at is not None]
 
 

@@ -186,5 +186,5 @@ def _times(finding: CheckResult, clock: ScaledClock) -> str:
 
 
 def _event(write: ScaleWrite) -> str:
-    """As `rebalancer plan` marks changes."""
+    """The write as `rebalancer plan` marks changes."""
     return f"{'-' if write.after < write.before else '+'} {write.deployment} {write.before} -> {write.after}"

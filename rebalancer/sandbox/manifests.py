@@ -21,7 +21,7 @@ class Manifest(NamedTuple):
 
     resource: the resource that the object is of.
     namespace: its namespace, "" where the resource has none.
-    name: its name.
+    name: `metadata.name` of the object.
     fixed: the part of the object that is written when it is new and left alone afterwards.
     news: the part that is merged into the object whenever the thing has changed.
     """

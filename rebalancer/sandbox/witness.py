@@ -208,7 +208,7 @@ class Witness:
         return free
 
     def _pods_of(self, deployment: Obj) -> list[Obj]:
-        """Its pods that nobody has asked to end."""
+        """The Deployment's pods that nobody has asked to end."""
         metadata = deployment["metadata"]
         pods = self._store.list(PODS, metadata["namespace"], {"app": metadata["name"]})
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]

@@ -30,7 +30,12 @@ TAB = "found character '\\t' that cannot start any token"
 
 @dataclass(frozen=True)
 class Document:
-    """`value`: dicts, tuples and scalars; `lines`: where each path starts, from 1; `spelled`: non-texts as given."""
+    """A YAML file, read.
+
+    value: dicts, tuples and scalars.
+    lines: the line on which each path starts, from 1.
+    spelled: numbers, booleans and nulls as the file spells them, by path.
+    """
 
     value: object
     lines: dict[Path, int]

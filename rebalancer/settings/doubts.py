@@ -52,7 +52,7 @@ class _Doubt(NamedTuple):
 
 
 def _only_read(policy: Policy) -> Iterator[_Doubt]:
-    """Targets of whose replicas nobody knows which go first."""
+    """Targets of kinds for which nobody says which replicas end first when their number falls."""
     what = f"it is only read and nothing is written to it: {UNSAID}"
     fix = "add victims: replicaSet (as of a Deployment) or victims: ordinal (the highest number)"
     for place, model in enumerate(policy.models):

@@ -90,14 +90,19 @@ def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
 
 
 def _told(own: Iterable[Problem], more: Iterable[Problem], name: str) -> tuple[Problem, ...]:
-    """The file's own problems, then `more`, which its entries have beside last good forms; each of them once."""
+    """Problems of the file by itself, then `more`: those that its entries have beside last good forms; each once."""
     known = {replace(problem, at=()) for problem in own}
     return *_sorted(own, name), *_sorted({replace(problem, at=()) for problem in more} - known, name)
 
 
 @dataclass(eq=False)
 class _Entry:
-    """`name`: None for a section, and where it cannot be read. `path`: in the file; None: the last good form."""
+    """An entry of the file, or its last good form.
+
+    name: id or name of the pool, model or team; None for a section, and where the name cannot be read.
+    value: the mapping, as the file or the last good policy has it.
+    path: where it stands in the file; None for a last good form.
+    """
 
     name: str | None
     value: object
@@ -105,7 +110,7 @@ class _Entry:
 
 
 class _Parts:
-    """The entries of a file, some of them in their last good form. `refused`: which of them, and those left out."""
+    """The entries of a file, some in their last good form. `refused`: those not in force as the file has them."""
 
     def __init__(self, document: Document, good: Policy) -> None:
         self.refused: set[RefusedEntry] = set()
@@ -131,7 +136,7 @@ class _Parts:
         self._let_idle_teams_go()
 
     def _keep_entries(self, key: str) -> None:
-        """Each good entry that the file does not name, after the one that it follows in the good policy."""
+        """Adds each entry of the good policy that the file does not name, behind the entry that it follows there."""
         entries, place = self._lists[key], -1
         for value in self._values(key):
             name = _name(key, value)
@@ -144,7 +149,7 @@ class _Parts:
             place = place + 1 if index is None else index
 
     def _let_idle_teams_go(self) -> None:
-        """A team without a model limits nobody, in a last good form either; with a model put back it comes back."""
+        """Drops last good forms of teams without a model, which limit nobody; a model put back brings its team."""
         teams = {model.value.get("team") for model in self._lists["models"] if isinstance(model.value, dict)}
         for team in [one for one in self._lists["teams"] if one.path is None and one.name not in teams]:
             not_named, put_back = (RefusedEntry(f"teams.{team.name}", form) for form in ("stays", "kept"))
@@ -154,7 +159,7 @@ class _Parts:
             self.refused -= {not_named, put_back}
 
     def in_file(self, problems: Iterable[Problem]) -> Iterator[Problem]:
-        """Those in entries as the file has them, each at its place there."""
+        """Those of `problems` that are in entries of the file, each with its place in the file."""
         for problem in problems:
             entry = self._at(problem.at)
             if entry is not None and entry.path is not None:

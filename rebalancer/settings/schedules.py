@@ -62,7 +62,7 @@ def bounds_of_schedules(policy: DraftPart) -> Iterator[DraftFinding]:
 
 
 def windows_that_happen(policy: DraftPart) -> Iterator[DraftFinding]:
-    """There is a day on which the window begins, and clocks do not skip all of it there."""
+    """Windows that begin on no day, or that the change of clocks skips altogether."""
     for model in policy.parts("models"):
         for part in model.parts("schedules"):
             schedule = _valid(part)
@@ -126,7 +126,7 @@ def _claims(policy: DraftPart) -> Iterator[_Claim]:
 
 @dataclass(frozen=True, slots=True)
 class _Excess:
-    """When `window` begins, the floors need these GPUs per model; `path`: of its floor."""
+    """A window at whose begin floors exceed the pool: the GPUs that they need by model, and the `path` of its floor."""
 
     window: Window
     path: Path

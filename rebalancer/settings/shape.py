@@ -67,7 +67,7 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
     )
 
 
-def _said(error: Any) -> str:  # noqa: ANN401  same
+def _said(error: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
     kind: str = error["type"]
     if kind.startswith("too_short") and not error["input"]:
         return "is empty"
@@ -94,7 +94,7 @@ def _unknown(path: Path) -> str:
     return f"known here: {', '.join(keys_at(path[:-1]))}" if keys_at(path[:-1]) else "remove it"
 
 
-def _spelling(document: Document, path: Path, error: Any) -> str:  # noqa: ANN401  same
+def _spelling(document: Document, path: Path, error: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
     given = error["input"]
     if error["type"] == "string_type" and isinstance(given, bool | int | float):
         return f'put it in quotes: "{document.spelled.get(path, show(given))}"'

@@ -60,7 +60,7 @@ def _folder(module: str) -> Path | None:
 
 
 def digest(module: str) -> str:
-    """Of the source of an imported module and of all that it imports from its own package."""
+    """A hash of the source of an imported module and of all that it imports from its own package."""
     package = sys.modules[module.partition(".")[0]]
     root = Path(package.__file__ or "").parent.parent
     sources, left = {}, [module]

@@ -77,7 +77,7 @@ class ModelPast(Struct, frozen=True):
 
     @property
     def known_starts(self) -> tuple[MeasuredStart, ...]:
-        """Its last starts; those of an older version have no pool, and are of unknown kind."""
+        """The model's last starts; those that an older version wrote have no pool, and are of unknown kind."""
         return self.starts or tuple(
             MeasuredStart("", "unknown", seconds, seconds, 0.0) for seconds in self.load_seconds
         )

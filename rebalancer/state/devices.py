@@ -92,7 +92,7 @@ class Devices:
         devices = (device for one in slices for device in one.devices if device.name == place[2])
         return any(kind.selects(place[0], device) for device in devices)
 
-    def asked(self, namespace: str, templates: Iterable[str], name: str) -> int:
+    def requested(self, namespace: str, templates: Iterable[str], name: str) -> int:
         """Devices of class `name` that each pod gets by these ResourceClaimTemplates."""
         of_pod = (self._objects.one(ClaimTemplate, each, namespace) for each in templates)
         return sum(template.asks.get(name, 0) for template in of_pod if template is not None)

@@ -1,4 +1,4 @@
-"""Whose the GPUs are that pods hold: the object above them, and when it ends, where anybody said so."""
+"""The holder of the GPUs of a pod: the object above it, and the instant at which that ends, where it says so."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -35,7 +35,7 @@ from rebalancer.state.views import (
 )
 
 METRIC = "metric"  # the actuation in which nothing is written, and a number is answered
-ASKED_FOR_SECONDS = 10.0  # a write in whose place the watch shows another number by then is taken as lost
+CONTRADICTED_SECONDS = 10.0  # a write in whose place the watch shows another number by then is taken as lost
 UNHEARD_SECONDS = 90.0  # so is one of which it has said nothing: one that is silent for 75 s lists everything anew
 
 
@@ -46,7 +46,7 @@ class _Asked(Struct, frozen=True):
 
     def lost(self, now: float) -> bool:
         """Whether it is no longer to be expected."""
-        return now - self.at >= (ASKED_FOR_SECONDS if self.contradicted else UNHEARD_SECONDS)
+        return now - self.at >= (CONTRADICTED_SECONDS if self.contradicted else UNHEARD_SECONDS)
 
 
 class _Target(Struct, frozen=True):
@@ -115,7 +115,7 @@ class Holdings:
                 yield target.model, pod
 
     def ready_at(self, pod: Pod) -> float | None:
-        """Since when the replica serves that the pod leads, None while it does not: all of its pods must."""
+        """The instant since which all pods of the replica that `pod` leads are Ready; None while one of them is not."""
         pods = 1 if pod.ordinal is None else self._pods_per_replica(pod)
         members = (pod,) if pods == 1 else (pod, *(each for each in self._alive(pod) if each.uid != pod.uid))
         if len(members) < pods or any(self._phase(each) != "ready" for each in members):
@@ -303,7 +303,7 @@ class Holdings:
         """Devices of the pool that each pod of the workload gets by claims."""
         if pool.device_class is None or not workload.claims:
             return 0
-        return self._devices.asked(workload.ref.namespace, workload.claims, pool.device_class)
+        return self._devices.requested(workload.ref.namespace, workload.claims, pool.device_class)
 
     def _held(self, pod: Pod, pool: Pool) -> int:
         """GPUs of the pool that a pod requests; those that it asks for by their extended resource are claims, too."""

@@ -104,9 +104,9 @@ class Loads:
     # --- what comes in
 
     def set_pods(self, pods: Mapping[str, tuple[str, float | None]], workers: Mapping[str, str]) -> None:
-        """Takes over all pods of all models: for each UID its model, and since when it is Ready.
+        """Takes over all pods of all models: by UID the model, and since when the pod is Ready.
 
-        workers: the model of each pod that leads no replica.
+        workers: by UID the model of each pod that works in a multi-pod replica and does not lead it.
         """
         for uid in [uid for uid, model in self._model_of_worker.items() if workers.get(uid) != model]:
             self._worker_gone(uid)
@@ -117,7 +117,7 @@ class Loads:
             self.pod_is(model, uid, ready_at)
 
     def worker_is(self, model: str, uid: str) -> None:
-        """Pod `uid` belongs to `model` and leads no replica: its samples count nowhere."""
+        """Pod `uid` is a worker of a multi-pod replica of `model`: its samples are no load, its leader's are."""
         self._model_of_worker[uid] = model
 
     def pod_is(self, model: str, uid: str, ready_at: float | None) -> None:
@@ -388,7 +388,7 @@ class Loads:
 
 
 def _in_flight_until(sample: MetricSample, now: float) -> float | None:
-    """Until when the requests in flight that it tells are fresh; None where it tells none."""
+    """The instant up to which the sample's requests in flight are fresh; None where it has none."""
     if sample.gauges.running is None and sample.gauges.waiting is None:
         return None
     return now + max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * sample.interval_seconds)

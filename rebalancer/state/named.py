@@ -1,4 +1,4 @@
-"""Whose a metric sample is where its pod says so, and not its model's name."""
+"""Finds the model of a metric sample that names only its pod."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,7 +29,11 @@ def named(
 
 
 def _of_pod(sample: MetricSample, holdings: Holdings, model_of: ModelOf) -> MetricSample | str:
-    """As what it is counted where nobody has the pod, or it began after `at`; without a namespace it is told by UID."""
+    """The sample with its model, else the counter that it goes to: `unknown-pod`, or `older-than-pod`.
+
+    `older-than-pod`: the pod was created, or bound to its requester, after the sample. Without a namespace, `pod` is a
+    UID.
+    """
     pod = sample.pod or ""
     if sample.namespace is None:
         model = model_of(pod)

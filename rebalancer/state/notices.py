@@ -24,11 +24,11 @@ from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
 from rebalancer.state.belief import weighed
 from rebalancer.state.due import Due
+from rebalancer.state.event_notices import EventNotices, ToldPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
 from rebalancer.state.pools import Pools
 from rebalancer.state.signs import Signs
-from rebalancer.state.told import ToldNotices, ToldPast
 
 # What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
 # Interruption, expiry and a person's delete set no reason; nor did repair before 1.15. Since then it says `Unhealthy`,
@@ -74,7 +74,7 @@ class Notices:
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
-        self._by_events = ToldNotices(objects)
+        self._by_events = EventNotices(objects)
         self._absent = Absent(objects, lambda node: any(holdings.pods_on(node)))
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted

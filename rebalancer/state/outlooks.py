@@ -35,7 +35,7 @@ COLD_STEPS_SECONDS = ((300, 10), (3600, 60), (86_400, 600))  # starts up to so l
 class _Held(NamedTuple):
     """One model's replicas while its view is the same.
 
-    view: the view.
+    view: the model's targets, as the snapshot has them.
     doomed: names of doomed nodes.
     ready: Ready replicas that stay.
     due_at: when each loading replica is expected to serve, ascending.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Tree
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.quota_view import QuotaDraw, QuotaView
-from rebalancer.domain.quotas import PodAsk, asked, number
+from rebalancer.domain.quotas import PodAsk, number, requested
 from rebalancer.domain.words import listed, sentences
 from rebalancer.state.objects import Objects
 
@@ -18,8 +18,8 @@ class Asking(NamedTuple):
     """A target of the policy with what its pods ask for, their namespace's defaults filled in.
 
     model: id of the model.
-    pool: its pool.
-    namespace: its namespace.
+    pool: the pool of the target.
+    namespace: the namespace of the target.
     pods: the pods of one replica.
     """
 
@@ -79,7 +79,7 @@ def _amounts(one: Asking) -> dict[str, int]:
     """What a replica requests, by resource, as Kueue counts it."""
     sums: dict[str, int] = {}
     for pod in one.pods:
-        for key, amount in asked(pod).items():
+        for key, amount in requested(pod).items():
             name = key.removeprefix("requests.")
             if key == "pods" or key != name:
                 sums[name] = sums.get(name, 0) + amount

@@ -16,8 +16,8 @@ from rebalancer.domain.quotas import (
     PriorityClass,
     ResourceQuota,
     admitted,
-    asked,
     refused,
+    requested,
     unsaid,
 )
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -136,10 +136,10 @@ class Quotas:
         draws: defaultdict[str, list[QuotaDraw]] = defaultdict(list)
         refused: defaultdict[str, list[QuotaDraw]] = defaultdict(list)  # by the key of which a pod says nothing
         for one in near:
-            counted = [pod for pod in one.pods if quota.takes(pod, asked(pod))]
+            counted = [pod for pod in one.pods if quota.takes(pod, requested(pod))]
             sums: Counter[str] = Counter()
             for pod in counted:
-                sums.update(asked(pod))
+                sums.update(requested(pod))
             for key in quota.hard.keys() & sums.keys():
                 draws[key].append(QuotaDraw(one.model, one.pool.name, sums[key]))
             missing = next((key for pod in counted if (key := unsaid(pod, quota.hard))), "")

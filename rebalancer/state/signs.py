@@ -120,7 +120,7 @@ class Signs:
     # --- the checkpoint
 
     def past(self) -> Mapping[str, dict[str, float]]:
-        """Since when each sign has been seen, by node."""
+        """The instants since which each sign has been seen, by node."""
         return self._since
 
     def restore(self, name: str, past: Mapping[str, float]) -> None:

@@ -155,7 +155,7 @@ class Starts:
                 yield StartView(pool, kind, len(seconds), quantile(seconds, MIDDLE), quantile(seconds, SLOW))
 
     def failed_wakes(self, model: str) -> tuple[FailedWake, ...]:
-        """Its wakes that should have ended long ago and have not, by pod."""
+        """The model's wakes that should have ended long ago and have not, by pod."""
         loading = (each for each in self._loading.values() if each.model == model)
         failed = (each.failed for each in loading if each.failed is not None)
         return tuple(sorted(failed, key=lambda wake: wake.pod))

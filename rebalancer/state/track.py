@@ -232,7 +232,7 @@ class Track:
         return since < self._left_at or any(since < left + LEAVES_SECONDS for left in self._leaving.values())
 
     def _ready_then(self, at: float) -> list[float]:
-        """Since when those of today's Ready pods are Ready that were so at `at`."""
+        """The instants since which pods are Ready, of those that are Ready now and were at `at`."""
         return self._ready_since[: bisect_right(self._ready_since, at)]
 
     def worked_once(self, subject: SampledSubject, seconds: range, work: float, share: float) -> Iterator[More]:

@@ -48,7 +48,7 @@ def known_until(track: Track, now: float) -> int:
 
 
 def moves_on_at(track: Track, work: Work, now: float) -> float:
-    """When the windows move on although nothing comes in; inf: there is nothing in them."""
+    """The instant at which the windows move on although nothing comes in; inf: they are empty."""
     if not work.source:
         return inf
     silent_at = track.newest_at + _after(track)

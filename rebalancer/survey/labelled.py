@@ -1,4 +1,4 @@
-"""Objects by namespace and label: a selector looks at the few that have its first label, not at all there are."""
+"""An index of objects by namespace and label: a selector tests only the objects with its first label."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Labelled(Generic[T]):
-    """Things with a namespace and labels; 1,000 selectors over 10,000 pods are seconds so, else minutes."""
+    """An index of things with labels in namespaces: 1,000 selectors over 10,000 pods take seconds, not minutes."""
 
     def __init__(self, things: Iterable[tuple[str, Mapping[str, str], T]]) -> None:
         self._within: dict[str, list[tuple[Mapping[str, str], T]]] = defaultdict(list)
@@ -30,7 +30,7 @@ class Labelled(Generic[T]):
         return frozenset(self._within)
 
     def chosen(self, namespace: str, selector: Object) -> list[T]:
-        """What a label selector chooses in its namespace; the empty selector chooses everything."""
+        """The things in `namespace` that the label selector chooses; an empty selector chooses all of them."""
         first = next(iter(mapped(selector, "matchLabels").items()), None)
         near = self._within.get(namespace, []) if first is None else self._by_label.get((namespace, *first), [])
         return [thing for labels, thing in near if selects(selector, labels)]

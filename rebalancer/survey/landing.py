@@ -1,4 +1,4 @@
-"""Where pods may land beside the pool that the policy has for them, as the scheduler would say."""
+"""Nodes outside its pool on which the scheduler may put a target's pods."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ SOMEWHERE: Final = "another pool's nodes"
 
 
 class _GpuNode(NamedTuple):
-    """A node that is seen, or a pool of the policy of which none is; of that nobody knows the taints."""
+    """A node, or, for a pool of the policy without one, the node that it would have; the taints of that are unknown."""
 
     words: str
     view: NodeView
@@ -31,7 +31,7 @@ class _GpuNode(NamedTuple):
 
 
 class Elsewhere:
-    """Built once for a case: its nodes are read once, whatever number of templates is asked about."""
+    """Nodes outside a target's pool where its pods could land. Built once for a case, so that nodes are read once."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -59,14 +59,17 @@ class Elsewhere:
         )
 
     def _landing(self, template: Template, resource: str) -> PodPlacement:
-        """By its template and by what admission added to the pods that stand. Raises msgspec.ValidationError."""
+        """The template as the scheduler reads it, with the tolerations that admission gave to the pods that run.
+
+        Raises msgspec.ValidationError.
+        """
         wire = _wire(template.spec)
         standing = (tolerations_of(_wire(part(pod, "spec")).spec) for pod in self._case.pods_of(template.owner))
         tolerations = tolerated(tolerations_of(wire.spec), standing, resource)
         return PodPlacement("", tuple((wire.spec.node_selector or {}).items()), tolerations, placement_of(wire).terms)
 
     def _of_pool(self, pool: Pool) -> _GpuNode | None:
-        """The node that a pool without any would have by its labels."""
+        """The node that a pool without nodes would have, by the labels of the policy; None where it has one."""
         if any(pool.node_labels.items() <= node.view.labels.items() for node in self._seen):
             return None
         view = NodeView(pool.name, 0, ready=True, schedulable=True, labels=pool.node_labels)

@@ -56,13 +56,13 @@ class Autoscaling:
             self._cluster.touch(scaled.hpa, gone=True)
 
     def pause(self, scaled: WorldScaledObject, *, paused: bool) -> None:
-        """Its annotation says so, or says so no more."""
+        """Sets or removes the annotation that pauses the ScaledObject."""
         if scaled.paused != paused:
             scaled.paused = paused
             self.changed(scaled)
 
     def changed(self, scaled: WorldScaledObject) -> None:
-        """Its spec or its pause changed: KEDA sees to it soon."""
+        """Tells KEDA that the ScaledObject's spec or pause has changed; it reconciles soon."""
         self._cluster.touch(scaled)
         self._agenda.after(REACHES_HPA_SECONDS, partial(self._reconcile, scaled))
 

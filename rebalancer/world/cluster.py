@@ -188,7 +188,7 @@ class Cluster:
             self.load(pod)
 
     def load(self, pod: WorldPod) -> None:
-        """Its containers start; when they are up it is Ready."""
+        """Starts the pod's containers; it is Ready once they are up."""
         seconds = pod.owner.load_seconds
         if self.slots is not None:
             launcher, seconds = self.slots.bind(pod)

@@ -140,7 +140,7 @@ class Faults:
     # --- pods
 
     def crash(self, pod: WorldPod) -> None:
-        """Its containers end and start again: it is not Ready for the time of a load."""
+        """Ends the pod's containers, which start again: it is not Ready for the time of a load."""
         if pod.ready:
             pod.loaded = False
             self._cluster.show(pod)

@@ -105,7 +105,7 @@ class WorldPort:
         return self._shown(thing)
 
     async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:  # noqa: ARG002  # as the port has it
-        """There are no overrides here. Raises NotFound."""
+        """Raises NotFound: the simulated cluster has no overrides."""
         raise NotFound(f"{ref.path}: the simulated cluster has none")
 
     async def evict(self, pod: Ref, uid: str) -> None:

@@ -34,8 +34,8 @@ class Sleeping:
 class WorldLauncher:
     """The launcher of one GPU.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     created_at: UTC epoch seconds at which it was created, which is when its node was.
     requester: the pod for which its engine serves, None while it serves for none.

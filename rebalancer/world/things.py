@@ -185,8 +185,8 @@ class WorldPod:
 class WorldHpa:
     """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     target: the Deployment that it scales.
     minimum: fewest replicas that it allows.
@@ -213,8 +213,8 @@ class WorldHpa:
 class WorldScaledObject:
     """KEDA's ScaledObject.
 
-    namespace: its namespace.
-    name: its name.
+    namespace: `metadata.namespace` of the object.
+    name: `metadata.name` of the object.
     uid: its Kubernetes UID.
     target: the Deployment that it scales.
     minimum: its minReplicaCount in replicas, None for KEDA's default of 0.

@@ -139,7 +139,7 @@ class World:
         return self._cluster.revision
 
     def revision(self, thing: object) -> int:
-        """When the thing changed last, counted over all things: its resource version."""
+        """The thing's resource version: the number of its last change, counted over all things."""
         return self._cluster.revisions[id(thing)]
 
     # --- what it is made of
@@ -276,7 +276,7 @@ class World:
     def set_bounds(  # an autoscaler's own fields, and who writes them
         self, thing: Autoscaler, minimum: int | None, maximum: int | None, notes: Mapping[str, str], writer: str = ""
     ) -> None:
-        """Its bounds and its annotations, by the field manager `writer`. An HPA's are never None."""
+        """Sets an autoscaler's bounds and annotations as the field manager `writer`. An HPA's are never None."""
         before, (low, high) = (thing.minimum, thing.maximum), thing.writers
         thing.writers = (writer if minimum != before[0] else low, writer if maximum != before[1] else high)
         thing.annotations = dict(notes)

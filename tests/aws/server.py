@@ -119,7 +119,7 @@ class SqsServer:
             one.visible, one.receives = False, one.receives + 1
         return {"Messages": [_as_sent(one) for one in taken]} if taken else {}
 
-    async def _DeleteMessageBatch(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  same
+    async def _DeleteMessageBatch(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  SQS's word
         done, failed = [], []
         for entry in asked["Entries"]:
             name, _, receives = entry["ReceiptHandle"].rpartition("#")
@@ -131,7 +131,7 @@ class SqsServer:
                 failed.append({"Id": entry["Id"], "Code": "ReceiptHandleIsInvalid", "SenderFault": True})
         return {"Successful": done, "Failed": failed}
 
-    async def _ListQueueTags(self, _asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  same
+    async def _ListQueueTags(self, _asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  SQS's word
         return {"Tags": self.tags} if self.tags else {}
 
 

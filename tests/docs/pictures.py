@@ -54,15 +54,20 @@ class Recorded(msgspec.Struct):
     notice: Notice
 
 
+def recorded() -> Recorded:
+    """The recorded run of the demo."""
+    return msgspec.json.decode(RECORDED.read_bytes(), type=Recorded)
+
+
 def pictures() -> dict[str, str]:
     """File name to SVG."""
-    recorded = msgspec.json.decode(RECORDED.read_bytes(), type=Recorded)
+    run = recorded()
     return {
         "architecture.svg": _svg(330, _architecture()),
-        "notice.svg": _svg(190, _notice(recorded.notice)),
-        "shift.svg": _svg(332, _shift(recorded)),
+        "notice.svg": _svg(190, _notice(run.notice)),
+        "shift.svg": _svg(332, _shift(run)),
         "value.svg": _svg(330, _value()),
-        "worth.svg": _svg(330, _worth(recorded.late)),
+        "worth.svg": _svg(330, _worth(run.late)),
     }
 
 
@@ -145,9 +150,9 @@ def _notice(notice: Notice) -> Iterator[str]:
     yield _text(12, 180, "As a run of make demo recorded it; its clock runs 4x.", colour=QUIET)
 
 
-def _shift(recorded: Recorded) -> Iterator[str]:
+def _shift(run: Recorded) -> Iterator[str]:
     """Ready GPUs of both models over time, one on the other, and under it what was released and granted when."""
-    ready = recorded.ready
+    ready = run.ready
     begin, end = ready[0][0], ready[-1][0]
     left, top, bottom, most = 44, 46, 206, GPUS_EACH * max(chat + code for _, chat, code in ready)
 
@@ -169,7 +174,7 @@ def _shift(recorded: Recorded) -> Iterator[str]:
     for model, colour, y in (("code", CODE, 232), ("chat", CHAT, 258)):
         yield _text(left - 8, y + 4, model, "end")
         yield f'<path d="M{left} {y}H{WIDTH - RIGHT}" stroke="{GONE}" stroke-width="2"/>'
-        for at, name, kind, *_ in recorded.moves:
+        for at, name, kind, *_ in run.moves:
             if name == model:
                 d = f"M{x(at) - 5:.1f} {y + (-5 if kind == 'release' else 5)}h10l-5 {10 if kind == 'release' else -10}z"
                 yield f'<path d="{d}" fill="{colour}" stroke="{INK}"/>'

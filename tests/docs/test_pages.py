@@ -16,15 +16,19 @@ from rebalancer.app.reference.reasons import reasons_page
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS
 from rebalancer.cli.entry import app
 from rebalancer.domain.node_rules import NodeRules
-from rebalancer.domain.policy import Classes, Guards, OverrideRules, SurgeRules
+from rebalancer.domain.policy import Classes, DeferralRule, Guards, OverrideRules, Policy, SurgeRules
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import BY_NAME
+from rebalancer.planning.demand.owed import OWED_AFTER_SECONDS
+from rebalancer.planning.explanation.lateness import LATE_SHARE
 from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
+from rebalancer.state.holdings import CONTRADICTED_SECONDS, UNHEARD_SECONDS
+from rebalancer.state.outlook.rule import BUSIEST_SECONDS, DWELL_SECONDS, LEARN_SECONDS
 from tests.docs.blocks import DOCS, blocks, written_pages
-from tests.docs.pictures import PICTURES, families, pictures
+from tests.docs.pictures import PICTURES, families, pictures, recorded
 from tests.house.repository import ROOT, tracked
 
 TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
@@ -84,8 +88,12 @@ def test_every_file_that_a_page_names_exists() -> None:
 
 
 def test_every_word_of_the_glossary_is_where_it_says_in_the_code() -> None:
-    named = re.findall(r"\| `([\w.]+)\.(\w+)` \|$", TEXTS["glossary.md"], re.MULTILINE)
-    assert len(named) > 40
+    row = re.compile(r"^\| ([\w -]+) \| .*\| `([\w.]+)\.(\w+)` \|$", re.MULTILINE)
+    rows = {page: row.findall(TEXTS[page]) for page in ("glossary.md", "words.md")}
+    assert 35 < len(rows["glossary.md"]) < 50, "a page of the words that everybody meets, to be read at once"
+    words = [word for page in rows.values() for word, *_ in page]
+    assert sorted(words) == sorted(set(words)), "one meaning a word"
+    named = [(module, name) for page in rows.values() for _, module, name in page]
     assert [each for each in named if not hasattr(import_module(f"rebalancer.{each[0]}"), each[1])] == []
 
 
@@ -153,6 +161,47 @@ def test_pages_that_tell_a_guard_in_passing_have_its_limit_too() -> None:
     assert f"floor({share:g} x (8 - 1)) = {int(share * 7)} replicas in {seconds:.0f} s" in TEXTS["policy.md"]
 
 
+def test_the_page_for_the_night_has_the_periods_and_shares_of_the_code() -> None:
+    decides = " ".join(TEXTS["how-it-decides.md"].split())
+    every, words = Policy.model_fields["plan_every_seconds"].default, {3: "three", 5: "five"}
+    assert f"Every {every:.0f} seconds the rebalancer makes one plan" in decides
+    assert f"up to a planning period of {every:.0f} seconds" in decides
+    assert f"have asked for them for some {OWED_AFTER_SECONDS:.0f} seconds" in decides
+    assert f"those {OWED_AFTER_SECONDS:.0f} seconds (none in a surge" in decides
+    assert f"more than {LATE_SHARE * 100:.0f} % of the requests until a new replica could serve will be late" in decides
+    minutes, hours = words[BUSIEST_SECONDS // 60], words[LEARN_SECONDS // 3600]
+    assert f"busiest {minutes} minutes of {hours} hours" in decides
+    assert "Batch models count a tenth until their deadline comes near" in decides
+    assert DeferralRule().weight == 0.1
+    assert f"| `loss` | nothing for {NodeRules().loss_hold_seconds:.0f} s from a model" in decides
+
+
+def test_the_words_beside_the_pictures_have_the_figures_of_the_recorded_run() -> None:
+    """What a replica is worth in `worth.svg`, and when who released and served in `shift.svg`."""
+    run, decides = recorded(), " ".join(TEXTS["how-it-decides.md"].split())
+    (least, chat), (_, code) = run.late.chat, run.late.code
+    late = {least + place: round(cost) for place, cost in enumerate(chat)}
+    has, words = run.late.held["chat"], {3: "three", 4: "four", 5: "five", 7: "seven"}
+    most = max(late)
+    fourth, seventh = (round(chat[count - least - 1] - chat[count - least]) for count in (has + 1, most))
+    assert f"With its {words[has]} replicas `chat` would cost {late[has]:,} late requests in the next" in decides
+    assert f"in the next {run.late.horizon_seconds} seconds, with {words[has + 1]} {late[has + 1]:,}:" in decides
+    assert f"a fourth is worth {fourth:,} to it, a seventh still {seventh}." in decides
+    assert {words[has + 1], words[most]} == {"four", "seven"}
+    assert set(code) == {0.0}, "with one replica it would have none late, as with five"
+    alt = f"from {late[least]} with two replicas to {late[3]} with three, {late[4]} with four and {late[7]} with seven"
+    assert alt in decides
+
+    released, granted = run.moves[:2]
+    serves = [at for at, chat_ready, _ in run.ready if chat_ready > has and at < 60.0]
+    back = next(at for at, model, kind, *_ in run.moves if (model, kind) == ("chat", "release"))
+    went = words[released[3] - released[4]], words[run.late.held["code"]]
+    assert f"At {released[0]:.0f} s `code` releases {went[0]} of its {went[1]} replicas" in decides
+    assert (granted[1:3], words[granted[4] - granted[3]]) == (("chat", "grant"), "four")
+    assert f"At {serves[0]:.0f} s the first of them serves, at {serves[-1]:.0f} s the last" in decides
+    assert f"From {back:.0f} s on the surge has ebbed" in decides
+
+
 def test_the_pictures_are_those_that_the_recorded_run_draws() -> None:
     drawn = pictures()
     assert {name: (PICTURES / name).read_text() for name in drawn} == drawn, "run: python -m tests.docs.pictures"
@@ -200,6 +249,8 @@ def test_classes_surge_nodes_and_overrides_have_the_numbers_of_the_defaults() ->
     assert f"ends after {surge.leave_after_seconds:.0f} s below {surge.leave_ratio} times" in flat
     assert f"no node within {nodes.node_timeout_seconds:.0f} s" in flat
     assert f"{overrides.default_seconds:.0f} s ahead when nobody says, at most {overrides.max_seconds:.0f} s" in flat
+    assert f"its **horizon**, a start and {DWELL_SECONDS} s later" in flat
+    assert f"our number (`Holdings`): for {UNHEARD_SECONDS:.0f} s, or for {CONTRADICTED_SECONDS:.0f} s once" in flat
 
 
 def command_lines() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Docstrings: everything public has one that begins with a noun, and a class of four or more fields a line for each."""
+"""Docstrings: everything public has one that begins with what it is about, and each field of four or more a line."""
 
 import ast
 import re
@@ -10,15 +10,22 @@ from tests.house.repository import ROOT, tracked
 
 MODULES = tracked("rebalancer/*.py")
 LEAST_FIELDS = 4  # a class of fewer fields may describe them in a sentence
-NO_NOUN = re.compile(r"(Those|These|This|That|They|It|Both|Who|Whoever|Whose)\b")  # a reader asks: those what?
+NO_NOUN = re.compile(  # a reader asks: those what? of what? "As `plan`", which names a function, is clear
+    r"(Those|These|This|That|They|It|Its|Their|Both|Who|Whom|Whoever|Whose|There|Of|Once|Again|Since|Until)\b"
+    r"|As (?!`)"
+)
+RESTATED = re.compile(r"^(?P<name>\w+): (the|its|their) (?P=name)s?( (itself|themselves))?\.$", re.MULTILINE)
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def undescribed(tree: ast.Module) -> Iterator[str]:
     """Modules, classes, functions without a docstring that names its subject, fields without a line: `line: name`."""
-    if ast.get_docstring(tree) is None:
+    module = ast.get_docstring(tree)
+    if module is None:
         yield "1: the module"
+    elif NO_NOUN.match(module) and not module.startswith("Who "):  # as a title: "Who else writes", "Who may act"
+        yield f"1: the module begins with {module.split()[0]}"
     parts = {node.name for node in tree.body if isinstance(node, ast.ClassDef) if ast.get_docstring(node)}
     for node, name in public(tree):
         docstring = ast.get_docstring(node)
@@ -27,6 +34,7 @@ def undescribed(tree: ast.Module) -> Iterator[str]:
             continue
         if NO_NOUN.match(docstring):
             yield f"{node.lineno}: {name} begins with {docstring.split()[0]}"
+        yield from (f"{node.lineno}: {name} says only {line[0]}" for line in RESTATED.finditer(docstring))
         if isinstance(node, ast.ClassDef):
             fields = [
                 item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
@@ -82,9 +90,22 @@ FOUR = "a: int\n    b: int\n    c: int\n    d: int"
         ("'A module.'\nclass A:\n    'An A.'\n    def f(self): ...", ["4: A.f"]),
         (f"'A module.'\nclass A:\n    '''An A.\n\n    a: x\n    b: y\n    d: z\n    '''\n    {FOUR}", ["11: A.c"]),
         ("'A module.'\ndef f():\n    'Those of f.'", ["2: f begins with Those"]),
+        ("'Of a module.'\ndef f():\n    'As it is sent.'", ["1: the module begins with Of", "2: f begins with As"]),
+        ("'A module.'\ndef f():\n    'As `g`, without a copy.'", []),
+        ("'A module.'\nclass A:\n    '''An A.\n\n    name: its name.\n    '''", ["2: A says only name: its name."]),
         ("'A module.'\nclass A:\n    'An A of a, b and c.'\n    a: int\n    b: int\n    c: int", []),
     ],
-    ids=["nothing", "private", "a method", "a field", "no noun", "three fields"],
+    ids=[
+        "nothing",
+        "private",
+        "a method",
+        "a field",
+        "no noun",
+        "a condition",
+        "as a function",
+        "a name restated",
+        "three fields",
+    ],
 )
 def test_a_lack_of_words_is_seen(text: str, found: list[str]) -> None:
     assert list(undescribed(ast.parse(text))) == found

@@ -1,6 +1,7 @@
 """The rooms of the house: who may import whom, who may read a clock. Each rule is also broken on purpose."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,16 @@ def ruff(path: str, text: str) -> str:
 def test_every_room_imports_only_what_it_may() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_each_folder_of_tests_is_a_room_or_stands_in_the_table_of_contributing() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    table = page[page.index("| folder of `tests/` |") :].split("\n\n")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    rooms = {path.parts[1] for path in tracked("rebalancer/*.py") if len(path.parts) > 2}
+    folders = {path.parts[1] for path in tracked("tests/*.py") if len(path.parts) > 2}
+    assert sorted(folders - rooms - named) == []
+    assert sorted(named - folders - {"tests"}) == []
 
 
 @pytest.mark.parametrize(

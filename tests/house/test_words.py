@@ -1,10 +1,13 @@
 """Words: each public class name stands once in the product, and no variable has a name that says nothing of the thing.
 
+What docs/glossary.md gives up for a meaning, in its column `not`, is in no page, runbook or docstring.
+
 A local variable, parameter or attribute called `found` or `said` makes the reader look up what it is. Fields of msgspec
 Structs are the keys of journals, checkpoints and answers of the API, which go on as they are.
 """
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +17,10 @@ import pytest
 
 from tests.house.repository import ROOT, tracked
 
+GLOSSARY = ROOT / "docs/glossary.md"
+PROSE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)  # code, in which names of others stand as they are
+DOCSTRING = re.compile(r'"""(.*?)"""', re.DOTALL)
+OTHERS = ("rebalancer/sim/",)  # controllers there are told in the words of their papers
 RIDDLES = frozenset({"asked", "found", "kept", "said", "told"})
 
 
@@ -54,6 +61,40 @@ def product() -> dict[Path, ast.Module]:
     paths = tracked("rebalancer/*.py")
     assert len(paths) > 500  # else the pattern sees nothing
     return {path: ast.parse((ROOT / path).read_text()) for path in paths}
+
+
+@cache
+def given_up() -> tuple[str, ...]:
+    """The words of the glossary's column `not`."""
+    rows = re.findall(r"^\| [\w -]+ \| .* \| ?([^|]*?) ?\| `[\w.]+` \|$", GLOSSARY.read_text(), re.MULTILINE)
+    words = tuple(word for row in rows for word in row.split(", ") if word)
+    assert len(rows) > 35
+    assert len(words) > 15
+    return words
+
+
+def written(text: str) -> list[str]:
+    """Words in the text that are given up, in the singular or the plural; code is left out."""
+    small = text.lower()
+    near = [word for word in given_up() if word in small]  # the pattern alone would take half a minute for all pages
+    return [word for word in near if re.search(rf"\b{word}s?\b", PROSE.sub("", small))]
+
+
+def test_no_page_and_no_docstring_has_a_word_that_the_glossary_gives_up() -> None:
+    pages = [*tracked("docs/*.md"), *tracked("runbooks/*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
+    texts = {path: (ROOT / path).read_text() for path in pages if ROOT / path != GLOSSARY}
+    modules = {
+        path: (ROOT / path).read_text() for path in tracked("rebalancer/*.py") if not str(path).startswith(OTHERS)
+    }
+    texts |= {path: "\n".join(DOCSTRING.findall(text)) for path, text in modules.items()}
+    named = [f"{path}: {word}" for path, text in texts.items() for word in written(text)]
+    assert not named, "\n" + "\n".join(named)
+
+
+def test_a_word_is_given_up_in_prose_and_not_in_code() -> None:
+    word = given_up()[0]
+    assert written(f"Two {word}s gave.") == [word]
+    assert written(f"`swings.{word}` and\n```\n{word}\n```\n") == []
 
 
 def test_each_public_class_name_stands_once_in_the_product() -> None:

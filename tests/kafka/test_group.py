@@ -77,13 +77,13 @@ async def test_a_session_has_a_minute_to_begin_however_long_the_one_before_stood
     await group._take_over(client)  # noqa: SLF001  no broker here divides partitions
     clock.skipped += 1.5 * STUCK_SECONDS  # Kafka is away
     with pytest.raises(StuckError, match="no progress for 90 s"):
-        await group._look(client)  # noqa: SLF001  same
-    await group._take_over(client)  # noqa: SLF001  same
-    await group._look(client)  # noqa: SLF001  same
+        await group._look(client)  # noqa: SLF001  no broker here divides partitions
+    await group._take_over(client)  # noqa: SLF001  no broker here divides partitions
+    await group._look(client)  # noqa: SLF001  no broker here divides partitions
     assert group.stuck_seconds() >= 1.5 * STUCK_SECONDS, "who asks how long it lasts hears of all of it"
     clock.skipped += 1.1 * STUCK_SECONDS
     with pytest.raises(StuckError, match="no progress for 156 s"):
-        await group._look(client)  # noqa: SLF001  same
+        await group._look(client)  # noqa: SLF001  no broker here divides partitions
 
 
 async def test_while_what_was_read_is_not_handed_on_no_more_is_read_and_nobody_calls_that_stuck() -> None:
@@ -92,10 +92,10 @@ async def test_while_what_was_read_is_not_handed_on_no_more_is_read_and_nobody_c
     await group._take_over(client)  # noqa: SLF001  no broker here divides partitions
     for full in (True, True, False):
         worker.full = full
-        group._hold_back(client)  # noqa: SLF001  same
-        await group._look(client)  # noqa: SLF001  same
+        group._hold_back(client)  # noqa: SLF001  no broker here divides partitions
+        await group._look(client)  # noqa: SLF001  no broker here divides partitions
         assert client.held == ({OURS} if full else set())
         assert group.stuck_seconds() < 1.0
         clock.skipped += 2 * STUCK_SECONDS
     with pytest.raises(StuckError):
-        await group._look(client)  # noqa: SLF001  same
+        await group._look(client)  # noqa: SLF001  no broker here divides partitions

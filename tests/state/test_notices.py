@@ -10,7 +10,7 @@ from rebalancer.domain.events import SourceState
 from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
-from rebalancer.state.told import EVENTS_AT_MOST
+from rebalancer.state.event_notices import EVENTS_AT_MOST
 from tests.builders import NOW, a_notice, a_policy, a_pool, an_elastic_pool, an_override
 from tests.state.objects import (
     DISRUPTED,

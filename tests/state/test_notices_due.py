@@ -5,6 +5,8 @@ from msgspec.structs import replace
 
 from rebalancer.domain.drain import dated
 from rebalancer.domain.events import CapacityNotice
+from rebalancer.domain.memory import Memory
+from rebalancer.planning.memory.accounts import follow
 from rebalancer.state import ClusterState
 from rebalancer.state.due import doomed_at
 from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool, an_override
@@ -31,6 +33,14 @@ def test_a_notice_counts_by_its_deadline(
     deadline: float, load: float, node: float, grace: float, expected: float
 ) -> None:
     assert doomed_at(deadline, load, node, grace) == expected  # the first: 12:00:00 counts from 11:38:30
+
+
+def test_a_notice_about_a_node_of_no_pool_is_listed_and_has_no_account() -> None:
+    state = feed(a_state(POLICY, a_cluster_node("web", labels={})), a_told_notice("web"))
+    seen = state.peek(NOW)
+    assert [view.node for view in seen.notices] == ["web"]
+    assert all(node.name != "web" for pool in seen.pools for node in pool.nodes)
+    assert follow(Memory(), seen).accounts == ()
 
 
 FORTNIGHT = 14 * 86_400.0

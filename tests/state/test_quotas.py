@@ -100,7 +100,7 @@ def test_pods_that_say_nothing_of_what_a_quota_counts_are_refused_by_it() -> Non
 def test_pods_beyond_a_limit_range_are_refused_by_it() -> None:
     limits = LimitRange(NAMESPACE, "small", "uid-small", "1", (Limits("Container", most={GPU: 1000}),))
     (view,) = quotas(a_state(POLICY, a_target(), limits))
-    assert str(view.said(0)) == (
+    assert str(view.text(0)) == (
         f"LimitRange {NAMESPACE}/small allows a container at most 1 {GPU}, and one of its template has a limit of 2"
     )
 
@@ -165,7 +165,7 @@ class TestKueue:
 
     def test_a_queue_that_is_not_there_or_stopped_admits_nobody(self) -> None:
         (view,) = quotas(a_state(POLICY, a_target(queue="none"), LOCAL))
-        assert view.said(0) == f"LocalQueue {NAMESPACE}/none does not exist; pods with that queue wait at a gate"
+        assert view.text(0) == f"LocalQueue {NAMESPACE}/none does not exist; pods with that queue wait at a gate"
         (view,) = quotas(a_state(POLICY, a_target(queue="llms"), LOCAL, replace(a_queue(), stopped=True)))
         assert view.refuses.startswith("admits nothing: ClusterQueue research has a stopPolicy")
 

@@ -95,7 +95,7 @@ def stateful_set(name: str, namespace: str, replicas: int = 1, **like: Any) -> J
     return {**made, "kind": "StatefulSet", "spec": spec}
 
 
-def leader_worker_set(name: str, namespace: str, groups: int = 1, *, pods: int = 2, **like: Any) -> Json:  # noqa: ANN401  same
+def leader_worker_set(name: str, namespace: str, groups: int = 1, *, pods: int = 2, **like: Any) -> Json:  # noqa: ANN401  as of `deployment`
     """As `deployment`: each replica is a group of `pods` pods, of which the first leads."""
     made = deployment(name, namespace, groups, **like)
     template = {"size": pods, "workerTemplate": made["spec"]["template"]}

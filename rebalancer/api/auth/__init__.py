@@ -1,1 +1,1 @@
-"""Who calls, how often they may, and what they may do, by Kubernetes tokens and RBAC."""
+"""Authentication and authorization of callers, by Kubernetes tokens and RBAC, and how often each may call."""

@@ -1,4 +1,4 @@
-"""Who comes in: the host asked for, the caller's token or session, the pace, the right.
+"""The checks of every request: the host asked for, the caller's token or session, the pace, the right.
 
 A browser sends its cookie with whatever page asks it to; a request that relies on one must come from our own pages.
 """

@@ -1,4 +1,4 @@
-"""Who calls and what they may do: the words for it, and the two who can say so."""
+"""Callers and their permissions: the values, and the two authorities that can say who and what."""
 
 from typing import Final, Protocol
 
@@ -58,11 +58,11 @@ class Trusting:
         """Yes."""
         return True
 
-    async def who(self, token: str) -> Principal | None:  # noqa: ARG002  same
+    async def who(self, token: str) -> Principal | None:  # noqa: ARG002  any token, or none
         """The one user there is."""
         return Principal(LOCAL)
 
-    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:  # noqa: ARG002  same
+    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:  # noqa: ARG002  any token, or none
         """Yes."""
         return True
 

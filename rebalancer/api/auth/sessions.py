@@ -35,7 +35,7 @@ TOKEN_CHARACTERS: Final = 5600
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Until when, and by which token."""
+    """A person's session: the instant at which it ends, and the token by which it was opened."""
 
     expires_at: Instant
     token: str = field(repr=False)
@@ -121,7 +121,7 @@ def _characters(name: str, value: str) -> int:
 
 
 def _expires_at(value: str) -> Instant | None:
-    """When the session of a cookie ends; None where it is none of ours."""
+    """The instant at which the session of a cookie ends; None where the cookie is none of ours."""
     expires_at, dot, _ = value.partition(".")
     if not dot or not expires_at.isascii() or not expires_at.isdigit() or len(expires_at) > len(str(2**53)):
         return None
@@ -155,7 +155,7 @@ class _Claims(msgspec.Struct):
 
 
 def _expiry(token: str) -> Instant:
-    """When a JWT expires; infinity for a token that does not say. The API server has verified it."""
+    """The instant at which a JWT expires; infinity for a token that does not say. The API server has verified it."""
     parts = token.split(".")
     if len(parts) != JWT_PARTS:
         return float("inf")

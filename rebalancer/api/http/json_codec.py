@@ -130,7 +130,7 @@ def _described(kind: type[Struct], keys: Mapping[str, str]) -> tuple[str, dict[s
 
 
 def _field(field: msgspec.structs.FieldInfo, hint: object, about: str | None) -> tuple[str, Any, Any]:
-    """As defstruct wants it. A default Struct is one of the kind itself: only `_native` values come of it."""
+    """A field as `defstruct` takes it. The default of a Struct field is a Struct: only `_native` values come of it."""
     default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     kind = twin(hint) if about is None else Annotated[twin(hint), Meta(description=about)]
     return (field.name, kind, default if default is msgspec.NODEFAULT else _twin_default(default))

@@ -50,7 +50,7 @@ class ApiError(Exception):
             self.headers["Retry-After"] = str(retry_after_seconds)
 
     def response(self) -> web.Response:
-        """As it is sent."""
+        """The answer as aiohttp sends it."""
         return web.Response(
             body=to_wire(self.body), status=self.status, content_type=JSON, charset="utf-8", headers=self.headers
         )

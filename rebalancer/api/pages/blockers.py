@@ -30,7 +30,7 @@ class Blockers:
 
     @classmethod
     def of(cls, plan: Plan, snapshot: Snapshot) -> "Blockers":
-        """Of one plan and what it was made from."""
+        """What each model waits for in `plan`, which was made from `snapshot`."""
         views = {view.id: view for view in snapshot.models}
         refused: dict[str, list[Refusal]] = defaultdict(list)
         releases: dict[str, list[Refusal]] = defaultdict(list)
@@ -54,12 +54,12 @@ class Blockers:
         return min(dated, key=lambda each: each[:2])[2] if dated else None
 
     def ready_at(self, model: str) -> float | None:
-        """When the last loading replica should be Ready by the start time measured; None: none loads, or unknown."""
+        """The instant at which the last loading replica should be Ready; None: none loads, or no start was measured."""
         view = self.views.get(model)
         return None if view is None else expected_at(view)
 
     def next_at(self, model: str) -> float | None:
-        """When the thing it waits for comes by itself; None: nothing is waited for, or nobody knows."""
+        """The instant at which the model's wait ends by itself; None: it waits for nothing, or nobody knows."""
         gate = self.gate(model)
         return gate.until if gate is not None else self.ready_at(model)
 

@@ -49,14 +49,18 @@ class DecisionsQuery(Struct, frozen=True):
         return replace(row, timeline=wanted) if wanted else None
 
     def _is_asked(self, each: TimelineEvent) -> bool:
-        """Of a shift all whom it moves are found, of a refusal who waits; kind `shift` has releases and grants."""
+        """Whether the event is of the kind and model that were asked for.
+
+        A shift is an event of every model that it moves, a refusal of every model that waits. The kind `shift` has
+        releases and grants.
+        """
         kinds = {"", each.kind, "shift"} if each.shift is not None else {"", each.kind}
         models = {"", each.model or "", *(step.model for step in each.steps), *each.waiting}
         return self.kind in kinds and self.model in models
 
 
 class DecisionQuery(Struct, frozen=True):
-    """Of which model the decision is shown; empty: of all."""
+    """The query of a decision: the one model to show; empty for all models."""
 
     model: Annotated[str, Meta(max_length=63, description="that model's part alone")] = ""
 

@@ -17,7 +17,7 @@ from rebalancer.domain.snapshot import Snapshot
 
 
 class ExplanationQuery(Struct, frozen=True):
-    """Of which instant the explanation is; None: of now."""
+    """The query of an explanation: the instant to explain; None: now."""
 
     at: Annotated[Instant | None, Meta(description="as it was then, from the journal")] = None
 

@@ -186,7 +186,7 @@ class GpuTiles:
         return LENT if uid in self.lenders else OWNED
 
     def deadline(self, node: str) -> float | None:
-        """When the node goes, None while it stays."""
+        """The instant at which the node goes, by its notice; None while it stays."""
         notice = self.notices.get(node)
         return None if notice is None else notice.deadline
 

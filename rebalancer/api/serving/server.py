@@ -31,7 +31,7 @@ class _Connection(web.RequestHandler):
         request: web.BaseRequest,
         status: int = 400,
         exc: BaseException | None = None,  # noqa: ARG002  aiohttp's signature
-        message: str | None = None,  # noqa: ARG002  same
+        message: str | None = None,  # noqa: ARG002  aiohttp's signature
     ) -> web.StreamResponse:
         """Answer and close the connection. Raises ConnectionError when an answer is under way already."""
         if request.writer.output_size:

@@ -68,7 +68,7 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         fix = "raise it, or end what holds it; nothing is asked for beyond it. docs: Permission to ask"
         amount = max(draw.amount for draw in quota.draws)
         models = some(sorted({draw.model for draw in quota.draws}))
-        yield _if(not quota.full, WARN, f"model/{models}", quota.said(amount), fix)
+        yield _if(not quota.full, WARN, f"model/{models}", quota.text(amount), fix)
     starts = {model.id: model.load_seconds for model in snapshot.models}
     for load in snapshot.loads:
         yield from _of_load(load, starts.get(load.model))

@@ -149,7 +149,7 @@ def _quotas(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     for quota in snapshot.quotas:
         amounts = [draw.amount for draw in quota.draws if draw.model == view.id]
         if amounts:
-            yield quota.said(max(amounts))
+            yield quota.text(max(amounts))
 
 
 def _beside(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
@@ -212,13 +212,13 @@ def _loans(decision: ModelDecision, borrowers: list[str]) -> str:
 
 
 def _expected(view: ModelView) -> str:
-    """When the last loading pod should be Ready, by the start time measured before; nothing when none was."""
+    """The time at which the last loading pod should be Ready, as ` (~03:12:07)`; "" where no start was measured yet."""
     at = expected_at(view)
     return "" if at is None else f" (~{clock(at)})"
 
 
 def expected_at(view: ModelView) -> float | None:
-    """As an instant; None where none loads, or starts are not known yet."""
+    """The instant at which the last loading pod should be Ready; None: none loads, or no start was measured yet."""
     starting = (pod for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"})
     load = view.load_seconds
     return None if load is None else max((ready_by(pod, load) for pod in starting), default=None)

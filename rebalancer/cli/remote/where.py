@@ -16,7 +16,7 @@ _OWN = Path("~/.kube/config")
 
 
 def _unless_elsewhere(parsing: typer.Context, server: str | None) -> str | None:
-    """The address; none where it was exported and what may be another cluster is typed: --kubeconfig or --context."""
+    """The address `server`; None where it is only exported and a --kubeconfig or --context is typed beside it."""
 
     def way(option: str) -> str:
         return getattr(parsing.get_parameter_source(option), "name", "")  # what is typed has been read by now

@@ -41,7 +41,7 @@ def _lines(one: Understood) -> Iterator[str]:
 
 
 def _too_old(records: Sequence[Understood]) -> Iterator[str]:
-    """Records of a topic reach into the past: of each subject the newest reading says it."""
+    """A warning that names the subjects whose newest reading is too old to count; a topic also has older records."""
     newest: dict[str, float] = {}
     for reading in (each for one in records for each in one.readings):
         newest[reading.of] = min(newest.get(reading.of, inf), reading.old_seconds or 0.0)

@@ -15,7 +15,7 @@ class ProgressLine:
         self._quarter = -1
 
     def at(self, done: int, of: int) -> None:
-        """So many parts are done, of so many."""
+        """Shows that `done` of `of` parts are done."""
         if sys.stderr.isatty():
             full = CELLS * done // of if of else CELLS
             bar = "#" * full + "." * (CELLS - full)

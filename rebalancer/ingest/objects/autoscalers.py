@@ -291,7 +291,7 @@ def pod_autoscaler(wire: PodAutoscalerWire) -> PodAutoscaler:
 
 
 def is_paused(annotations: dict[str, str]) -> bool:
-    """As KEDA reads it: a number of paused replicas pauses by being there, whatever `paused` says."""
+    """Whether KEDA pauses by these annotations: a number of paused replicas does, whatever `paused` says."""
     if PAUSED_REPLICAS in annotations:
         return True
     return PAUSED in annotations and annotations[PAUSED] not in FALSE_WORDS

@@ -223,7 +223,7 @@ def _dual(annotations: _Annotations, labels: Mapping[str, str]) -> Requester | L
 
 
 def _ends_at(wire: PodWire) -> float | None:
-    """When its deadline ends the pod, None without one; it counts from the start."""
+    """The instant at which `activeDeadlineSeconds`, counted from the start, ends the pod; None without one."""
     started, seconds = instant(wire.status.start_time), wire.spec.active_deadline_seconds
     return None if started is None or seconds is None else started + seconds
 

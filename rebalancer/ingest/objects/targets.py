@@ -210,7 +210,7 @@ def _template(spec: Mapping[str, Any]) -> PodTemplateWire | None:
 
 
 def _group(spec: Mapping[str, Any]) -> tuple[PodTemplateWire, PodTemplateWire | None, int]:
-    """Of a LeaderWorkerSet the workers' template, the leader's where it has its own, and the pods of a group."""
+    """The workers' template of a LeaderWorkerSet, its leader's own one if any, and the number of pods in a group."""
     both = spec.get("leaderWorkerTemplate") or {}
     workers = msgspec.convert(both.get("workerTemplate") or {}, PodTemplateWire)
     own = both.get("leaderTemplate")

@@ -1,4 +1,4 @@
-"""Whose a pod was that is gone: of it only the name is known, which begins with its workload's. Pure."""
+"""Finds the workload of a pod that is gone by the pod's name, which begins with the workload's. Pure."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -16,14 +16,14 @@ from rebalancer.ingest.engines import ENGINES
 from rebalancer.ingest.promql import COUNTERS, LEAST_WINDOW_SECONDS, MOST_WINDOW_SECONDS, SCRAPES
 
 QUANTILE = 0.95
-SCRAPE_SECONDS = 1.0  # buckets of one scrape have one instant, or come by Kafka's within so long of each other
-BOUNDS = 2  # of a histogram, that without an end included: of fewer nothing can be said
-FORGOTTEN_INTERVALS = 20.0  # a pod, or a part of one, has gone that nobody told for so long
+SCRAPE_SECONDS = 1.0  # buckets of one scrape have one instant, or Kafka's instants at most this far apart
+BOUNDS = 2  # buckets, the one up to infinity included; a histogram with fewer has no percentile
+FORGOTTEN_INTERVALS = 20.0  # without a sample, after which a pod, or an engine in it, counts as gone
 BUCKET, TOTAL, UPPER = "_bucket", "_total", "le"
 # Labels that tell the series of one counter apart, beside those of engines: they are summed, or the highest counts.
 # TGI's failures have `err`, Triton's `reason`.
 PARTS = ("finished_reason", "err", "reason", "model", "version")
-GONE: tuple[str, ...] = ()  # the part that all are which have gone, as replicas of Ray do: what they counted stays
+GONE: tuple[str, ...] = ()  # the part under which the counts of all gone parts go on, as of Ray's replicas
 _SEPARATORS = re.compile(r"[:./]")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
@@ -190,7 +190,7 @@ class PodCounts:
         return all(max(every) - min(every) < self._scrape_seconds for every in recent)
 
     def _first(self, since: float) -> Iterator[tuple[str, MetricSource, Mapping[CountedPart, CountReading]]]:
-        """Of each reading the first row that was told since then."""
+        """For each reading the first row of the map with a series since `since`."""
         done: set[str] = set()
         for (name, _), series in sorted(self._values.items(), key=lambda item: item[0][1]):
             if name not in done and any(each.at >= since for each in series.values()):

@@ -177,7 +177,7 @@ def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _agree(labels: Mapping[str, str], names: tuple[str, ...]) -> bool:
-    """Whether all of these labels that there are have one value."""
+    """Whether those of the labels `names` that are present have the same value."""
     return len({text for name in names if (text := labels.get(name))}) <= 1
 
 

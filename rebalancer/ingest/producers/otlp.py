@@ -138,16 +138,16 @@ def _walk(message: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  one of two k
                         yield from _of_histogram(metric.name, whose, point)
 
 
-def _cumulative(points: Any) -> Any:  # noqa: ANN401  same
+def _cumulative(points: Any) -> Any:  # noqa: ANN401  protobuf's class has no types
     return () if points.aggregation_temporality in DELTA else points.data_points
 
 
-def _at(point: Any) -> float | None:  # noqa: ANN401  same
+def _at(point: Any) -> float | None:  # noqa: ANN401  protobuf's class has no types
     return number_of(point.time_unix_nano) * NANOSECONDS or None
 
 
-def _of_histogram(name: str, whose: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  same
-    """Its sum, and its buckets: OTLP counts each by itself, Prometheus all up to its upper bound."""
+def _of_histogram(name: str, whose: dict[str, str], point: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  protobuf's class has no types
+    """The sum and the buckets of a histogram's point: OTLP counts each bucket alone, Prometheus all up to its bound."""
     own = _labels(point.attributes)
     labels, at, below, total = {**whose, **own}, _at(point), 0.0, _sum(point)
     if total is not None:
@@ -157,13 +157,13 @@ def _of_histogram(name: str, whose: dict[str, str], point: Any) -> Iterator[Metr
         yield MetricSeries(f"{name}_bucket", {**labels, "le": str(upper)}, below, at, own)
 
 
-def _sum(point: Any) -> float | None:  # noqa: ANN401  same
+def _sum(point: Any) -> float | None:  # noqa: ANN401  protobuf's class has no types
     if isinstance(point, _Histogram):
         return None if point.sum is None else number_of(point.sum)
     return float(point.sum) if point.HasField("sum") else None
 
 
-def _number(point: Any) -> float | None:  # noqa: ANN401  same
+def _number(point: Any) -> float | None:  # noqa: ANN401  protobuf's class has no types
     if isinstance(point, _Point):
         given = point.as_int if point.as_double is None else point.as_double
         return None if given is None else number_of(given)
@@ -171,11 +171,11 @@ def _number(point: Any) -> float | None:  # noqa: ANN401  same
     return None if which is None else float(getattr(point, which))
 
 
-def _labels(attributes: Any) -> dict[str, str]:  # noqa: ANN401  same
+def _labels(attributes: Any) -> dict[str, str]:  # noqa: ANN401  protobuf's class has no types
     return {one.key: text for one in attributes if (text := _text(one.value)) is not None}
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401  same
+def _text(value: Any) -> str | None:  # noqa: ANN401  protobuf's class has no types
     if isinstance(value, _Value):
         given = next(
             (one for one in (value.string_value, value.int_value, value.double_value) if one is not None), None

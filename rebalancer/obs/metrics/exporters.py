@@ -25,7 +25,7 @@ def of_gpu(series: str) -> str:
 
 
 def in_use(series: str) -> str:
-    """Of GPUs that a pod holds: not of free ones, whose `pod` is empty or the exporter's own."""
+    """The series of GPUs that a pod holds, without free ones, whose `pod` is empty or the exporter's own."""
     exporters_own = 'unless on (namespace, pod, job, instance) up{pod!=""}'
     return _by_gpu(f"{_of_device(series)}\n  {exporters_own}\n  unless on (pod) vector(0)\n")
 

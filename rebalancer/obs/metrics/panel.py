@@ -16,7 +16,7 @@ class Query(NamedTuple):
 class DashboardPanel(NamedTuple):
     """A panel of the dashboard.
 
-    title: its title.
+    title: words above the panel.
     kind: stat or timeseries.
     queries: what it shows.
     description: sentences that say how to read it.

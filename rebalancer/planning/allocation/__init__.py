@@ -1,1 +1,1 @@
-"""Who is to have which GPUs: every unit placed on nodes, donors asked, loans booked."""
+"""Places the GPUs: every unit on nodes, donors asked, loans booked; shares come before."""

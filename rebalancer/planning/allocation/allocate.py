@@ -271,7 +271,7 @@ def _let_go_above_caps(seating: Seating, allocation: Allocation) -> None:
     above = [
         model
         for model in reversed(seating.scene.models_by_priority)
-        if not seating.caps.kept(model.targets)
+        if not seating.caps.respected(model.targets)
         and not seating.gained.get(model.entry.id)
         and model.ruling.frozen is None
     ]

@@ -1,4 +1,4 @@
-"""Whose GPUs a short model gets: which donors may give at a tier, in which order, and which of their replicas go.
+"""Donors of a short model: which may give at a tier, in which order, and which of their replicas go.
 
 A tier is a claim: everybody's floor comes first, then what owners are owed, then demand. For a floor a donor gives down
 to its own floor, for an entitlement down to what it is owed itself, for demand down to its share or its demand.

@@ -333,7 +333,7 @@ class Seating:
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
     def sure_of(self, model: ModelShare) -> int:
-        """Of these all that serve, or will.
+        """The model's placed replicas that serve, or surely will.
 
         Not what is on a node that is silent and may never answer; nor what loads in a rollout, whose new pods may never
         become Ready; nor what waits until others have gone: whose pods were all made anew, as after a rollout that

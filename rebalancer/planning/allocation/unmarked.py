@@ -1,6 +1,6 @@
-"""Which replicas of donors go where nobody marks them: so many that there is room for another one whichever go.
+"""How many replicas donors give where the service may not mark pods: enough for room, whichever pods Kubernetes ends.
 
-Kubernetes ends whom it likes then. What is freed on several nodes may leave each of them a GPU short.
+What is freed on several nodes may leave each of them a GPU short.
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ UNMARKED = "actuation.deletionCost is off: others give only where whichever pod 
 
 
 class _Unknown(NamedTuple):
-    """A donor of whom nobody knows which replicas go.
+    """A donor whose replicas Kubernetes may end in any order.
 
-    donor: who gives.
-    on_node: how many of them are on each node.
-    most: the most of these that it gives.
-    first: its replicas that fit on no node: Kubernetes ends all of them before any of these, and they are no loss.
+    donor: the target that gives.
+    on_node: the number of replicas on each node.
+    most: the most replicas on nodes that the donor gives.
+    first: replicas that fit on no node; Kubernetes ends all of them before any on a node, and they are no loss.
     """
 
     donor: Donor
@@ -33,14 +33,15 @@ class _Unknown(NamedTuple):
     first: tuple[PodView, ...] = ()
 
 
-_Gift = tuple[_Unknown, int]  # so many of its replicas
+_Gift = tuple[_Unknown, int]  # a donor, and how many of its replicas it gives
 
 
 def whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str], seating: Seating) -> Chosen:
-    """So many that a node has the room whichever go: of one donor, else of several together. Only for who is owed it.
+    """The fewest replicas to take so that a node surely has room for one of `target`, whichever pods Kubernetes ends.
 
-    A node that lacks the GPUs of three may lose two and make no room: two of each, and one. Several give no more GPUs
-    than twice those that are needed: where each has one on every node, nearly all would have to go for one replica.
+    Tries one donor, then several together. Called only for a floor or an owner's claim. A node that lacks the GPUs of
+    three replicas may lose two and still have no room: so two on each node, and one more. Several donors give at most
+    twice the GPUs of one replica: with one replica on every node each, nearly all would have to go.
     """
     lacks = {name: target.gpus - seating.rooms[target.pool][name].soon for name in nodes}
     givers = [_unknown(donor, seating) for donor in donors]
@@ -53,7 +54,7 @@ def whichever_go(target: TargetFacts, donors: list[Donor], nodes: frozenset[str]
 
 
 def _alone(giver: _Unknown, lacks: Mapping[str, int]) -> int | None:
-    """The fewest of one donor's: one more than can go without room on any node. None where it has not so many."""
+    """The fewest replicas that one donor must give: one more than can go and leave no room; None: it has fewer."""
     size, on_node = giver.donor.target.gpus, giver.on_node
     least = {node: -(-lacks[node] // size) for node in lacks.keys() & on_node.keys()}
     count = 1 + sum(min(there, least.get(node, there + 1) - 1) for node, there in on_node.items())
@@ -62,7 +63,7 @@ def _alone(giver: _Unknown, lacks: Mapping[str, int]) -> int | None:
 
 
 def _together(givers: list[_Unknown], lacks: Mapping[str, int], most_gpus: int) -> Iterator[list[_Gift]]:
-    """The first gifts of several donors that together surely make the room, as few as do; none beyond `most_gpus`."""
+    """The smallest gifts of several donors that surely make the room; nothing where they exceed `most_gpus`."""
     for gifts in _one_more_each_time(givers):
         if sum(map(_gpus, gifts)) > most_gpus:
             return
@@ -72,7 +73,7 @@ def _together(givers: list[_Unknown], lacks: Mapping[str, int], most_gpus: int) 
 
 
 def _one_more_each_time(givers: Iterable[_Unknown]) -> Iterator[list[_Gift]]:
-    """What they give together, each time a replica more, all of the first one's before the next one's."""
+    """Growing gifts, one replica more each time: all replicas of the first donor, then those of the next."""
     gifts: list[_Gift] = []
     for giver in givers:
         for count in range(1, giver.most + 1):
@@ -81,7 +82,7 @@ def _one_more_each_time(givers: Iterable[_Unknown]) -> Iterator[list[_Gift]]:
 
 
 def _unknown(donor: Donor, seating: Seating) -> _Unknown:
-    """The donor as one of whom nobody knows which replicas go; it gives nothing where that is known."""
+    """How many replicas the donor may lose when nobody can say which pods end; none where that is known."""
     order, own = seating.candidates(donor.target), donor.target
     if order.predictable or own.pods > 1:
         return _Unknown(donor, Counter(), 0)
@@ -93,7 +94,7 @@ def _unknown(donor: Donor, seating: Seating) -> _Unknown:
 
 
 def _fewest(gifts: list[_Gift], lacks: Mapping[str, int]) -> list[_Gift]:
-    """As few of each, from the last donor on, as still make the room; they do together."""
+    """`gifts`, which make the room together, with each made as small as it can be, the last donor's first."""
     for place in reversed(range(len(gifts))):
         giver, most = gifts[place]
         ways = ([*gifts[:place], (giver, count), *gifts[place + 1 :]] for count in range(most + 1))
@@ -102,7 +103,7 @@ def _fewest(gifts: list[_Gift], lacks: Mapping[str, int]) -> list[_Gift]:
 
 
 def _surely_room(gifts: list[_Gift], lacks: Mapping[str, int]) -> bool:
-    """Whether they free more GPUs than can be freed without room on any node: on each a step less than it lacks."""
+    """Whether the gifts free more GPUs than can go without room on any node: a step less on each than it lacks."""
     on_node: Counter[str] = Counter()
     for giver, count in gifts:
         for node, there in giver.on_node.items():
@@ -122,7 +123,7 @@ def _promised(gift: _Gift) -> int:
 
 
 def _first_of(gifts: list[_Gift], lacks: Mapping[str, int], seating: Seating) -> Chosen:
-    """The node that lacks least of those that may get the room, and who is meant to go: who is on it first."""
+    """The node that lacks least and may get the room, and the replicas that are meant to go, those on it first."""
 
     def freed(name: str) -> int:
         return sum(_gpus((giver, min(count, giver.on_node[name]))) for giver, count in gifts)

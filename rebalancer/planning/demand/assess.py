@@ -83,7 +83,7 @@ class _Found(NamedTuple):
 
     ballot: the votes of its signals.
     demand: replicas it needs.
-    memory: its memory afterwards.
+    memory: what the next plan is to remember of the model.
     doubt: what the guard `plausible` declined of its demand, None where nothing is doubted.
     until: instant from which on it must be found again.
     """

@@ -118,7 +118,7 @@ class Stance(NamedTuple):
 
     entry: the model of the policy.
     work: what is offered to it.
-    memory: its memory before.
+    memory: what the last plan remembered of the model.
     policy: the policy in force.
     now: UTC epoch seconds; NaN where the demand is the same at every instant.
     """

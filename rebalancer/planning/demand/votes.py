@@ -235,7 +235,7 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
 
 
 def _idle_at(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
-    """When the model was seen to have no request at all, running or waiting; None when it was not.
+    """The instant at which the model was seen without any request, running or waiting; None where it was not.
 
     Nobody measures how long answers take that nobody asks for: without this an idle model would never agree to fewer.
     """

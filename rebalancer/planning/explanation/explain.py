@@ -126,7 +126,7 @@ def _headline(
 
 
 def _would_use(model: ModelShare, lack: Lack | None) -> str:
-    """Of who is not short: what it would use as room for bursts, or what a ruling has still to come."""
+    """What a model that is not short would use as room for bursts, or what a ruling still has to bring."""
     if lack is None:
         return ""
     if model.demand.replicas > model.unruled:

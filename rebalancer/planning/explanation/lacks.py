@@ -1,4 +1,4 @@
-"""Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
+"""Models that lack replicas, what each waits for (a person, a guard, GPUs, or time), and which of them are short."""
 
 from collections import Counter
 from typing import NamedTuple

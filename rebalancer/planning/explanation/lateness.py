@@ -1,4 +1,4 @@
-"""Who is short: whose requests are late, or will be, and who would have them in time with more replicas.
+"""Models that are short: their requests are late, or will be, and would be in time with more replicas.
 
 A model that merely lacks room for bursts is not short: it would use more, and its users notice nothing.
 """
@@ -104,7 +104,7 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
 
 
 def late_now(model: ModelShare) -> str:
-    """Of who has all that it is to have: that its requests are late all the same, and how many of its replicas load."""
+    """A clause for late requests of a model that has all its replicas, and how many of these load; "" for none."""
     if _kept(model) is not False:
         return ""
     load = f" while {counted(model.loading_staying, 'replica')} load" if model.loading_staying else ""

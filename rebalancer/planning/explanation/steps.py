@@ -244,7 +244,7 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
 
 
 def _idle(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
-    """Since when more is idle than a model has that takes it, and when that is offered."""
+    """The step that says since when more GPUs are idle than a model with `takesIdle` has, and when they are offered."""
     since = model.remembered.higher_since
     if not model.entry.takes_idle or since is None:
         return ()

@@ -172,7 +172,7 @@ class _Above(NamedTuple):
         return cls(*(max(0, each) for each in least))
 
     def less(self, target: TargetFacts) -> "_Above":
-        """Once the target's numbers came back, in the worst case those of serving replicas."""
+        """The counts once `target.settle` replicas were taken back, in the worst case serving ones."""
         return _Above(*(max(0, each - target.settle) for each in self))
 
 

@@ -16,7 +16,7 @@ def whole_nodes(gpus: int, per_node: int) -> int:
 
 
 def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolView, nodes: int) -> int:
-    """The limit with which the NodePool may bring what is there, what open `grants` wait for, and `nodes` more."""
+    """The limit, in GPUs, that covers the nodes there are, those that open `grants` wait for, and `nodes` more."""
     per_node = state.pool.gpus_per_node
     there = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
     claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in there)
@@ -26,16 +26,16 @@ def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolVi
 
 
 def too_low(scene: Scene[ModelFacts], grant: NodeGrant) -> str:
-    """Why no node comes for the grant while its NodePool's limit is less than it needs; "" where it is not.
+    """Why no node comes for the grant: the limit of the NodePool is less than is needed; "" where it is not.
 
-    A raise that was just written may not have been seen yet. What is free on nodes that have come since the grant asked
-    for them is what it waits for, not more: they take no pods yet, as behind a startup taint.
+    A raise that was just written may not have been seen yet. GPUs that are free on nodes created since the grant asked
+    are not needed once more: they are what the grant waits for, and take no pods yet, as behind a startup taint.
     """
     state = scene.pools[grant.pool]
     view = next((each for each in state.view.node_pools if each.name == grant.node_pool), None)
     if view is None or view.gpu_limit is None:
         return ""
-    since = grant.asked_at - CLOCKS_APART_SECONDS  # by our clock; of nodes the API server's says when
+    since = grant.asked_at - CLOCKS_APART_SECONDS  # `asked_at` is by our clock, `created_at` the server's
     came = [node for node in state.view.nodes if node.node_pool == view.name and (node.created_at or 0.0) >= since]
     free = sum(node.gpus - (state.taken[node.name].gpus if node.name in state.taken else 0) for node in came)
     needed = needed_limit(scene.memory.node_grants, state, view, 0) - free

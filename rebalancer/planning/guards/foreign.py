@@ -111,7 +111,7 @@ def _fights(model: ModelFacts, scene: Scene[ModelFacts]) -> dict[tuple[str, str]
 
 
 def _stood_up_at(model: ModelFacts, scene: Scene[ModelFacts]) -> float | None:
-    """Since when a person's last word to stand up counts: from its first cycle on, by our own clock."""
+    """The instant from which a person's last stand-up counts: its first cycle, by our own clock; None without one."""
     if not model.ruling.stood_up:
         return None
     known_at = {known.uid: known.at for known in scene.memory.overrides}

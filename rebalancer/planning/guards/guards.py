@@ -256,7 +256,7 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
 def _passes_at(  # noqa: PLR0913  # as above
     release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelShare]
 ) -> float:
-    """When so many losses have left the window that one more may go; what leaves it no longer counts as base either.
+    """The instant at which enough losses have left the window for one more to pass; they leave the base as well.
 
     Losses that this plan books leave it last, a whole window from now.
     """

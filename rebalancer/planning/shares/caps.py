@@ -64,7 +64,7 @@ class Caps:
     def _left(self, cap: _Cap) -> int:
         return (cap.most - self._held[cap.key]) // cap.each
 
-    def kept(self, targets: Sequence[TargetFacts]) -> bool:
+    def respected(self, targets: Sequence[TargetFacts]) -> bool:
         """Whether none of the targets is above a cap."""
         return not self._of or all(self.room(target) >= 0 for target in targets)
 

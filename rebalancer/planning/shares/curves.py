@@ -40,7 +40,7 @@ class Share(NamedTuple):
 class Table:
     """The curves of all models as arrays, one row per model, in their order.
 
-    curves: the curves themselves.
+    curves: the curve of each model.
     values: cost of each count, (models, widest curve); inf beyond a model's range.
     slopes: what the next replica changes of the cost along the lower convex hull, (models, widest curve - 1).
     least: fewest replicas of each model, (models,).

@@ -85,7 +85,7 @@ class QuotaRoom:
     def words(self, target: TargetFacts) -> str:
         """The first quota that lets in no replica more, with used, hard and who holds it; "" where all do."""
         full = ((index, amount) for index, amount in self._of(target) if self._fits(index, amount) <= 0)
-        return next((self._views[index].said(amount, self._coming(index)) for index, amount in full), "")
+        return next((self._views[index].text(amount, self._coming(index)) for index, amount in full), "")
 
     def _coming(self, index: int) -> int:
         """What was asked for of a quota, or granted in this plan, that its own numbers do not have yet."""

@@ -32,8 +32,10 @@ class Sharer(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Of the models of some pools those that share, by id, and the others.
+    """The models of some pools, by whether they share the GPUs there.
 
+    sharers: models that share, in the order of their ids.
+    others: models that do not, as those without an outlook or under a person's pause.
     kept_gpus: GPUs by pool that are not shared: those of the others, and those of targets whose number stays.
     """
 
@@ -46,7 +48,7 @@ class _Looking(NamedTuple):
     """A model with an outlook.
 
     model: the model, with its need.
-    outlook: its outlook.
+    outlook: what each count of replicas costs the model.
     free: its targets whose number may change.
     apart: replicas that the pools of these can take, as far apart as they ask to be.
     fixed: its replicas in the other targets.

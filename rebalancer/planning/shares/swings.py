@@ -7,8 +7,8 @@ their bursts, as often. So who gave a replica has no share beyond its demand for
 room for its present work, takes nothing that another's demand covers. Whoever gave, got and gave again without a surge
 was wrong by its forecast: each time it is content for twice as long, up to 80 minutes. And what was given for somebody
 whom it is worth less for a moment lies idle for two minutes, rather than that who gave it starts replicas in it.
-What was given to a surge is no swing: its giver waits for nothing once the surge is over. Else a burst of two minutes
-held for ten what it had taken, and the giver's own burst met too few (fifty worlds of bursts: 2.6 and 2.0 % late).
+What was given to a surge is no swing: its donor waits for nothing once the surge is over. Else a burst of two minutes
+held for ten what it had taken, and the donor's own burst met too few (fifty worlds of bursts: 2.6 and 2.0 % late).
 
 Replays that stand still, and errors that are remembered from one to the next, end it too, and cost 0.7 to 0.9 points of
 late requests in S7 at 24 GPUs: there room goes step by step to the model that surges next. So does, with 0.5 points, a
@@ -28,14 +28,14 @@ from rebalancer.planning.shares.share import ModelShare
 
 GAVE_SECONDS = 600.0  # who gave is content with its demand for so long; a surge of ten minutes lends for as long
 MOST_DOUBLINGS = 3  # of these ten minutes: replays reach back an hour
-# Roots of its work with which a giver has room. With the 1.5 of demand slow ramps come twice as late (1.5 to 3.0 %).
+# Roots of its work with which a donor has room. With the 1.5 of demand slow ramps come twice as late (1.5 to 3.0 %).
 BURST_ROOTS = 0.5
 STANDS_SECONDS = 120.0  # from replay to replay: what is surplus in between only is none
 LIKELY = 0.02  # a shift of the level; below it the look-ahead plays none
 
 
 def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
-    """The scene in which recent givers have no share beyond their demand, and surplus must have lasted for two minutes.
+    """The scene in which recent donors have no share beyond their demand, and surplus must have lasted for two minutes.
 
     A surge, or a likely one, waits for nothing. What is remembered of a model says since when its share is below what
     it has, and how often it has swung.
@@ -81,7 +81,7 @@ def _damped(model: ModelShare, now: float, giving: Collection[str]) -> ModelShar
 
 
 def _content_until(model: ModelShare, memory: ModelMemory, now: float) -> float | None:
-    """Until when it is content with its demand, since it gave a replica; None where it is not."""
+    """The instant up to which a model that gave a replica asks for no more than its demand; None where that is over."""
     if memory.gave_at is None or _surges(model):
         return None
     until = memory.gave_at + GAVE_SECONDS * 2 ** min(memory.swung, MOST_DOUBLINGS)

@@ -21,7 +21,7 @@ from rebalancer.planning.shares.sharers import Sharer
 class Joint(NamedTuple):
     """One claim for two models, counted in GPUs that both kinds of replicas are multiples of.
 
-    claim: the claim.
+    claim: what the two are worth together, by their GPUs.
     pairs: replicas of the two in their own claims, for each count of the claim from its least on.
     """
 

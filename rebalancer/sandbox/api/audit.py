@@ -1,4 +1,4 @@
-"""Who changed what: one entry per mutating request, in the order they were answered."""
+"""The audit log: one entry per mutating request, in the order in which they were answered."""
 
 from dataclasses import dataclass
 from typing import Any

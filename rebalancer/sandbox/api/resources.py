@@ -100,7 +100,7 @@ RESOURCES = (
 class Target:
     """What a request path points at.
 
-    resource: the resource.
+    resource: the kind of objects that the path names.
     namespace: the namespace; "" for all of them, and where the resource has none.
     name: name of the object, "" for the collection.
     subresource: `status`, `scale` or `eviction`; "" for the object itself.

@@ -155,7 +155,7 @@ class Verbs:
         return objects.view(self.store.write(resource, new), part)
 
     def _checked(self, call: ApiRequest, old: Obj | None, new: Obj) -> Obj:
-        """As it may be stored. Raises StatusError for what its schema or `admit` refuses."""
+        """The object as it may be stored. Raises StatusError for what its schema or `admit` refuses."""
         resource = call.target.resource
         objects.check(resource, new)
         new = conforming(resource, old, new, strict=call.query.get("fieldValidation") == "Strict")

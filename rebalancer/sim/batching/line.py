@@ -97,7 +97,7 @@ class BatchLine:
         return np.setdiff1d(np.arange(len(self.state.requests)), free)
 
     def without_token(self) -> F64:
-        """When those arrived who are inside and still wait for their first token."""
+        """Arrival instants of the requests inside that still wait for their first token."""
         some = self.state.requests[self.inside()]
         arrived: F64 = some["arrived"][np.isnan(some["first"])]
         return arrived

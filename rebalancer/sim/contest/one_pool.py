@@ -58,7 +58,7 @@ def seen_signals(signals: Signals) -> Signals:
 
 
 def signal_notes(policy: Policy) -> Iterator[str]:
-    """Of which models `kvCache` does not count, or nothing else would, in sentences."""
+    """Sentences that name the models of which `kvCache` does not count, or of which nothing else would."""
     cached = [each for each in policy.models if each.signals.kv_cache is not None]
     beside = [each.id for each in cached if each.signals.configured != ("kvCache",)]
     if beside:

@@ -147,7 +147,7 @@ def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid |
 
 
 def _minutes(record: Record, index: int) -> NDArray[np.bool_]:
-    """Of every minute that has requests, whether its p95 waited longer than the SLO."""
+    """For each minute that has requests, whether its p95 waited longer than the SLO."""
     seconds = record.scenario.seconds
     begins = np.arange(0, seconds, MINUTE_SECONDS)
     requests = np.add.reduceat(record.scenario.models[index].requests[:seconds], begins)

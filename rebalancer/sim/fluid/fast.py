@@ -167,7 +167,7 @@ class FastWorld:
             )
 
     def _judge_deferred(self) -> None:
-        """Of models with a deadline it is known now what was late."""
+        """Counts what was late of models with a deadline, which is known only now."""
         for index, model in enumerate(self._scenario.models):
             if model.deferred:
                 self._wait[index], self._late[index] = finished(model, self._busy[index], self._lost[index])

@@ -90,7 +90,7 @@ class PerfectForesight:
         return plan
 
     def _follow(self, seen: Seen) -> None:
-        """When starting replicas will serve, from the counts: those that are new were asked for last time."""
+        """Works out from the counts when starting replicas will serve: new ones were asked for in the turn before."""
         for i, model in enumerate(seen.scenario.models):
             starting = seen.loading[i] + seen.waiting[i]
             due = self._due[i]

@@ -157,7 +157,7 @@ def _mean_row(same: Sequence[Row]) -> Row:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Of those that are known."""
+    """The mean of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 

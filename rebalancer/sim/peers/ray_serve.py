@@ -46,7 +46,7 @@ def smoothed(config: Config, desired: float, current: int) -> int:
 
 @dataclass(slots=True)
 class Delay:
-    """Since when every tick wanted the same direction: 1 up, -1 down, 0 neither."""
+    """The direction that every tick has wanted since an instant: 1 up, -1 down, 0 neither."""
 
     direction: int = 0
     since: float = 0.0

@@ -15,7 +15,7 @@ PEAK_SECONDS = 60  # both metrics are read as their maximum over the last minute
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a replica is saturated, and how much spare the others shall have, with the project's defaults.
+    """Thresholds for a saturated replica, and for the spare of the others, with the project's defaults.
 
     kv: KV use, 0-1, from which on a replica is saturated.
     queue: waiting requests from which on a replica is saturated.

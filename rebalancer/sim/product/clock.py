@@ -25,7 +25,7 @@ class WorldClock:
 
 
 class StillLoop(asyncio.SelectorEventLoop):
-    """Its time stands still: deadlines in it never end, however slow the machine is."""
+    """An event loop whose time stands still: no deadline in it ends, however slow the machine is."""
 
     def time(self) -> float:
         """Always 0."""

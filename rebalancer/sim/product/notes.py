@@ -33,7 +33,7 @@ class Unwritten:
             self._keep(decision.plan)
 
     def begin_anew(self) -> None:
-        """There is nothing to begin."""
+        """Does nothing: no file is kept."""
 
     async def intent(self, intent: Intent, *, wait_seconds: float) -> bool:  # noqa: ARG002  # all alike
         """Acknowledged."""

@@ -29,7 +29,7 @@ class Lognormal:
 
     @property
     def mean_seconds(self) -> float:
-        """Its mean."""
+        """The mean of the distribution."""
         return self.floor_seconds + self.scale_seconds * math.exp(self.shape**2 / 2)
 
     def quantile_seconds(self, share: float) -> float:

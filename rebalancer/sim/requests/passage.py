@@ -113,7 +113,7 @@ def _move(state: PassageState, source: int, target: int) -> None:
 
 @compiled
 def _next_done(state: PassageState) -> tuple[float, int]:
-    """When a replica is next done with a request, and which."""
+    """The instant at which a replica is next done with a request, and the replica's place."""
     soonest, who = np.inf, -1
     for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
         if state.next_at[place] < soonest:

@@ -210,7 +210,7 @@ def budgets(of: Iterable[SuiteCase]) -> tuple[Budget, ...]:
 
 
 def data_digest(scenario: Scenario) -> str:
-    """Of what arrives, and of machines that go and come: results from other data are stale."""
+    """A hash of what arrives, and of machines that come and go: results from other data are stale."""
     digest = sha256()
     if scenario.has_elastic:
         names = ("nodes", "elastic", "changes", "launches", "usd_per_gpu_hour", "elastic_usd_per_gpu_hour")

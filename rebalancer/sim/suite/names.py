@@ -1,4 +1,4 @@
-"""Who plays, by the names that every table, page and `--compare` prints and every command takes.
+"""Names of the contenders, as every table, page and `--compare` prints them and every command takes them.
 
 `ours`; `ours@bounds` by bounds; `keda`; `keda@0.8` with a target; `keda:gpu-util@0.8` on another signal; `keda@best`
 tuned on what is played. A target is the share of a full replica that is to be used, Faro's a percentile of latency.
@@ -35,7 +35,7 @@ class Ours:
 
     @property
     def name(self) -> str:
-        """As it is asked for."""
+        """The contender's name on the command line."""
         return OURS if self.actuation == "scale" else f"{OURS}@{self.actuation}"
 
 
@@ -65,7 +65,7 @@ def contender(name: str) -> Ours | Entry:
 
 
 def chosen(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Whom the suite is asked to play: controllers and ways of ours, and the settings of those that are not as tuned.
+    """Controllers and ways of ours that the suite is to play, and the settings of those that are not as tuned.
 
     A bare `keda` or `keda@best` is played as it was tuned, a bare `ours` in both ways. Raises UnknownController.
     """

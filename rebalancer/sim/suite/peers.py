@@ -119,7 +119,7 @@ def _rationed(knob: Callable[[rationing.KueueSettings], list[rationing.KueueSett
 
 
 def _baseline(make: Callable[[], FaroPolicy]) -> Callable[[float], Controller]:
-    """Of Faro's paper: nothing to tune."""
+    """A baseline of Faro's paper, which has nothing to tune."""
 
     def of(seen: Seen) -> Controller:
         return OnRequests(make()) if isinstance(seen, ShowsLatency) else OnFluid(make())
@@ -190,7 +190,7 @@ class Peer:
 
     @property
     def digest(self) -> str:
-        """Of its code and grid and the world it is tuned in: a tuning found with others is stale.
+        """A hash of the peer's code and grid and the world it is tuned in: a tuning found with others is stale.
 
         Comments and docstrings do not count.
         """

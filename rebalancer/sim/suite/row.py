@@ -134,7 +134,7 @@ def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:
-    """Of one case and seed: the peer that stands best."""
+    """The peer that stands best among the rows of one case and seed; None where none has a headline."""
     peers = [row for row in rows if row.controller not in {OURS, *LIMITS} and headline(row) is not None]
     return min(peers, key=standing, default=None)
 

@@ -62,7 +62,7 @@ class Task:
 
     @property
     def row(self) -> Row:
-        """Its row, still without numbers."""
+        """The run's row, still without numbers."""
         case = self.case
         start = case.start_seconds or None
         who = self.controller, self.actuation, self.tuning, self.seed, self.world

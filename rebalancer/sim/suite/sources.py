@@ -39,13 +39,13 @@ def sources(roots: Iterable[str], leaves: frozenset[str] = frozenset()) -> Mappi
 
 @cache
 def digest_of(roots: tuple[str, ...], leaves: frozenset[str] = frozenset()) -> str:
-    """Of all that they do: comments and docstrings do not count."""
+    """A hash of the source of these modules and what they import; comments and docstrings do not count."""
     files = sources(roots, leaves)
     return sha256("".join(f"{name} {_done(path)}\n" for name, path in sorted(files.items())).encode()).hexdigest()
 
 
 def digest_of_values(*values: object) -> str:
-    """Of dataclasses, lists and tuples, arrays, and whatever its `repr` says all of."""
+    """A hash of values: dataclasses, lists and tuples, arrays, and whatever its `repr` says all of."""
     digest = sha256()
     for part in _parts(values):
         digest.update(part)

@@ -41,7 +41,7 @@ def usd_per_gpu_hour(folder: Path, instance_type: str) -> float:
 
 
 def interruption(folder: Path, region: str, instance_type: str) -> Interruption:
-    """As the Spot Instance Advisor has it. Raises MissingTrace."""
+    """How often the type is interrupted, as the Spot Instance Advisor has it. Raises MissingTrace."""
     path = trace_file(folder, ADVISOR)
     for row in _rows(path):
         if (row["region"], row["instance_type"]) == (region, instance_type):

@@ -20,7 +20,7 @@ class SpotSeries:
     available: NDArray[np.int64]
 
     def per_second(self, seconds: int, most: int) -> NDArray[np.int64]:
-        """Of at most `most` instances, how many there are, shape (seconds,). A series that ends starts again."""
+        """How many of at most `most` instances there are, shape (seconds,). A series that ends starts again."""
         ticks = (np.arange(seconds) / self.tick_seconds).astype(np.int64) % len(self.available)
         return np.minimum(self.available[ticks], most)
 

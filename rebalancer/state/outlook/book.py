@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.domain.outlook import Outlook
-from rebalancer.state.outlook.kept import Glance, stale
+from rebalancer.state.outlook.changepoint import learnt_usual, shift_of_means, usual_of
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
@@ -26,7 +26,7 @@ from rebalancer.state.outlook.rule import (
     UNKNOWN_WORK_OF_ONE,
     WORK_OF_ONE_SECONDS,
 )
-from rebalancer.state.outlook.shift import learnt_usual, shift_of_means, usual_of
+from rebalancer.state.outlook.staleness import Glance, stale
 from rebalancer.state.outlook.value import Standing
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
 from rebalancer.state.rings import SPAN_SECONDS, Rings

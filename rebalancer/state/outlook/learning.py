@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rebalancer.state.outlook.changepoint import excesses
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, busiest, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs
@@ -28,7 +29,6 @@ from rebalancer.state.outlook.rule import (
     SEEN_BEFORE_SECONDS,
     YOUNGEST_SECONDS,
 )
-from rebalancer.state.outlook.shift import excesses
 
 HELD_OUT = 60  # points, the newest: what the correction's worth is measured on
 CHANGE_LEAST, CHANGE_MOST = -1.0, 2.0  # of the level: a surge among the points does not bend the correction

@@ -1,7 +1,7 @@
 """Makes the `Outlook` of each of several models: how late every count of replicas would be, and why.
 
 Models of one batch share the cold start (hence the horizon) and the step; each model's outlook depends on it alone, but
-for one thing: where several rise at once, how far they might still rise counts less (`shift.level_since`).
+for one thing: where several rise at once, how far they might still rise counts less (`changepoint.level_since`).
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.outlook import NEED_ROOTS, Outlook
+from rebalancer.state.outlook.changepoint import LevelShift, shift, usual_of
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import HOUR, Base, base, bins, busiest, dispersion, level, usual
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
@@ -33,7 +34,6 @@ from rebalancer.state.outlook.rule import (
     UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import LevelShift, shift, usual_of
 from rebalancer.state.outlook.value import Serving, Standing, capacities, late_and_left
 
 

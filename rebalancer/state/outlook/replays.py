@@ -46,7 +46,7 @@ class Replays:
 class Ahead:
     """The time from the end of the past to the horizon, and the knowledge of each model for it.
 
-    past: the past.
+    past: the offered work of all models that is remembered, on one grid of time.
     ladder: the past as running sums every 10 s.
     bins: running sums over bins of 10 s, for dispersions.
     learned: figures learnt about each model.

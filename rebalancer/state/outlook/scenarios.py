@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rebalancer.state.outlook.chance import normals
+from rebalancer.state.outlook.changepoint import LevelShift
 from rebalancer.state.outlook.level import HOUR, MINUTE_SECONDS, base_of, level
 from rebalancer.state.outlook.past import F32, F64, I64
 from rebalancer.state.outlook.replays import Ahead, Replays, replays, windows
@@ -26,7 +27,6 @@ from rebalancer.state.outlook.rule import (
     SHIFT_LEAST,
     YOUNGEST_SECONDS,
 )
-from rebalancer.state.outlook.shift import LevelShift
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whom a model is charged to, by the labels that people put on its workload and its pods."""
+"""The team or cost center of a model, by the labels that people put on its workload and its pods."""
 
 from collections.abc import Collection, Sequence
 from typing import Final

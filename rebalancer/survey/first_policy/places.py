@@ -46,7 +46,7 @@ class NodePlace:
     """A node, or a node that a NodePool without any would bring.
 
     name: of the node, "" for one that is yet to come.
-    labels: its labels.
+    labels: labels that the node has, or would come with.
     taints: those that stay.
     gpus: accelerators by resource; of a node that is yet to come one where nobody tells.
     node_pool: Karpenter's NodePool behind it, "" without one.

@@ -11,7 +11,7 @@ from rebalancer.survey.first_policy.pools import NodeGrouping
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 MOST_GPUS = 1_000_000  # the policy's bound
-MOST_PER_NODE = 1024  # same
+MOST_PER_NODE = 1024  # the policy's bound, too
 
 
 def with_node_pools(

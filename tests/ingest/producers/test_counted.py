@@ -290,7 +290,7 @@ def test_increments_are_no_counters() -> None:
 
 def as_protobuf(record: bytes) -> bytes:
     from google.protobuf.json_format import Parse  # type: ignore[import-untyped]  # noqa: PLC0415  an extra, without types
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415  same
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415  an extra
 
     binary: bytes = Parse(record, MetricsData()).SerializeToString()
     return binary

@@ -275,7 +275,7 @@ def test_an_unknown_gauge_is_counted_each_time_and_kept_once_a_minute() -> None:
     for second in range(61):
         reader.read(batch(value, where=OURS), NOW + second)
     assert (len(events), reader.counts["rejected.unknown-gauge"]) == (61, 61)
-    assert len(reader._dead_letters._queue) == 2  # noqa: SLF001  same
+    assert len(reader._dead_letters._queue) == 2  # noqa: SLF001  nothing else shows what is to be kept
 
 
 def test_a_topic_that_leaves_the_policy_is_read_no_more_and_one_that_stays_keeps_what_it_gathered() -> None:
@@ -286,7 +286,7 @@ def test_a_topic_that_leaves_the_policy_is_read_no_more_and_one_that_stays_keeps
     reader.read({}, NOW + 1)
     assert len(events) == 1
     reader.follow([])
-    assert reader._streams == {}  # noqa: SLF001  same
+    assert reader._streams == {}  # noqa: SLF001  nothing else shows what is to be kept
 
 
 def test_our_own_format_may_stand_on_a_topic_of_another_name() -> None:

@@ -34,13 +34,13 @@ def test_the_executor_asks_as_the_project(executor: Activation, current: int, ac
 def test_the_last_replica_waits_for_the_cooldown() -> None:
     executor = Activation(least=0, cooldown_seconds=300)
     assert executor.replicas(1300, 3, False, 1000) == 3  # noqa: FBT003  # as the executor's own argument
-    assert executor.replicas(1301, 3, False, 1000) == 0  # noqa: FBT003  # same
+    assert executor.replicas(1301, 3, False, 1000) == 0  # noqa: FBT003  # as the executor's own argument
 
 
 def test_more_than_the_idle_replicas_wait_for_the_cooldown_too() -> None:
     executor = Activation(least=5, idle=0, cooldown_seconds=300)
-    assert executor.replicas(1300, 10, False, 1000) == 10  # noqa: FBT003  # same
-    assert executor.replicas(1301, 10, False, 1000) == 0  # noqa: FBT003  # same
+    assert executor.replicas(1300, 10, False, 1000) == 10  # noqa: FBT003  # as the executor's own argument
+    assert executor.replicas(1301, 10, False, 1000) == 0  # noqa: FBT003  # as the executor's own argument
 
 
 def test_a_silent_model_goes_to_nothing_and_comes_back_at_a_poll() -> None:

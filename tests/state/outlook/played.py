@@ -23,11 +23,11 @@ from rebalancer.state.outlook import (
     learn,
     outlooks,
 )
-from rebalancer.state.outlook.kept import Glance, stale
+from rebalancer.state.outlook.changepoint import shift, usual_of
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import F64, I64, NOW
 from rebalancer.state.outlook.rule import HOUR_SECONDS, LEARN_EVERY_SECONDS, WORK_OF_ONE_SECONDS, step_seconds
-from rebalancer.state.outlook.shift import shift, usual_of
+from rebalancer.state.outlook.staleness import Glance, stale
 from rebalancer.state.rings import SPAN_SECONDS
 
 

@@ -8,12 +8,12 @@ import pytest
 from rebalancer.domain import codec
 from rebalancer.planning.shares.curves import Curve, share_out
 from rebalancer.state.outlook import Outlook, Terms, from_cells, learn, outlooks
+from rebalancer.state.outlook.changepoint import shift, usual_of
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, level, usual
 from rebalancer.state.outlook.outlook import ModelTerms
 from rebalancer.state.outlook.past import NOW
 from rebalancer.state.outlook.scenarios import paths
-from rebalancer.state.outlook.shift import shift, usual_of
 from rebalancer.state.outlook.value import capacities, costs
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import TERMS, ahead_of, bursty, past_of, service, serving, standing

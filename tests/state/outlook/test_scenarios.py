@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rebalancer.state.outlook.chance import normals
+from rebalancer.state.outlook.changepoint import LevelShift
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.past import from_cells
 from rebalancer.state.outlook.replays import replays
 from rebalancer.state.outlook.scenarios import Paths, paths
-from rebalancer.state.outlook.shift import LevelShift
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import ahead_of, bursty, past_of
 

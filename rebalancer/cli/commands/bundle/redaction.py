@@ -20,7 +20,7 @@ OURS = ("code", "digest", "memory", "policy", "version")  # hashes and the versi
 class Redacted(NamedTuple):
     """A journal that may leave.
 
-    lines: its lines.
+    lines: lines of the journal, redacted.
     cycles: cycles that can be replayed.
     differing: those which this version decides otherwise than was recorded; the bundle keeps what was recorded.
     renamed: those which are decided otherwise because names are others, which breaks ties; the bundle has the new.

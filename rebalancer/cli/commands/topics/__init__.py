@@ -58,7 +58,7 @@ def command(
     """
     import msgspec
 
-    from rebalancer.cli.commands.topics.asked import TopicNeeds, compared, printed
+    from rebalancer.cli.commands.topics.needs import TopicNeeds, compared, printed
     from rebalancer.cli.render.topics import as_object, render_comparison
 
     needs = TopicNeeds(policy, user, replication, aggregates=aggregate, queue=notice_queue)

@@ -1,4 +1,4 @@
-"""Who goes so that a workload fits.
+"""Chooses the workloads that are preempted so that another one fits.
 
 From the algorithm of kubernetes-sigs/kueue pkg/scheduler/preemption (`preemption.go`, `classical/`, `fairsharing/`,
 `common/ordering.go`) with the feature gates as they are on by default in 0.19.
@@ -124,7 +124,7 @@ def _second_rule(
 
 
 def _givers(cohort: CohortQuota, incoming: QueuedWorkload, left: dict[int, list[QueuedWorkload]]) -> Iterator[int]:
-    """Again and again the queue with the largest share of those that borrow and have somebody left, or its own."""
+    """Yields the queue to preempt from next: the largest share of those that borrow, or `incoming`'s own queue."""
     key = _order(incoming)
     out: set[int] = set()
     while True:

@@ -113,7 +113,7 @@ class CohortQuota:
 
     @contextmanager
     def using(self, index: int, more: float) -> Iterator[None]:
-        """As if a queue used so much more (less, below 0)."""
+        """For a while a queue counts as if it used `more` more (less, below 0)."""
         self.used[index] += more
         try:
             yield

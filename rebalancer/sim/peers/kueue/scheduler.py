@@ -158,7 +158,7 @@ class Scheduler:
         return min(entries, key=key)
 
     def _preempt(self, workload: QueuedWorkload, now: float) -> None:
-        """Its pod is deleted; the ReplicaSet makes another, which waits behind its queue."""
+        """Deletes the workload's pod; the ReplicaSet makes another, which waits at the end of the queue."""
         self.cohort.drop(workload)
         self.preemptions += 1
         self.create(workload.queue, workload.size, workload.priority, now)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.state.outlook.kept import Glance, stale
+from rebalancer.state.outlook.staleness import Glance, stale
 
 AT = 6_000
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.state.outlook.changepoint import LevelShift, level_since, probability, shift, shift_of_means, usual_of
 from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import NOW, Ladder
 from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS, SINCE_SECONDS
-from rebalancer.state.outlook.shift import LevelShift, level_since, probability, shift, shift_of_means, usual_of
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import past_of
 

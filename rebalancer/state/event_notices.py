@@ -109,7 +109,7 @@ def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
     return node.ready and (now >= over or (node.ready_changed_at or 0.0) > notice.deadline)
 
 
-class ToldNotices:
+class EventNotices:
     """All notices that may still matter."""
 
     def __init__(self, objects: Objects) -> None:
