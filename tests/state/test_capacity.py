@@ -127,6 +127,18 @@ def test_without_a_figure_nothing_is_known_until_it_was_full_or_long_at_work() -
     assert 20.0 <= (lived(40.0, 11 * MINUTE, prior=None, most=0.5).learnt or 0.0) <= 26.0
 
 
+def test_what_a_quiet_hour_showed_is_no_evidence_against_what_is_carried_in_time_now() -> None:
+    capacity = Capacity(None)
+    for _ in range(HOUR // 5):
+        capacity.saw(0.1, 5.0, full=False, within=True)
+    assert capacity.learnt == pytest.approx(0.125)
+    capacity.saw(200.0, 5.0, full=False, within=True)
+    assert capacity.learnt == pytest.approx(0.25), "one look may be garbled"
+    for _ in range(3):
+        capacity.saw(2.0, 5.0, full=False, within=True)
+    assert (capacity.learnt or 0.0) >= 2.0
+
+
 def test_what_was_learnt_goes_through_a_checkpoint_and_outlives_another_figure() -> None:
     """The figure is a guess that is worth a second and a half; what was seen is not less true when it changes."""
     learnt = slowed(30.0, HOUR)
