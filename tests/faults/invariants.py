@@ -117,7 +117,7 @@ def i10(evidence: Evidence) -> Broken:
 def _kept(evidence: Evidence, step: Step) -> int:
     """What the guard speaks of: a model's own replicas, and of those what its last minute needs with its chance.
 
-    Replicas on a node under notice it is not asked for.
+    Replicas on a node under notice it is not asked for, nor those that have no node yet: they meet no need.
     """
     under_notice = {notice.node for notice in evidence.notices if notice.at <= step.at}
     doomed = sum(
@@ -125,7 +125,8 @@ def _kept(evidence: Evidence, step: Step) -> int:
         for pod, (came, gone) in evidence.pods.spans.items()
         if pod.startswith(f"{step.model}-")
     )
-    own = min(evidence.rules.entitlements[step.model], step.before - doomed)
+    nowhere = evidence.pods.without_node(step.at, f"{step.model}-")
+    own = min(evidence.rules.entitlements[step.model], step.before - doomed - nowhere)
     minute = [work for at, work in evidence.work.get(step.model, ()) if step.at - 60.0 < at <= step.at]
     if not minute:
         return own

@@ -339,6 +339,16 @@ def test_i14_a_loop_is_held_up_for_200_ms_and_what_its_thread_waited_for_a_cpu(
     assert INVARIANTS["I14"](evidence) == []
 
 
+@pytest.mark.parametrize(("bound_at", "broken"), [(100.0, True), (112.5, False), (None, False)])
+def test_i10_is_not_asked_for_replicas_that_have_no_node_yet(bound_at: float | None, *, broken: bool) -> None:
+    evidence = sound()
+    evidence.writes[1:] = [write(112.0, "code", 1)]
+    evidence.pods.spans = dict.fromkeys(("code-1", "code-2"), (50.0, float("inf")))
+    evidence.pods.nodes = {} if bound_at is None else {"code-1": "node", "code-2": "node"}
+    evidence.pods.bound = {} if bound_at is None else {"code-1": bound_at, "code-2": bound_at}
+    assert bool(INVARIANTS["I10"](evidence)) is broken
+
+
 @pytest.mark.parametrize(("at", "node", "broken"), [(110.5, "node", False), (112.5, "node", True), (110.5, "b", True)])
 def test_i10_is_not_asked_for_replicas_on_a_node_under_notice(at: float, node: str, *, broken: bool) -> None:
     evidence = sound()

@@ -70,6 +70,13 @@ def test_a_raise_is_held_against_the_gpus_of_nodes_that_are_there_and_ghosts_hol
     assert over_budget([replace(raised, at=61.0)], {"code": 4}, pods, gpus) == []
 
 
+def test_a_pod_that_is_ended_before_it_had_a_node_holds_nothing_any_more() -> None:
+    pending, bound = of_a_pod(10.0, "code-4", "create", user="replicasets"), a_pod("code-5", "a")
+    pods = Pods.of([pending, *bound, ended(51.0, "code-4"), ended(51.0, "code-5")])
+    assert (pods.at(50.0, "code-"), pods.at(52.0, "code-")) == (2, 1), "the other one's kubelet has not ended it"
+    assert [pods.without_node(at, "code-") for at in (10.5, 50.0, 52.0)] == [2, 1, 0]
+
+
 def test_bounds_that_are_handed_back_are_asked_of_nobody() -> None:
     held = {
         "metadata": {"annotations": {"rebalancer.io/originals": "{}"}},

@@ -12,6 +12,7 @@ class Pods:
     """Pods of one namespace: name -> (asked for by its ReplicaSet, gone), in epoch seconds. Gone inf: it is there.
 
     nodes: name -> the node that the scheduler chose for it.
+    bound: name -> when it did.
     ready: name -> when it became Ready, or ceased to be.
     ended: name -> when a controller or a person asked for its end, and who did.
     lost: node -> when its Node object was deleted: a pod is where its node is.
@@ -19,6 +20,7 @@ class Pods:
 
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
+    bound: dict[str, float] = field(default_factory=dict)
     ready: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
     ended: dict[str, tuple[float, str]] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
@@ -26,6 +28,8 @@ class Pods:
     @classmethod
     def of(cls, writes: Iterable[Write]) -> "Pods":
         """From everybody's writes to pods: a pod holds its GPU until its kubelet, or whoever forces it, is answered.
+
+        One without a node has no kubelet: whoever ends it is answered by its end.
 
         With writes to nodes: or until its Node was deleted.
         """
@@ -41,16 +45,18 @@ class Pods:
         match write.subresource, write.verb:
             case "binding", _:
                 self.nodes[write.name] = write.request["target"]["name"]
+                self.bound[write.name] = write.received
             case "status", _:
                 conditions = write.request.get("status", {}).get("conditions", ())
                 said = [each["status"] == "True" for each in conditions if each.get("type") == "Ready"]
                 self.ready.setdefault(write.name, []).extend((write.received, each) for each in said)
             case "", "create":
                 self.spans[write.name] = (write.received, float("inf"))
-            case "", "delete" if write.user == "kwok" and write.name in self.spans:
-                self.spans[write.name] = (self.spans[write.name][0], write.answered)
             case "", "delete":
-                self.ended.setdefault(write.name, (write.received, write.user))
+                if write.user != "kwok":
+                    self.ended.setdefault(write.name, (write.received, write.user))
+                if write.name in self.spans and (write.user == "kwok" or write.name not in self.nodes):
+                    self.spans[write.name] = (self.spans[write.name][0], write.answered)
 
     def at(self, instant: float, prefix: str = "") -> int:
         """Pods (of the Deployment named `prefix`) that hold, or wait for, a GPU at this instant."""
@@ -61,6 +67,11 @@ class Pods:
         """Pods that are counted as replicas and whose Node is gone: nobody has ended them yet."""
         there = [name for name in self._there(instant, prefix) if self._is_lost(name, instant)]
         return sum(self.ended.get(name, (float("inf"),))[0] > instant for name in there)
+
+    def without_node(self, instant: float, prefix: str) -> int:
+        """Pods that are there at this instant and were bound to a node later, or never."""
+        there = self._there(instant, prefix)
+        return sum(name not in self.nodes or self.bound.get(name, instant) > instant for name in there)
 
     def serving(self, instant: float, prefix: str) -> set[str]:
         """Pods that are Ready at this instant, on a node that is there, and whose end nobody has asked for."""
