@@ -26,11 +26,14 @@ async def _to_be_acted_on(scene: Scene, node: str, in_seconds: float) -> None:
 
 
 async def _taken_back(scene: Scene) -> None:
-    """A notice about the node that is being filled, which is cordoned at once, and its end six seconds later."""
+    """A notice about the node that is being filled, which is cordoned at once, and its end six seconds later.
+
+    One whose deadline is further off than a replica's replacement takes, 67 s here, would count later.
+    """
     node = f"{scene.namespace}-b"
-    await _to_be_acted_on(scene, node, 120.0)
+    await _to_be_acted_on(scene, node, 60.0)
     await scene.silent(6.0)
-    await _notice(scene, node, 120.0, cancelled=True)
+    await _notice(scene, node, 60.0, cancelled=True)
     await _uncordoned(scene, node, 15.0)
 
 
