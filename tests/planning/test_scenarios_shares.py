@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Model, Policy, Pool
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, moves, unmet_of
 
@@ -333,27 +333,6 @@ class TestTriage:
             "its share of a100 is 7 replicas: a claims 1 of the 1 that it owns, and each GPU left goes to the model "
             "where it saves the most late requests"
         )
-
-    def test_gpus_that_a_person_keeps_elsewhere_are_said_to_be_kept_by_that_override(self) -> None:
-        # 8 GPUs, a floor of 5 for a, which gains nothing: what b lacks is not late elsewhere, a person keeps it.
-        policy = a_pair(a_model("a"), a_model("b"))
-        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)}, {"b": 7.5})
-        story.override(an_override("floor", "a", 5))
-        story.foresee("b", steep(1, 13), level=7.5)
-        unmet = unmet_of(story.plan(), "b")
-        assert unmet is not None
-        assert unmet.why == (
-            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and each GPU left goes to the "
-            "model where it saves the most late requests"
-        )
-
-    def test_without_such_a_claim_it_is_worth_that_decides(self) -> None:
-        policy = a_pair(a_model("a", 0, entitlement=0), a_model("b"))
-        story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8, 60.0)}, {"b": 7.5})
-        story.foresee("b", steep(1, 13), level=7.5)
-        unmet = unmet_of(story.plan(), "b")
-        assert unmet is not None
-        assert unmet.why.endswith("since the other GPUs there keep more requests from being late elsewhere")
 
     def test_what_would_gain_nothing_is_not_needed(self) -> None:
         # b's level of 1.0 needs ceil(1.0 + 1.5 x 1.0) = 3 by the rule of thumb, but its own past says that 2 are enough
