@@ -63,13 +63,16 @@ def test_rules_that_only_the_scheduler_can_judge_are_named() -> None:
     assert "left to the scheduler: b must stand near pods with app=cache (zone)" in finding.said
 
 
-def test_late_samples_are_a_warning_with_what_they_cost() -> None:
+def test_late_samples_are_a_warning_with_the_most_that_they_cost() -> None:
     views = a_model_view("b", a_target("b", 2), load_seconds=60.0), a_model_view("c", a_target("c", 2))
     loads = ModelLoad("b", lag_seconds=62.4), ModelLoad("c", lag_seconds=180.0), ModelLoad("d", lag_seconds=9.9)
     found = of_snapshot(Snapshot(cycle=1, at=NOW, models=views, loads=loads))
     late = [each for each in found if "late" in each.said]
     assert [(each.state, each.about) for each in late] == [(WARN, "model/b"), (WARN, "model/c")]
-    assert late[0].said == "its samples come 1m2s late: surges are answered as if a start took 2m2s, not 1m0s"
+    assert late[0].said == (
+        "its samples come 1m2s late: surges are answered so much later, which costs no more than if a start took 2m2s, "
+        "not 1m0s"
+    )
     assert late[1].said == (
         "its samples come 3m0s late: surges are answered so much later; beyond 3m0s no sample has a vote"
     )

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Model, Policy, Pool
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
+from rebalancer.domain.readings import Work
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
-from tests.planning.story import Story, decision_of, moves, unmet_of
+from tests.planning.story import Story, change_of, decision_of, moves, unmet_of
 
 Late = dict[int, float]
 
@@ -334,26 +335,14 @@ class TestTriage:
             "where it saves the most late requests"
         )
 
-    def test_gpus_that_a_person_keeps_elsewhere_are_said_to_be_kept_by_that_override(self) -> None:
-        # 8 GPUs, a floor of 5 for a, which gains nothing: what b lacks is not late elsewhere, a person keeps it.
+    def test_a_donor_whose_work_was_seen_for_seconds_is_told_with_the_level_it_gives_by(self) -> None:
         policy = a_pair(a_model("a"), a_model("b"))
-        story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)}, {"b": 7.5})
-        story.override(an_override("floor", "a", 5))
+        story = a_story(policy, {"a": 4, "b": 4}, {}, {"b": 7.5})
+        story.load("a", {"concurrency": 4.0}, Work())
+        story.foresee("a", flat(1, 8), level=0.5)
         story.foresee("b", steep(1, 13), level=7.5)
-        unmet = unmet_of(story.plan(), "b")
-        assert unmet is not None
-        assert unmet.why == (
-            "its share of a100 is 3 replicas: floor 5 by override floor-a keeps a at 5, and each GPU left goes to the "
-            "model where it saves the most late requests"
-        )
-
-    def test_without_such_a_claim_it_is_worth_that_decides(self) -> None:
-        policy = a_pair(a_model("a", 0, entitlement=0), a_model("b"))
-        story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8, 60.0)}, {"b": 7.5})
-        story.foresee("b", steep(1, 13), level=7.5)
-        unmet = unmet_of(story.plan(), "b")
-        assert unmet is not None
-        assert unmet.why.endswith("since the other GPUs there keep more requests from being late elsewhere")
+        reason = change_of(story.plan(), "a").reason
+        assert "to b: b has 7.5 replicas of work on 4, a a level of 0.5 on 4; one replica saves b" in reason
 
     def test_what_would_gain_nothing_is_not_needed(self) -> None:
         # b's level of 1.0 needs ceil(1.0 + 1.5 x 1.0) = 3 by the rule of thumb, but its own past says that 2 are enough

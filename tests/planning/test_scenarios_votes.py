@@ -57,6 +57,11 @@ class TestConcurrency:
             "concurrency says nothing while what a replica carries is not learnt"
             in decision_of(plan, "b").steps[0].said
         )
+        (demanded,) = (step.said for step in decision_of(plan, "b").steps if step.stage == "demand")
+        assert demanded == (
+            "a vote asks for only 1 replica; none goes until it is known what one of its replicas carries "
+            "(signals.concurrency.perReplica in the policy says it at once)"
+        )
         story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 8.0, 12))
         assert decision_of(list(story.turns(60))[-1], "b").demand == 1
 

@@ -11,10 +11,10 @@ from tests.builders import a_load, a_policy, a_snapshot
 COUNTED = Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0)
 
 
-def told(work: Work, carries: Carries | None = None) -> Step:
-    """The step `work` of model b."""
+def told(work: Work, carries: Carries | None = None, in_flight: float | None = 4.0) -> Step:
+    """The step `work` of model b; `in_flight`: None while no sample tells."""
     policy = a_policy()
-    load = a_load("b", {"concurrency": 4.0}, work, carries=carries)
+    load = a_load("b", {} if in_flight is None else {"concurrency": in_flight}, work, carries=carries)
     snapshot = a_snapshot(policy, {"a": 1, "b": 2})
     snapshot = replace(snapshot, loads=tuple(load if each.model == "b" else each for each in snapshot.loads))
     (model,) = (each for each in plan(snapshot, policy, Memory()).plan.models if each.model == "b")
@@ -34,7 +34,14 @@ def test_the_best_path_lacks_nothing() -> None:
 
 
 def test_nothing_told_is_unknown() -> None:
-    assert told(Work()).said == "unknown: no sample tells what is asked of the model"
+    assert told(Work(), in_flight=None).said == "unknown: no sample tells what is asked of the model"
+
+
+def test_work_that_samples_show_for_too_short_a_time_is_not_said_to_be_shown_by_none() -> None:
+    brief = "unknown: seen for less than half of the last minute"
+    assert told(Work()).said == brief
+    work = Work(slow=2.0, source="concurrency", resolution_seconds=5.0, why_not_better="nobody counts tokens")
+    assert told(work).said == f"{brief}, by concurrency every 5 s (nobody counts tokens)"
 
 
 def test_what_a_replica_carries_is_told_beside_the_policys_figure() -> None:

@@ -8,15 +8,26 @@ OVER = 1.5  # times what arrives now: a mean so far above it tells of what is ov
 
 
 def at_work(model: ModelNeed) -> str:
-    """`4.2 replicas of work on 3`: what keeps busy now, on the undoomed replicas asked for."""
-    now = work_now(model.load.work, surge=model.demand.surge)
-    return f"{'unknown work' if now is None else work_of(now)} on {model.staying_replicas}"
+    """`4.2 replicas of work on 3`: what keeps busy now, on the undoomed replicas asked for.
+
+    Of work that is seen for too short a time it is the level by which the model is decided about.
+    """
+    now, level = _now_or_level(model)
+    work = "unknown work" if level is None else f"a level of {work_of(level)}"
+    return f"{work if now is None else work_of(now)} on {model.staying_replicas}"
 
 
 def besides(model: ModelNeed) -> str:
     """`code 0.25 on 5`: the same of a second model, beside one whose unit is said."""
-    now = work_now(model.load.work, surge=model.demand.surge)
-    return f"{model.entry.id} {'unknown work' if now is None else figure(now)} on {model.staying_replicas}"
+    now, level = _now_or_level(model)
+    work = "unknown work" if level is None else f"a level of {figure(level)}"
+    return f"{model.entry.id} {work if now is None else figure(now)} on {model.staying_replicas}"
+
+
+def _now_or_level(model: ModelNeed) -> tuple[float | None, float | None]:
+    """What keeps busy now, and what is expected; None of what is unknown or not believed."""
+    believed = model.believed
+    return work_now(model.load.work, surge=model.demand.surge), None if believed is None else believed.expected_level
 
 
 def work_now(work: Work, *, surge: bool) -> float | None:

@@ -21,7 +21,7 @@ from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import NOT_LEARNT, Work
 from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, owed, voted
-from rebalancer.planning.demand.votes import Ballot, replicas_for
+from rebalancer.planning.demand.votes import UNTIL_LEARNT, Ballot, replicas_for
 
 UNLEARNT_SECONDS = 600.0  # without a request before a model gives, of which nobody knows what a replica carries
 
@@ -278,7 +278,8 @@ def _fall(of: Stance, need: int, in_force: int, ballot: Ballot) -> tuple[Demand,
     """
     memory, now, cooldown, surge = replace(of.memory, higher_since=None), of.now, of.cooldown_seconds, of.surges
     if not ballot.may_fall:
-        why = f"a vote asks for only {replicas(need)}; to go down, votes must agree"
+        stays = f"none goes {UNTIL_LEARNT}" if ballot.unlearnt else "to go down, votes must agree"
+        why = f"a vote asks for only {replicas(need)}; {stays}"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(memory, lower_since=None, demand=in_force)
     rising = surge and of.work.short is not None  # of unknown work nobody knows when a surge is over
     enough = max(need, min(in_force if rising else ballot.enough, of.entry.entitlement))

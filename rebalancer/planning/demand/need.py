@@ -46,17 +46,18 @@ class ModelNeed(ModelFacts, frozen=True):
             return self.deferral.due
         if self.entry.takes_idle:
             return 0
-        return need_now(self.load.work, self._believed)
+        return need_now(self.load.work, self.believed)
 
     @property
     def need_words(self) -> str:
         """What `need_now` is of, as a clause."""
         if self.deferral.counts:
             return f"what of its work is due needs {self.deferral.due}"
-        return need_words(self.load.work, self._believed)
+        return need_words(self.load.work, self.believed)
 
     @property
-    def _believed(self) -> Outlook | None:
+    def believed(self) -> Outlook | None:
+        """Its outlook; None where it has none, its work is not plausible, or nobody sees it."""
         return self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
 
     @property

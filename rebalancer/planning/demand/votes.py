@@ -37,6 +37,9 @@ def replicas_for(amount: float) -> int:
     return max(0, math.ceil(amount - ROUNDING))
 
 
+UNTIL_LEARNT = (
+    "until it is known what one of its replicas carries (signals.concurrency.perReplica in the policy says it at once)"
+)
 _ABSENCES = {
     "never-seen": "was never seen",
     "absent": "is not in the samples",
@@ -115,12 +118,17 @@ class Ballot(Struct, frozen=True):
         return max((vote.replicas + vote.crosses for vote in self.votes), default=0)
 
     @property
+    def unlearnt(self) -> bool:
+        """Whether it has requests in flight, and nobody knows what a replica carries."""
+        return any(why == NOT_LEARNT for _, why in self.abstained)
+
+    @property
     def may_fall(self) -> bool:
         """A decrease needs two votes that agree to it, or all where one signal is configured; no vote may object.
 
         Of a model of which nobody knows what a replica carries nothing is taken: who is kept in time is not idle.
         """
-        if any(why == NOT_LEARNT for _, why in self.abstained):
+        if self.unlearnt:
             return False
         agree = sum(1 for vote in self.votes if vote.fewer)
         return agree == len(self.votes) and agree >= min(2, self.configured)

@@ -16,6 +16,7 @@ from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.actions.planned_writes import PlannedWrites
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
+from rebalancer.planning.demand.votes import UNTIL_LEARNT
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.explanation.patience import patience_words
 from rebalancer.planning.explanation.unclaimed import unclaimed
@@ -216,20 +217,29 @@ Holders = dict[str, dict[str, str]]
 
 
 def _holders(scene: Scene[ModelShare]) -> Holders:
-    """By a person's word, a schedule or as an owner. Once for all who lack: at 1,000 models each would look at all."""
+    """By model once for all who lack: at 1,000 models each would look at all."""
     held: Holders = {}
     for name, model in scene.models.items():
-        if model.share is None:
-            continue
-        if model.unruled < model.demand.replicas and model.share <= model.demand.replicas:
-            clause = f"{model.ruling.said(model.entry, model.unruled)} keeps {name} at {model.share}"
-        elif 0 < model.share <= min(model.demand.owed, model.entry.entitlement):
-            clause = f"{name} claims {model.share} of the {model.entry.entitlement} that it owns"
-        else:
-            continue
-        for target in model.targets:
-            held.setdefault(target.pool, {})[name] = clause
+        if clause := _holds(model):
+            for target in model.targets:
+                held.setdefault(target.pool, {})[name] = clause
     return held
+
+
+def _holds(model: ModelShare) -> str:
+    """By a person's word, a schedule, as an owner, or since nobody knows what it needs; "" where worth decides."""
+    name, own, keeps = model.entry.id, model.entry.entitlement, min(model.staying_replicas, model.aim)
+    person, ruled = model.ruling.paused or model.ruling.frozen, model.ruling.said(model.entry, model.unruled)
+    if person is not None and model.staying_replicas:
+        return f"{person.kind} by override {person.name} keeps {name} at {model.staying_replicas}"
+    if ruled and model.unruled < model.demand.replicas and model.aim <= model.demand.replicas:
+        return f"{ruled} keeps {name} at {model.aim}"
+    if model.share is not None:
+        claims = 0 < model.share <= min(model.demand.owed, own)
+        return f"{name} claims {model.share} of the {own} that it owns" if claims else ""
+    if model.ballot.unlearnt and keeps > model.floor:
+        return f"{name} keeps its {keeps} {UNTIL_LEARNT}"
+    return f"{name} keeps its {keeps}, since {model.demand.why}" if model.demand.unknown and keeps > model.floor else ""
 
 
 def _held_beside(model: ModelShare, holders: Holders) -> list[str]:

@@ -22,6 +22,8 @@ from rebalancer.planning.shares.share import ModelShare
 
 _RATIOS = frozenset({"kvCache", "utilisation"})
 _UNITS = {"concurrency": " requests in flight", "queue": " requests waiting"}
+_SHOWS_WORK = frozenset({"concurrency", "utilisation"})
+BRIEF = "seen for less than half of the last minute"
 LEARNS = (
     ": it takes one full replica, or ten minutes at work within the SLO "
     "(without a queue where none is set); to set it now: signals.concurrency.perReplica"
@@ -48,7 +50,8 @@ def steps_of(
     needs = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost, model.need_now)
     came = (model.staying_replicas, model.committed_replicas, model.doomed, results.allocation, results.after)
     readings = _readings(memo.of(name, _said, model.ballot), scene.now)
-    measured = load.work, load.carries, round(load.lag_seconds)
+    seen = any(vote.signal in _SHOWS_WORK for vote in model.ballot.votes)
+    measured = load.work, load.carries, round(load.lag_seconds), seen
     stages = memo.of(
         name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
     )
@@ -76,7 +79,7 @@ def _waits(why: str, many: int) -> str:
 
 
 def _stages(
-    measured: tuple[Work, Carries | None, int],
+    measured: tuple[Work, Carries | None, int, bool],
     needs: tuple[Demand, int, int, int, float, int | None],
     outlook: Outlook | None,
     share: tuple[int, int, float, int],
@@ -134,16 +137,18 @@ def _value(vote: Vote) -> str:
     return f"{figure(vote.value)}{_UNITS.get(vote.signal, '')}"
 
 
-def _work(work: Work, carries: Carries | None, late: int, *, surge: bool) -> Step:
+def _work(work: Work, carries: Carries | None, late: int, seen: bool, *, surge: bool) -> Step:  # noqa: FBT001  one of what is measured
     """The step of offered work: its source, why not a better one, its lag, and what a replica carries.
 
     The mean over the short window stands first where all other sentences speak of it: in a surge, and after one.
+    `seen`: whether samples show it by now, though it may be for too short a time.
     """
-    text = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
+    no_mean = BRIEF if seen else "no sample tells what is asked of the model"
+    text = f"unknown: {work.why_not_better or no_mean}"
     if work.why_not_better == NOT_LEARNT:
         text += LEARNS
     if work.source:
-        known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
+        known = f"unknown: {BRIEF}" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
         now = work_now(work, surge=surge)
         if now is not None and now != work.last_60s:
             known = f"{work_of(now)} just now{', as it is in surge' if surge else ''}; {known}"
