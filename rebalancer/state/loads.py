@@ -191,7 +191,8 @@ class Loads:
             self.counters["late"] += 1
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
-        late, again = series is not None and sample.at < series.at, track.redelivered(sample, subject)
+        late = series is not None and sample.at < series.at
+        again = track.redelivered(sample, subject, late=late)
         if subject.ready_at is not None:
             self.loaded.take(track.id, sample, subject.ready_at)
         elif subject is not track.whole:

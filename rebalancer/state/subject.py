@@ -17,7 +17,7 @@ class SampledSubject:
     `worked`, `arrived`: its seconds, once several producers told of them.
     """
 
-    __slots__ = ("_position", "_read_before", "arrived", "ready_at", "series", "worked")
+    __slots__ = ("_position", "_reached", "_read_before", "arrived", "ready_at", "series", "worked")
 
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
@@ -26,18 +26,21 @@ class SampledSubject:
         self.arrived: Highest | None = None
         self._position: Position | None = None  # of the record that a sample came with last
         self._read_before = False  # whether that one had been read before
+        self._reached: dict[tuple[str, int], int] = {}  # by partition, the last record that had not been
 
-    def reads_again(self, position: Position, *, restored: bool) -> bool:
+    def reads_again(self, position: Position, *, late: bool, restored: bool) -> bool:
         """Whether the record there was read before; `restored`: by a process before this one.
 
-        Kafka hands records out in order: one that stands before the last one is handed out again. One may hold several
-        samples.
+        Kafka hands records out in order: one that stands no further than one before it is handed out again, however
+        many of them are. But for what its producer had not measured by then, as `late` says: there the topic was made
+        anew. A record may hold several samples.
         """
-        last = self._position
-        if position != last:
-            of_one = last is not None and (last.topic, last.partition) == (position.topic, position.partition)
-            self._read_before = restored or (of_one and last is not None and position.offset <= last.offset)
-            self._position = position
+        if position != self._position:
+            place = position.topic, position.partition
+            again = late and position.offset <= self._reached.get(place, -1)
+            if not again:
+                self._reached[place] = position.offset
+            self._position, self._read_before = position, restored or again
         return self._read_before
 
     def begin(self, sample: MetricSample, latest: Latest, habit: Habit) -> list[Arrivals] | None:

@@ -280,8 +280,10 @@ class Track:
         """
         self.seen_offsets, self._restored_offsets, self._restored_at = dict(seen), seen, self.newest_at
 
-    def redelivered(self, sample: MetricSample, subject: SampledSubject) -> bool:
+    def redelivered(self, sample: MetricSample, subject: SampledSubject, *, late: bool) -> bool:
         """Whether the rings have this very record: Kafka hands records out again after a restart, and in order.
+
+        `late`: its producer has told of a later instant.
 
         In order of each subject: a sample that is gathered from several records stands where the first of them does, so
         that two pods' may come the other way round. Several samples may come in one record, one behind the other.
@@ -291,7 +293,7 @@ class Track:
             return False
         place = position.topic, position.partition
         restored = position.offset < self._restored_offsets.get(place, 0) and sample.at <= self._restored_at
-        if subject.reads_again(position, restored=restored) and sample.at <= self.newest_at:
+        if subject.reads_again(position, late=late, restored=restored) and sample.at <= self.newest_at:
             return True
         seen = self.seen_offsets.get(place, 0)
         if position.offset < seen and sample.at > self.newest_at:  # the topic was made anew

@@ -162,6 +162,31 @@ def test_a_process_that_dies_and_one_that_does_not_know_that_its_partition_went_
     assert judged.tier.behind.counts["events"] > judged.tier.alone.counts["events"], "some came twice"
 
 
+def test_what_is_sent_again_and_again_for_want_of_an_answer_counts_once() -> None:
+    judged = Judged()
+    judged.model_is("b", BUSY)
+    judged.lives(60)
+    judged.tier.deaf = True
+    judged.model_is("b", 0.0)
+    judged.lives(40)
+    judged.tier.deaf = False
+    judged.lives(LOOK_AHEAD_SECONDS)
+    judged.same()
+
+
+def test_what_is_read_again_from_a_rejected_record_on_that_waits_for_its_dead_letter_counts_once() -> None:
+    judged = Judged()
+    judged.model_is("b", BUSY)
+    judged.lives(60)
+    judged.tier.puts(0, b"\xff no event")
+    judged.model_is("b", 0.0)
+    judged.lives(40)
+    judged.tier.forgets(0, 0)
+    judged.tier.gives(0, 1)
+    judged.lives(LOOK_AHEAD_SECONDS)
+    judged.same()
+
+
 def test_who_has_read_more_than_it_could_hand_on_is_full_until_it_was_sent() -> None:
     tier, one = Tier(POLICY, 1), TopicPartition(METRICS, 0)
     tier.gives(0, 0)

@@ -181,6 +181,23 @@ def test_an_old_sample_that_a_producer_sends_again_later_is_not_counted_twice() 
     assert again.counters() == {"accepted": 4, "duplicate": 1}
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_however_many_records_are_handed_out_again_none_of_them_is_counted_twice(partitions: int) -> None:
+    """Of a pod whose records come by two partitions in turn one hands out again, and that holds half of them."""
+    samples = [a_sample(pod="b-1", at=NOW - 60 + 5 * n, running=4.0 * (n % 3), finished=3.0 * n) for n in range(12)]
+    records = [at_offset(sample, n, partition=n % partitions) for n, sample in enumerate(samples)]
+    once, again = feed(two_pods(), *records), feed(two_pods(), *records, *records[::partitions], *records[::partitions])
+    assert work_per_second(again) == work_per_second(once)
+    assert requests_per_second(again) == requests_per_second(once)
+
+
+def test_what_a_partition_held_back_is_counted_however_old_it_has_become() -> None:
+    samples = [a_sample(pod="b-1", at=NOW - 60 + 5 * n, running=4.0 * (n % 3)) for n in range(12)]
+    records = [at_offset(sample, n % 6, partition=n // 6) for n, sample in enumerate(samples)]
+    in_order, held_back = feed(two_pods(), *records), feed(two_pods(), *records[6:], *records[:6])
+    assert work_per_second(held_back) == work_per_second(in_order)
+
+
 def test_of_two_records_for_one_instant_the_later_stands() -> None:
     first, second = at_offset(a_sample(pod="b-1", running=1), 7), at_offset(a_sample(pod="b-1", running=2), 8)
     for order in ((first, second), (second, first)):
@@ -192,6 +209,14 @@ def test_a_topic_made_anew_is_heard_although_its_offsets_start_again() -> None:
     later = [at_offset(a_sample(pod=f"b-{1 + n % 2}", at=NOW + 5 + 5 * (n // 2), running=12.0), n) for n in range(24)]
     feed(state, *later, now=NOW + 60)
     assert load_of(state, now=NOW + 60).work.last_60s == pytest.approx(6.0)
+
+
+def test_in_a_topic_made_anew_a_pod_is_heard_whose_samples_are_always_a_second_older_than_anothers() -> None:
+    state = feed(two_pods(), *as_delivered(minutes_of(running=4.0)))  # type: ignore[arg-type]  # all are samples
+    turns = [(pod, NOW + 5.0 * turn) for turn in range(1, 13) for pod in ("b-2", "b-1")]
+    later = [a_sample(pod=pod, at=at - (pod == "b-1"), running=12.0) for pod, at in turns]
+    feed(state, *as_delivered(later), now=NOW + 60)
+    assert sum(work_per_second(state)[-30:]) == pytest.approx(30 * 6.0, abs=6.0)
 
 
 def test_samples_that_are_quicker_than_the_first_list_of_pods_are_not_lost() -> None:
