@@ -89,6 +89,7 @@ class Watching:
         await clock.sleep(self._link.seconds)
         listed = everything(self._world)
         listed["writestops"] += self._server.stops.values()
+        listed["overrides"] += self._server.overrides.values()
         self._pending.clear()
         self._broken = self._missing = False
         self._spoke_at = asyncio.get_running_loop().time()
