@@ -285,7 +285,7 @@ class Replica:
         return gate, restoring
 
     async def _lead(self, elector: Elector, gate: Gate, restoring: Restoring) -> NoReturn:
-        """As `app.service` does. Raises LeadLost."""
+        """As `app.service` does (`test_replica.py`). Raises LeadLost."""
         await elector.elected.wait()
         await self._succeed(gate)
         beside = [asyncio.ensure_future(one) for one in (gate.events.run(), restoring.run(), self._kept())]
