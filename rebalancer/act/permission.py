@@ -32,6 +32,9 @@ class Permission:
             raise Refused("write-stop", "its CRD is not installed, so nobody could stop us; install it") from error
         except KubeError as error:
             raise Refused("write-stop", f"cannot be read, so nothing is written: {error}") from error
+        seconds = self._stops.asked_seconds_ago()
+        if seconds > STOP_READ_SECONDS:  # a process that stood still may find its answer before its deadline rings
+            raise Refused("write-stop", f"cannot be read, so nothing is written: the answer is {seconds:.1f} s old")
         if stops:
             raise Refused("write-stop", _told(stops[0]))
         why_not = self._right.why_not()  # last, and without waiting: it is true now

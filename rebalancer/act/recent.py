@@ -32,6 +32,10 @@ class Recent(Generic[T]):
             raise self._answer
         return self._answer[0]
 
+    def asked_seconds_ago(self) -> float:
+        """How old the answer is, by its question."""
+        return self._clock.monotonic() - self._asked_monotonic
+
     async def _ask(self) -> tuple[T] | KubeError:
         try:
             return (await self._read(),)

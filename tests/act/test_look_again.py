@@ -1,5 +1,7 @@
 """Whether we may write at all, and whether the object is still what the plan saw."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -90,6 +92,23 @@ async def test_nothing_is_written_while_write_stops_cannot_be_read(rig: Rig) -> 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 
     assert says(outcome, "refused", "write-stop: cannot be read")
+    assert rig.writes == []
+
+
+@pytest.mark.parametrize("changes", [1, 2])  # the second one waits for the read of the first
+async def test_a_process_that_was_stopped_while_it_read_write_stops_acts_on_no_old_answer(
+    rig: Rig, changes: int
+) -> None:
+    rig.server.faults.hang_next(1, path_part="writestops")
+    releases = [change(rig.target("b"), 4), change(rig.target("a"), 2)][:changes]
+    applied = asyncio.ensure_future(rig.apply(*releases))
+    while not rig.server.faults.hanging:
+        await asyncio.sleep(0)
+
+    rig.clock.passed += 2.1
+    rig.server.faults.release()
+
+    assert all(says(outcome, "refused", "write-stop: cannot be read") for outcome in await applied)
     assert rig.writes == []
 
 

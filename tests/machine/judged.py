@@ -52,7 +52,7 @@ class JudgedPort(WorldPort):
         return stored
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
-        thing = None if ref.resource.plural in {"pods", "nodepools"} else self._thing(ref)
+        thing = None if ref.resource.plural in {"pods", "nodes", "nodepools"} else self._thing(ref)
         before = None if thing is None else _bounds(thing)
         with _effect("patch", ref):
             with self._answered("stored"):

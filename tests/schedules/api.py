@@ -8,20 +8,22 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.act.led import STAMPED
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
-from rebalancer.domain.people import WriteStop
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.kube.calls import DEADLINE_SECONDS
 from rebalancer.kube.effects import name_of
 from rebalancer.kube.errors import Conflict, Invalid, KubeError, NotFound, lost, refusal
 from rebalancer.kube.moment import written_as
 from rebalancer.kube.reader import Listing
-from rebalancer.kube.resources import LEASES, WRITESTOPS, Call, Object, Ref, Resource, Verb
+from rebalancer.kube.resources import LEASES, OVERRIDES, WRITESTOPS, Call, Object, Ref, Resource, Verb
 from rebalancer.kube.wire import RAW, T
 from rebalancer.leader.lease import EPOCH
 from rebalancer.obs.effects import effect
 from rebalancer.world.port import WorldPort
+from tests.machine.worlds import NAMESPACE
 from tests.schedules.links import LATE_SECONDS, Answer, ApiLink
 from tests.schedules.told import Told
 from tests.schedules.virtual import Host, VirtualLoop
@@ -33,7 +35,7 @@ TERM = re.compile("[0-9]{1,15}")
 
 
 class ApiServer:
-    """`leases`: by path; `stops`: WriteStops, by name; `now`: its own clock.
+    """`leases`: by path; `stops`: WriteStops, `overrides`: Overrides, each by name; `now`: its own clock.
 
     `admit` refuses what the chart's admission policies do: a term below the object's own.
     """
@@ -41,6 +43,7 @@ class ApiServer:
     def __init__(self, now: Callable[[], float]) -> None:
         self.leases: dict[str, Object] = {}
         self.stops: dict[str, WriteStop] = {}
+        self.overrides: dict[str, Override] = {}
         self._told: list[Told] = []
         self._now = now
         self._versions = 0
@@ -77,6 +80,31 @@ class ApiServer:
         for name in names or tuple(self.stops):
             if (stop := self.stops.pop(name, None)) is not None:
                 self._told.append(Told("writestops", stop, gone=True))
+
+    def pin(self, model: str, replicas: int, seconds: float) -> None:
+        """Somebody pins a model for so long."""
+        self._versions += 1
+        name, now = f"pin-{self._versions}", self._now()
+        pin = Override(
+            name, NAMESPACE, name, str(self._versions), "pin", model, "model", "", "ann", now, now + seconds, replicas
+        )
+        self._override(pin)
+
+    def tell_override(self, ref: Ref, body: Object, version: str | None) -> Object:
+        """Its status. Raises NotFound and Conflict."""
+        if ref.name not in self.overrides:
+            raise NotFound(ref.path)
+        there, status = self.overrides[ref.name], body["status"]
+        if version not in {None, there.resource_version}:
+            raise Conflict(f"{ref.path} is at {there.resource_version}, not {version}")
+        self._versions += 1
+        changed = replace(there, resource_version=str(self._versions), phase=status["phase"], message=status["message"])
+        self._override(changed)
+        return {"metadata": {"name": ref.name, "resourceVersion": changed.resource_version}, "status": status}
+
+    def _override(self, override: Override) -> None:
+        self.overrides[override.name] = override
+        self._told.append(Told("overrides", override))
 
     def take_told(self) -> list[Told]:
         """What watches are to hear of it, since the last call."""
@@ -163,6 +191,9 @@ class ApiWay:
 
     async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:
         call = _call("patch", ref, "status")
+        if ref.resource == OVERRIDES:
+            told = _answering(lambda: self._server.tell_override(ref, body, resource_version))
+            return await self._ask(call, told)
         return await self._ask(call, lambda: self._port.patch_status(ref, body, resource_version=resource_version))
 
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:

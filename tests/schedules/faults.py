@@ -250,9 +250,26 @@ def journal_lost(_stage: Stage, seat: Seat, _x: float, _y: float) -> bool:
     return there
 
 
+def model_pinned(stage: Stage, _seat: Seat, x: float, y: float) -> bool:
+    """Somebody pins a model for a minute at most, or an hour: to none, or up to one more than it owns."""
+    models = stage.spec.models
+    which = x * len(models)
+    model = models[int(which)]
+    replicas = int(which % 1.0 * (model.entitlement + 2))
+    stage.server.pin(model.name, replicas, lasting(y / 0.7, 5.0, 60.0) if y < 0.7 else 3600.0)
+    return True
+
+
+def taken_undrained(stage: Stage, _seat: Seat, x: float, y: float) -> bool:
+    """A node is to go, and nobody but the service drains it."""
+    return notices.machine_is_taken_undrained(stage, x, y) is not None
+
+
 OF_WIDE: Mapping[str, Deed] = {
     "writes stopped": writes_stopped,
     "killed, journal lost": journal_lost,
+    "model pinned": model_pinned,
+    "machine is taken, undrained": taken_undrained,
 }
 
 

@@ -3,16 +3,17 @@
 Rules, each a letter: (a) no write takes a model's serving replicas under its floor, and (b) none asks a pool for more
 than it has, as the oracle of `tests.machine` judges one service; (d) ten quiet minutes after the last fault one replica
 leads and the other one stands by, nothing is written, floors and entitlements are met and nobody is short beside idle
-GPUs: who has released has granted; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no
-write leaves a replica that may not, and none is taken by an object that a later term has written; (t) no two processes
-intend something under one identity: what became of the one would be taken for what became of the other; (s) nothing but
-an Event is written later than 2 s after somebody has stopped all writes.
+GPUs: who has released has granted, each Override says whether it is in force, and no node is cordoned that nothing is
+told of; (f) every cycle plans; (w) one writes: never may two replicas act at one instant, no write leaves a replica
+that may not, and none is taken by an object that a later term has written; (t) no two processes intend something under
+one identity: what became of the one would be taken for what became of the other; (s) nothing but an Event, or what is
+told of an Override, is written later than 2 s after somebody has stopped all writes.
 """
 
 from collections import Counter
 
 from rebalancer.domain.outcome import Intent
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.resources import Call
 from rebalancer.world import Deployment, World, WorldNode, WorldPod
@@ -28,7 +29,7 @@ class View(Oracle):
 
     Which replica has heard of a notice is not known here: pods on nodes whose end is announced may be counted or not.
     `others`: the views of the other replicas, which hear what this one's writes end. `behind`: its watches are late.
-    `taken_back`: nodes whose notice was, until its deadline.
+    `taken_back`: nodes whose notice was, until its deadline. `pinned`: models that a person has pinned.
     `sent_at`: when the write that is judged left its sender; None: just now. `saw_more`: it has looked at what befell
     the cluster before its replica could hear of it.
     """
@@ -39,6 +40,7 @@ class View(Oracle):
         self.behind = False
         self.sent_at: float | None = None
         self.taken_back: set[str] = set()
+        self.pinned: set[str] = set()
         self.saw_more = False
         self._there: tuple[object, ...] = ()
 
@@ -77,6 +79,9 @@ class View(Oracle):
         the watch is silent.
         """
         return super()._serving(model, [pod for pod in gone if pod.ready_at is not None and not self._announced(pod)])
+
+    def _left_alone(self, model: Model) -> bool:  # as the oracle asks
+        return model.id in self.pinned or super()._left_alone(model)
 
     def _announced(self, pod: WorldPod) -> bool:
         return pod.node is not None and pod.node.name in self.deadlines

@@ -29,7 +29,7 @@ class Length(Struct, frozen=True):
     faults_seconds: one of these is drawn, in which faults come; every_seconds: one of these, between two of them.
     settled_seconds: after all is healed, until it is first looked whether there is rest.
     rest_seconds: for so long before that nothing may have been written.
-    wide: the share of faults that only wide schedules have; above 0 nodes keep their journals, too.
+    wide: the share of faults that only wide schedules have; above 0 nodes keep their journals and are drained, too.
     """
 
     faults_seconds: tuple[float, ...]
@@ -97,7 +97,7 @@ def play(schedule: Schedule, begun: Callable[[Stage], None] = lambda _stage: Non
 async def _play(schedule: Schedule, begun: Callable[[Stage], None]) -> Played:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    stage = Stage(schedule.spec, loop, keeps_journals=schedule.length.wide > 0.0)
+    stage = Stage(schedule.spec, loop, wide=schedule.length.wide > 0.0)
     for seat in stage.seats:
         seat.start()
     begun(stage)

@@ -56,6 +56,7 @@ def settings() -> ServiceSettings:
         policy_path=Path("policy.yaml"),
         lease_name="rebalancer",
         write_mode="act",
+        drain_nodes=True,
         dev=True,
     )
 
@@ -191,7 +192,13 @@ class Replica:
         self._recorder.policy(self._policy, self.clock.now())
         past = await await_start(self._start, self.clock, lambda _why: None)
         now = self.clock.now()
-        self.state = ClusterState(self._policy, now, INSTALLATION, marks_victims=settings().write_deletion_cost)
+        self.state = ClusterState(
+            self._policy,
+            now,
+            INSTALLATION,
+            marks_victims=settings().write_deletion_cost,
+            drains_nodes=settings().drain_nodes,
+        )
         past.into(self.state, now)
         gate, restoring = self._hands()
         self.ports = ports = BusyPorts(
@@ -278,7 +285,7 @@ class Replica:
         return gate, restoring
 
     async def _lead(self, elector: Elector, gate: Gate, restoring: Restoring) -> NoReturn:
-        """As `app.service` does. Raises LeadLost."""
+        """As `app.service` does (`test_replica.py`). Raises LeadLost."""
         await elector.elected.wait()
         await self._succeed(gate)
         beside = [asyncio.ensure_future(one) for one in (gate.events.run(), restoring.run(), self._kept())]

@@ -10,8 +10,10 @@ from typing import Final
 
 from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.outcome import Intent
-from rebalancer.kube.resources import EVENTS, Call
+from rebalancer.domain.policy import Policy
+from rebalancer.kube.resources import EVENTS, OVERRIDES, Call
 from rebalancer.leader.watchdog import GRACE_SECONDS
+from rebalancer.planning.overrides.rulings import IN_FORCE
 from rebalancer.world import Deployment, WorldNode, WorldPod
 from rebalancer.world.values import value
 from tests.machine.judged import JudgedPort
@@ -164,7 +166,7 @@ class Seat:
         assert replica is not None
         name, epoch = replica.leadership.instance, replica.leadership.epoch or 0
         stage.terms.sent(name, call, replica.leadership.why_not())
-        if call.resource != EVENTS:
+        if call.resource not in {EVENTS, OVERRIDES}:
             stopped_at = min((stop.created_at for stop in stage.server.stops.values()), default=None)
             stage.terms.stopped(name, call, None if stopped_at is None else START + stage.loop.time() - stopped_at)
         return self._arriving(name, call, epoch, stage.world.now)
@@ -194,13 +196,13 @@ class Seat:
 class Stage(Scene):
     """Call `start()`, then `live` from instant to instant. Instants are seconds of the loop.
 
-    `keeps_journals`: whether a process finds the journal of the one before it on its node.
+    `wide`: whether a process finds the journal of the one before it on its node, and pools are drained by us.
     """
 
-    def __init__(self, spec: WorldSpec, loop: VirtualLoop, *, keeps_journals: bool = False) -> None:
+    def __init__(self, spec: WorldSpec, loop: VirtualLoop, *, wide: bool = False) -> None:
         super().__init__(spec)
-        self.loop, self.keeps_journals = loop, keeps_journals
-        self.policy = policy_of(spec)
+        self.loop, self.keeps_journals = loop, wide
+        self.policy = drained(policy_of(spec)) if wide else policy_of(spec)
         self.lines: list[str] = []
         self.met: Counter[str] = Counter()
         self.over = False
@@ -209,7 +211,7 @@ class Stage(Scene):
         self.terms = Terms(self.fail)
         self.server, self.logs = ApiServer(lambda: START + loop.time()), Logs(loop)
         self.seats = [Seat(self, name) for name in NAMES]
-        self.oracle: Oracle = View(self.world, self.policy, {model.name: model.level for model in spec.models})
+        self.oracle: View = View(self.world, self.policy, {model.name: model.level for model in spec.models})
         a, b = (seat.view for seat in self.seats)
         a.others, b.others = [b], [a]
         b.shares(a.asked, a.ours)
@@ -297,14 +299,34 @@ class Stage(Scene):
         self.oracle.wrote_at = max(seat.view.wrote_at for seat in self.seats)
         self.oracle.verdicts.clear()
         self.oracle.look()
+        self.oracle.pinned = {one.subject for one in self.server.overrides.values() if one.phase == IN_FORCE}
         self.oracle.judge_rest(least_seconds)
-        return next((one.text for one in self.oracle.verdicts), "")
+        return next((one.text for one in self.oracle.verdicts), "") or self._untold() or self._cordoned()
+
+    def _untold(self) -> str:
+        """Which override's status is not what it is, "" where each is told."""
+        for one in self.server.overrides.values():
+            phases = {"Expired"} if one.expires_at <= self.world.now else {IN_FORCE, "Superseded"}
+            if one.phase not in phases:
+                return f"{one.name} of {one.subject} is told to be {one.phase or 'nothing'}, not {min(phases)}"
+        return ""
+
+    def _cordoned(self) -> str:
+        """Which node is cordoned by the service without a notice, "" where none is."""
+        nodes = (one for one in self.world.nodes.values() if one.cordoned_by and one.name not in self.oracle.deadlines)
+        return next((f"{one.name} is cordoned by {one.cordoned_by}, and nothing is told of it" for one in nodes), "")
 
     def end(self) -> None:
         """Nothing happens any more."""
         self.over = True
         for seat in self.seats:
             seat.kill()
+
+
+def drained(policy: Policy) -> Policy:
+    """The same, and the service may empty the nodes that nobody else does."""
+    pools = tuple(pool.model_copy(update={"drain": pool.kind == "primary"}) for pool in policy.pools)
+    return policy.model_copy(update={"pools": pools})
 
 
 def _shown(seen: tuple[str, ClusterObject]) -> tuple[str, ClusterObject]:

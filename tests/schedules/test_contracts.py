@@ -1,14 +1,18 @@
 """The ports in memory answer as the embedded API server and broker do, in what schedules ask of them."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.drain import CORDONED_BY
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.topic_past import read_past
@@ -17,11 +21,15 @@ from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Invalid, KubeError
 from rebalancer.kube.resources import (
     DEPLOYMENTS,
+    EVENTS,
     HPAS,
     LEASES,
     NODEPOOLS,
+    NODES,
+    OVERRIDES,
     PODS,
     SCALEDOBJECTS,
+    WRITESTOPS,
     Object,
     Ref,
     Resource,
@@ -32,8 +40,9 @@ from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.broker import EmbeddedBroker
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
+from tests.act.rig import GPU, hpa, node_pool
 from tests.kube.server import LoopClock
-from tests.sandbox.shapes import deployment, pod
+from tests.sandbox.shapes import deployment, override, pod, scaled_object
 from tests.schedules.api import ApiServer, ApiWay, admit
 from tests.schedules.kafka import DECISIONS, Logs
 from tests.schedules.links import Answer, ApiLink
@@ -42,7 +51,52 @@ from tests.schedules.virtual import START, Host, VirtualLoop
 TARGET = Ref(DEPLOYMENTS, "serving", "chat")
 SCALER = Ref(HPAS, "serving", "chat")
 MISSING = Ref(DEPLOYMENTS, "serving", "nobody")
+KEDA, POOL, NODE = Ref(SCALEDOBJECTS, "serving", "asked"), Ref(NODEPOOLS, None, "spot"), Ref(NODES, None, "n1")
+PIN = Ref(OVERRIDES, "serving", "pin-1")
+# Of an object, what is asked at the version that was seen, and what at that one once more.
+PATCHES: list[tuple[Ref, Object, Object]] = [
+    (
+        KEDA,
+        {"metadata": {"annotations": {EPOCH: "7", ORIGINALS: "{}"}}, "spec": {"minReplicaCount": 2}},
+        {"spec": {"maxReplicaCount": 9}},
+    ),
+    (KEDA, {"metadata": {"annotations": {ORIGINALS: None}}, "spec": {"minReplicaCount": None}}, {"spec": {}}),
+    (
+        POOL,
+        {
+            "metadata": {"annotations": {EPOCH: "7"}},
+            "spec": {"limits": {GPU: "8"}, "disruption": {"budgets": [{"nodes": "0", "reasons": ["Empty"]}]}},
+        },
+        {"spec": {"limits": {GPU: "12"}}},
+    ),
+    (
+        NODE,
+        {"metadata": {"annotations": {CORDONED_BY: "us"}}, "spec": {"unschedulable": True}},
+        {"metadata": {"annotations": {CORDONED_BY: None}}, "spec": {"unschedulable": None}},
+    ),
+    (
+        NODE,
+        {"metadata": {"annotations": {CORDONED_BY: None}}, "spec": {"unschedulable": None}},
+        {"metadata": {"annotations": {CORDONED_BY: "us"}}, "spec": {"unschedulable": True}},
+    ),
+]
 Seen = list[str]
+
+
+def with_chat(world: World) -> World:
+    """Two Deployments, one with an HPA and one with a ScaledObject, a NodePool and a node."""
+    chat, asked = (WorkloadRef("serving", "Deployment", name) for name in ("chat", "asked"))
+    world.add_deployment("chat", chat, 3, 1, node_selector={"pool": "x"}, load_seconds=1.0)
+    world.add_hpa("chat", chat, 1, 5)
+    world.add_deployment("asked", asked, 1, 1, node_selector={"pool": "x"}, load_seconds=1.0)
+    world.add_scaled_object("asked", asked, 1, 5)
+    world.add_node_pool("spot", 4, {"pool": "spot"}, 60.0, limit=4)
+    world.add_node("n1", 2, {"pool": "y"})
+    return world
+
+
+THERE = [(Ref(PODS, "serving", each.name), each.uid) for each in with_chat(World(START)).pods.values()]
+(POD, UID), (LAST_POD, LAST_UID) = THERE[:2]  # as each world like this one calls them
 
 
 async def said(call: Awaitable[Object | None]) -> str:
@@ -89,6 +143,39 @@ async def writes(kube: Any, fail: Callable[[Answer], None]) -> Seen:  # noqa: AN
     return seen
 
 
+async def objects(kube: Any, _fail: object) -> Seen:  # noqa: ANN401  # either way to an API server
+    """Patches of each kind at the right version and at an older one, pods by their UID, lists, an Event, a status."""
+    seen: Seen = []
+    for ref, body, older in PATCHES:
+        first = await version_of(kube, ref)
+        seen += [await said(kube.patch(ref, body, resource_version=first)), _shown(await kube.get(ref))]
+        seen += [await said(kube.patch(ref, older, resource_version=first)), _shown(await kube.get(ref))]
+        seen += [await said(kube.patch(replace(ref, name="nobody"), body))]
+    for uid in ("another", UID):
+        mark = {"metadata": {"uid": uid, "annotations": {DELETION_COST: "5"}}}
+        seen += [await said(kube.patch(POD, mark)), await said(kube.patch(replace(POD, name="nobody"), mark))]
+    seen += [await said(kube.evict(POD, "another")), await said(kube.delete(POD, uid="another"))]
+    seen += [await said(kube.evict(POD, UID)), await said(kube.delete(LAST_POD, uid=LAST_UID, grace_seconds=5))]
+    for resource, namespace in itertools.product((DEPLOYMENTS, HPAS, SCALEDOBJECTS), ("serving", "elsewhere", None)):
+        listed = (await kube.list(resource, namespace)).items
+        seen += [f"{resource}: {sorted(one['metadata']['name'] for one in listed)}"]
+    seen += [str((await kube.list(WRITESTOPS)).items)]
+    event = {"metadata": {"name": "chat.1", "namespace": "serving"}, "involvedObject": {}, "reason": "Released"}
+    seen += [await said(kube.create(EVENTS, event))]
+    status = {"status": {"phase": "InForce", "message": "", "observedAt": "2036-01-01T00:00:00Z"}}
+    version = (await kube.patch_status(PIN, status))["metadata"]["resourceVersion"]
+    seen += [await said(kube.patch_status(PIN, status | {"status": {"phase": "Expired"}}, resource_version="1"))]
+    told = await kube.patch_status(PIN, status, resource_version=version)
+    missing = await said(kube.patch_status(replace(PIN, name="nobody"), status))
+    return [*seen, told["status"]["phase"], missing]
+
+
+def _shown(obj: Object) -> str:
+    notes, spec = obj["metadata"].get("annotations") or {}, obj.get("spec", {})
+    own = {key: spec.get(key) for key in ("minReplicaCount", "maxReplicaCount", "limits", "unschedulable")}
+    return f"{notes} {own} {(spec.get('disruption') or {}).get('budgets')}"
+
+
 async def leases(kube: Any) -> Seen:  # noqa: ANN401  # either way to an API server
     """Made once, taken at the version that was seen, read back."""
     lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
@@ -113,12 +200,11 @@ def in_memory(play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]]) 
 async def _in_memory(play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]]) -> Seen:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    world = World(START)
-    ref = WorkloadRef("serving", "Deployment", "chat")
-    world.add_deployment("chat", ref, 3, 1, node_selector={"pool": "x"}, load_seconds=1.0)
-    world.add_hpa("chat", ref, 1, 5)
     link = ApiLink()
-    way = ApiWay(ApiServer(lambda: START), WorldPort(world), link, Host("a"), loop, lambda _call: nullcontext())
+    port = WorldPort(with_chat(World(START)))
+    server = ApiServer(lambda: START)
+    server.pin("chat", 2, 3600.0)
+    way = ApiWay(server, port, link, Host("a"), loop, lambda _call: nullcontext())
     return await play(way, link.answers.append)
 
 
@@ -126,19 +212,16 @@ async def embedded(play: Callable[[Any, Callable[[Answer], None]], Awaitable[See
     """On the embedded API server, by the client that the service has."""
     async with EmbeddedKubernetes(LoopClock()) as server:
         server.store.put(deployment("chat", 3, "serving"))
-        server.store.put(pod("other", "serving"))
-        server.store.put(
-            {
-                "apiVersion": "autoscaling/v2",
-                "kind": "HorizontalPodAutoscaler",
-                "metadata": {"name": "chat", "namespace": "serving"},
-                "spec": {
-                    "scaleTargetRef": {"kind": "Deployment", "name": "chat"},
-                    "minReplicas": 1,
-                    "maxReplicas": 5,
-                },
-            }
-        )
+        server.store.put(deployment("asked", 1, "serving"))
+        for name in ("chat", "keda-hpa-asked"):
+            server.store.put(hpa(name, 1, 5))
+        server.store.put(scaled_object("asked", 1, 5, "serving"))
+        server.store.put(node_pool(limits={GPU: "4"}))
+        server.store.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+        server.store.put(override("pin-1", "serving"))
+        for ref, uid in THERE:
+            there = pod(ref.name, "serving")
+            server.store.put(there | {"metadata": there["metadata"] | {"uid": uid}})
 
         def fail(answer: Answer) -> None:
             if answer == "504":
@@ -155,7 +238,7 @@ async def _leases(kube: Any, _fail: object) -> Seen:  # noqa: ANN401  # either w
     return await leases(kube)
 
 
-@pytest.mark.parametrize("play", [writes, _leases])
+@pytest.mark.parametrize("play", [writes, objects, _leases])
 def test_the_api_in_memory_answers_as_the_embedded_one(
     play: Callable[[Any, Callable[[Answer], None]], Awaitable[Seen]],
 ) -> None:

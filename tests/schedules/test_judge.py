@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.act import checks
 from rebalancer.act.gate import Gate
+from rebalancer.act.override_status import OverrideStatus
 from rebalancer.act.permission import Permission
 from rebalancer.app.past import Read, Start, read_start
 from rebalancer.domain.outcome import Intent
@@ -15,6 +18,8 @@ from rebalancer.kube.resources import Object
 from rebalancer.leader.candidate import Candidate
 from rebalancer.leader.right import Alone
 from rebalancer.loop import cycle
+from rebalancer.planning.actions import evictions
+from rebalancer.planning.overrides.rulings import Ruling
 from rebalancer.world.port import WorldPort
 from tests.schedules import api, replica
 from tests.schedules.faults import Fault
@@ -122,6 +127,51 @@ def test_a_service_that_hears_of_a_write_stop_by_its_watches_alone_is_noticed(mo
     verdict = play(schedule).verdict
     assert verdict is not None
     assert verdict.rule == "s"
+
+
+PINNED = Fault(21.0, "model pinned", "leader", 0.0, 0.2)  # a, of a floor of 1, to 0 replicas, for 9.5 s
+
+
+def _no_status_is_told(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> None:
+        pass
+
+    patch.setattr(OverrideStatus, "tell", nothing)
+
+
+def _no_cordon_is_taken_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(evictions, "_over", lambda *_: "")
+
+
+def _a_person_may_go_below_a_floor(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ruling, "floor_of", lambda *_: 0)
+    patch.setattr(checks, "_own_floor", lambda *_: 0)
+
+
+@pytest.mark.parametrize(
+    ("undo", "fault", "rule", "why"),
+    [
+        (_no_status_is_told, PINNED, "d", "is told to be nothing, not Expired"),
+        (_no_status_is_told, replace(PINNED, y=0.8), "d", "is told to be nothing, not InForce"),
+        (_a_person_may_go_below_a_floor, replace(PINNED, x=0.75, y=0.8), "a", "its floor is 1"),
+        (
+            _no_cordon_is_taken_back,
+            Fault(21.0, "machine is taken, undrained", "leader", 0.1, 0.1),
+            "d",
+            "x1 is cordoned by machine, and nothing is told of it",
+        ),
+    ],
+)
+def test_who_forgets_an_override_or_a_cordon_or_a_pinned_models_floor_is_noticed(
+    undo: Callable[[pytest.MonkeyPatch], None], fault: Fault, rule: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = Schedule(a_schedule(SEED).spec, (fault,), 60.0, WIDE)
+    assert play(schedule).verdict is None
+    undo(monkeypatch)
+    verdict = play(schedule).verdict
+    assert verdict is not None
+    assert verdict.rule == rule
+    assert why in verdict.text
 
 
 def test_a_cycle_that_plans_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

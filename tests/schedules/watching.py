@@ -26,7 +26,8 @@ BOOKMARKS = tuple(Told(source, None) for source in SOURCES)
 class Watching:
     """`tell` is the server's side, each second; `run` is the process's own.
 
-    `seen` is called whenever the process has heard all that there is.
+    `seen` is called whenever the process has heard all that there is. Silence counts from the last second at which it
+    could have spoken: where nothing happened before, the reflector lists anew up to a minute sooner.
     """
 
     def __init__(self, world: World, server: ApiServer, link: ApiLink, seen: Callable[[], None]) -> None:
@@ -89,6 +90,7 @@ class Watching:
         await clock.sleep(self._link.seconds)
         listed = everything(self._world)
         listed["writestops"] += self._server.stops.values()
+        listed["overrides"] += self._server.overrides.values()
         self._pending.clear()
         self._broken = self._missing = False
         self._spoke_at = asyncio.get_running_loop().time()

@@ -36,20 +36,35 @@ def machine_is_taken(stage: Scene, x: float, y: float) -> Touched:
         stage.world.interrupt(node.name, stage.world.now + seconds)
         stage.noticed(node, stage.world.now + seconds)
     elif node.node_pool is None:
-        _notice(stage, node, "reservation-interruption", seconds)
-        stage.noticed(node, stage.world.now + seconds)
+        _taken(stage, node, seconds, y)
         stage.world.faults.cordon(node)
-        if y < 0.3:
-            stage.later(20.0 + 40.0 * y, lambda: _take_back(stage, node, seconds))
-        else:
-            stage.world.at(stage.world.now + seconds, lambda: stage.world.faults.remove(node))
-            stage.world.at(stage.world.now + seconds + 60.0, lambda: another(stage, node))
     return pool_of(node)
 
 
-def _take_back(stage: Scene, node: WorldNode, seconds: float) -> None:
+def machine_is_taken_undrained(stage: Scene, x: float, y: float) -> Touched:
+    """The same where nobody but the service cordons the node, and nobody else takes that back."""
+    node = pick([one for one in nodes_of(stage) if one.node_pool is None and not stage.going(one)], x)
+    if node is None:
+        return None
+    _taken(stage, node, 60.0 + 240.0 * y, y, by_us=True)
+    return pool_of(node)
+
+
+def _taken(stage: Scene, node: WorldNode, seconds: float, y: float, *, by_us: bool = False) -> None:
+    """`by_us`: the service cordons it, if anybody does."""
+    _notice(stage, node, "reservation-interruption", seconds)
+    stage.noticed(node, stage.world.now + seconds)
+    if y < 0.3:
+        stage.later(20.0 + 40.0 * y, lambda: _take_back(stage, node, seconds, by_us=by_us))
+    else:
+        stage.world.at(stage.world.now + seconds, lambda: stage.world.faults.remove(node))
+        stage.world.at(stage.world.now + seconds + 60.0, lambda: another(stage, node))
+
+
+def _take_back(stage: Scene, node: WorldNode, seconds: float, *, by_us: bool) -> None:
     _notice(stage, node, "reservation-interruption", seconds, cancelled=True)
-    stage.world.faults.cordon(node, off=True)
+    if not by_us:
+        stage.world.faults.cordon(node, off=True)
     stage.spared(node)
 
 
