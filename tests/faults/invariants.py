@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from rebalancer.leader.lease import EPOCH
 from tests.faults.bijection import steering, unmatched
 from tests.faults.evidence import Evidence, Lag
-from tests.real.oracles import Step, below_floor, over_budget, over_share, steps
+from tests.real.oracles import WRITTEN_WITHIN_SECONDS, Step, below_floor, over_budget, over_share, steps
 from tests.testbed.audit import Write
 
 Broken = list[str]
@@ -125,7 +125,7 @@ def _kept(evidence: Evidence, step: Step) -> int:
         for pod, (came, gone) in evidence.pods.spans.items()
         if pod.startswith(f"{step.model}-")
     )
-    nowhere = evidence.pods.without_node(step.at, f"{step.model}-")
+    nowhere = evidence.pods.without_node(step.at, f"{step.model}-", WRITTEN_WITHIN_SECONDS)
     own = min(evidence.rules.entitlements[step.model], step.before - doomed - nowhere)
     minute = [work for at, work in evidence.work.get(step.model, ()) if step.at - 60.0 < at <= step.at]
     if not minute:

@@ -339,7 +339,9 @@ def test_i14_a_loop_is_held_up_for_200_ms_and_what_its_thread_waited_for_a_cpu(
     assert INVARIANTS["I14"](evidence) == []
 
 
-@pytest.mark.parametrize(("bound_at", "broken"), [(100.0, True), (112.5, False), (None, False)])
+@pytest.mark.parametrize(
+    ("bound_at", "broken"), [(100.0, True), (110.5, True), (111.5, False), (112.5, False), (None, False)]
+)
 def test_i10_is_not_asked_for_replicas_that_have_no_node_yet(bound_at: float | None, *, broken: bool) -> None:
     evidence = sound()
     evidence.writes[1:] = [write(112.0, "code", 1)]

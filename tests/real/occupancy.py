@@ -68,10 +68,11 @@ class Pods:
         there = [name for name in self._there(instant, prefix) if self._is_lost(name, instant)]
         return sum(self.ended.get(name, (float("inf"),))[0] > instant for name in there)
 
-    def without_node(self, instant: float, prefix: str) -> int:
-        """Pods that are there at this instant and were bound to a node later, or never."""
+    def without_node(self, instant: float, prefix: str, seen_after_seconds: float = 0.0) -> int:
+        """Pods that are there, and had no node so long before: a watch shows a binding a little later."""
+        shown = instant - seen_after_seconds
         there = self._there(instant, prefix)
-        return sum(name not in self.nodes or self.bound.get(name, instant) > instant for name in there)
+        return sum(name not in self.nodes or self.bound.get(name, shown) > shown for name in there)
 
     def serving(self, instant: float, prefix: str) -> set[str]:
         """Pods that are Ready at this instant, on a node that is there, and whose end nobody has asked for."""
