@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cli.entry import run
+from rebalancer.sim import data
 from rebalancer.sim.contest.named import named_cases
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.score import score
@@ -270,8 +271,9 @@ def test_one_seed_gives_the_same_bytes_in_any_process(files: Path, capsys: Captu
     assert (files / "here.html").read_bytes() == (files / "there.html").read_bytes()
 
 
-def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) -> None:
-    words = ["tides", "--controller", "hpa", "--compare", "kpa"]
+def test_another_seed_draws_another_interval_of_the_same_runs(files: Path, capsys: Captured) -> None:
+    (files / "mine.csv").write_bytes(data.trace("tides"))
+    words = ["mine.csv", "--policy", "tides.yaml", "--controller", "hpa", "--compare", "kpa"]
     one, other = simulated(capsys, *words), simulated(capsys, *words, "--seed", "1")
     assert one["runs"] == other["runs"]
     assert one["difference"] != other["difference"]
