@@ -20,7 +20,7 @@ from rebalancer.drawing.bins import clock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
-from rebalancer.sim.contest.named import GENERATED, named_cases, ruling, ruling_notes
+from rebalancer.sim.contest.named import GENERATED, named_cases, no_trace, ruling, ruling_notes
 from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, signal_notes
 from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.recorded import ContestTerms, Unfit, paid, read_demand, scenario_of, with_gpus
@@ -184,11 +184,11 @@ def _demand(request: SimulationRequest) -> DemandStreams:
         return read_demand(content, name, request.row_seconds)
     except FileNotFoundError as error:
         known = ", ".join([*data.TRACES, *SERVEGEN])
-        raise Failed(
+        unknown = (
             f"{name}: no such file, and no trace of that name; there are {known},"
-            f" and the benchmarks' cases such as {next(iter(named_cases()))}",
-            USAGE,
-        ) from error
+            f" and the benchmarks' cases such as {next(iter(named_cases()))}"
+        )
+        raise Failed(no_trace(name) or unknown, USAGE) from error
     except (OSError, EOFError, zlib.error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise Failed(f"{name}: cannot be read ({why})", USAGE) from error
