@@ -94,11 +94,11 @@ def _asked(names: str | None, what: str, there: Iterable[str]) -> list[str]:
     """The names between commas, all that there are where none was asked for. Raises NothingToPlay."""
     if names is None:
         return list(there)
-    asked = names.split(",")
-    unknown = [name for name in asked if name not in there]
+    wanted = names.split(",")
+    unknown = [name for name in wanted if name not in there]
     if unknown:
         raise NothingToPlay(f"no {what} {', '.join(map(repr, unknown))}; there are {', '.join(there)}")
-    return asked
+    return wanted
 
 
 def _names(chosen: argparse.Namespace) -> list[str]:
@@ -145,8 +145,8 @@ def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
     """Raises NothingToPlay where no run is left; a name that others leave without a run is warned of."""
     kinds, settings = named(_names(chosen))
     actuations = tuple(each for each in ACTUATIONS if OURS in kinds or f"{OURS}@{each}" in kinds)
-    asked = _asked("fluid" if chosen.quick and chosen.worlds is None else chosen.worlds, "world", WORLDS)
-    worlds = tuple(world for world in WORLDS if world in asked)
+    wanted = _asked("fluid" if chosen.quick and chosen.worlds is None else chosen.worlds, "world", WORLDS)
+    worlds = tuple(world for world in WORLDS if world in wanted)
     field = Field(_peers(kinds), actuations, BOUND in kinds, worlds, settings)
     planned = plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
     warnings = (*planned.warnings, *_without_run(chosen, kinds, planned.tasks))
