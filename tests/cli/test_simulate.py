@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cli.entry import run
+from rebalancer.sim import data
 from rebalancer.sim.contest.named import named_cases
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.score import score
@@ -270,8 +271,9 @@ def test_one_seed_gives_the_same_bytes_in_any_process(files: Path, capsys: Captu
     assert (files / "here.html").read_bytes() == (files / "there.html").read_bytes()
 
 
-def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) -> None:
-    words = ["tides", "--controller", "hpa", "--compare", "kpa"]
+def test_another_seed_draws_another_interval_of_the_same_runs(files: Path, capsys: Captured) -> None:
+    (files / "mine.csv").write_bytes(data.trace("tides"))
+    words = ["mine.csv", "--policy", "tides.yaml", "--controller", "hpa", "--compare", "kpa"]
     one, other = simulated(capsys, *words), simulated(capsys, *words, "--seed", "1")
     assert one["runs"] == other["runs"]
     assert one["difference"] != other["difference"]
@@ -287,6 +289,7 @@ def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) 
             ["none.csv", "--policy", "policy.yaml"],
             "none.csv: no such file, and no trace of that name; there are surge,",
         ),
+        (["S1b/32/35"], "S1b/32/35 is no trace but of the benchmarks' suite, which plays it: python -m rebalancer."),
         (["mine.csv"], "no policy: give --policy FILE, the one that rules the models of mine.csv"),
         (["bad.csv", "--policy", "policy.yaml"], "bad.csv: line 3: requests is 'many', not a number from 0 on"),
         (["bad.gz", "--policy", "policy.yaml"], "bad.gz: cannot be read ("),
@@ -307,7 +310,7 @@ def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) 
         (["servegen-0", "--policy", "policy.yaml"], "no folder of traces: give --traces FOLDER"),
         (["tides", "--gpus-per-node", "0"], "--gpus-per-node"),
         (["S2/32/60/1"], "no folder of traces: give --traces FOLDER"),
-        (["S2/33/60/1"], "S2/33/60/1: no such file, and no trace of that name"),
+        (["S2/33/60/1"], "S2/33/60/1 is no case of the benchmarks' S2; there are S2/28/60/1,"),
         (["S7/16/60/generated", "--batch", "3"], "S7/16/60/generated says itself what arrives"),
         (["S7/16/60/generated", "--gpus", "3"], "S7/16/60/generated says itself what arrives"),
         (

@@ -75,3 +75,12 @@ def test_requests_without_tokens_cost_nothing_and_that_is_said(capsys: pytest.Ca
     err = capsys.readouterr().err
     assert "note: no tokens in the trace for chat: their requests cost a replica nothing" in err
     assert "no tokens in the trace for chat, vendor/code" not in err
+
+
+def test_of_a_trace_of_the_package_other_seeds_than_0_draw_other_traffic_of_the_same_shape() -> None:
+    drawn = [
+        played(trace="tides", policy=Path("tides.yaml"), seed=seed).result.runs[0].requests for seed in (0, 0, 1, 2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) == 3
+    assert drawn[1:] == pytest.approx([drawn[0]] * 3, rel=0.2)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from rebalancer.act import checks, restoring
 from rebalancer.act.restoring import Restoring
 from rebalancer.domain import victims
@@ -22,9 +24,11 @@ from rebalancer.planning.demand import assess
 from rebalancer.planning.facts import holdings
 from rebalancer.planning.memory import outcomes
 from rebalancer.settings import entries
-from rebalancer.state import pinned
+from rebalancer.state import capacity, habit, pinned
+from rebalancer.state.capacity import Capacity
 from rebalancer.state.highest import Highest, Sides
 from rebalancer.state.loads import Loads
+from rebalancer.state.outlook import rule, shift
 from rebalancer.state.sources import Sources
 from tests.machine.twins import TWINS, WHOLES
 from tests.mutants.mutant import Mutant
@@ -42,6 +46,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "sources": ("tests.state.test_disagreeing",),
     "impossible": ("tests.ingest.test_decode",),
     "clock": ("tests.state.test_clock_steps",),
+    "carries": ("tests.state.test_capacity",),
+    "lag": ("tests.state.test_habit",),
+    "shifted": ("tests.state.outlook.test_shift",),
     "leaving": ("tests.act.test_restoring", "tests.obs.test_metrics"),
 }
 
@@ -88,6 +95,13 @@ def around() -> Iterator[Mutant]:
     yield _instead(Loads, "stepped", "clock", "ages readings", _ignored)
     yield _instead(Restoring, "_say", "leaving", "is not told", _ignored)
     yield _instead(Restoring, "_is_to_do", "leaving", "writes in shadow", lambda *_: True)
+    yield _instead(capacity, "KNOWN_SECONDS", "carries", "is known too soon", 300.0)
+    yield _instead(capacity, "FIGURE_SECONDS", "carries", "clings to the policy", 150.0)
+    yield _instead(Capacity, "_bound", "carries", "hears no broken latency", lambda _: capacity.NOWHERE)
+    yield _instead(capacity, "sqrt", "carries", "is as doubtful as ever", lambda _: 0.3)
+    yield _instead(habit, "MOST_LAG_SECONDS", "lag", "is never learnt", 0.0)
+    yield _instead(shift, "GROWS_ON_TOGETHER", "shifted", "goes on as far for many", rule.GROWS_ON)
+    yield _instead(shift, "_usual", "shifted", "is judged by the level", _against_the_level)
     yield _instead(registry, "_wish", "leaving", "counts each plan's wish", lambda _: object())
 
 
@@ -97,6 +111,10 @@ def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant
 
 def _with_the_others(model: Any, scene: Any) -> Any:  # noqa: ANN401  as the true one
     return assess._need(model, assess._shown(model, scene), scene)  # noqa: SLF001  the very thing to break
+
+
+def _against_the_level(x: Any, known: Any) -> Any:  # noqa: ANN401  as the true one
+    return shift.TO_DEVIATION * np.median(np.abs(x), axis=0) + shift.LEAST_TYPICAL + 0.0 * known.sum(axis=0)
 
 
 def _ignored(*_: object) -> None: ...

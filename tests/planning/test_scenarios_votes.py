@@ -65,6 +65,15 @@ class TestConcurrency:
         story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 8.0, 12))
         assert decision_of(list(story.turns(60))[-1], "b").demand == 1
 
+    def test_while_it_is_unknown_what_a_replica_carries_many_requests_kept_in_time_are_not_given_the_pool(self) -> None:
+        # 14 GPUs lie idle beside 500 requests that are all within the SLO, for the ten minutes of learning.
+        seen = {"concurrency": 500.0, "latency": 1.0}
+        story = a_story(seen, {"concurrency": {}, "latency": True}, ready=2, slo={"latency_seconds": 2.0})
+        story.load("b", seen, work=Work(why_not_better=NOT_LEARNT))
+        assert {decision_of(plan, "b").granted for plan in story.turns(60)} == {2}
+        story.load("b", seen, carries=Carries(None, 50.0, 12))
+        assert decision_of(list(story.turns(10))[-1], "b").granted == 10
+
     def test_one_that_nobody_asks_anything_gives_after_ten_minutes_whatever_a_replica_carries(self) -> None:
         # A class that falls after 30 s: ten minutes are the time in which it might be learnt.
         story = a_story({"concurrency": 0.0}, {"concurrency": {}})

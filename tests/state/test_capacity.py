@@ -111,7 +111,7 @@ def test_the_interval_narrows_as_evidence_comes_and_holds_the_truth() -> None:
         assert carries.low < 40.0 < carries.high
         widths.append(carries.high / carries.low)
     for width in widths:
-        assert width < before
+        assert width < 0.8 * before  # rounding alone would do for "less"
         before = width
 
 

@@ -7,7 +7,8 @@ from rebalancer.sim.contest.one_pool import seen_signals, signal_notes
 from rebalancer.sim.contest.recorded import Unfit, with_gpus
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.scenario import BY_MINUTE, Scenario
-from rebalancer.sim.suite.cases import SuiteCase, cases
+from rebalancer.sim.suite.cases import SuiteCase, cases, every_case
+from rebalancer.sim.suite.given import GIVEN
 
 GENERATED = "generated"  # the day of a case that needs no folder of traces
 
@@ -15,6 +16,20 @@ GENERATED = "generated"  # the day of a case that needs no folder of traces
 def named_cases() -> dict[str, SuiteCase]:
     """By name. Without Faro's: they are about lost utility, which a share of late requests does not show."""
     return {f"{case.budget}/{case.day}": case for case in cases() if case.scenario not in BY_MINUTE}
+
+
+def no_trace(name: str) -> str | None:
+    """Of what the benchmarks' tables name and nothing here plays: what it is, and what plays it; else None."""
+    scenario, *parts = name.split("/")
+    if scenario not in {case.scenario for case in every_case()}:
+        return None
+    alike = [each for each in named_cases() if each.startswith(f"{scenario}/")]
+    given = next((part for part in parts if part in GIVEN), None)
+    if alike and given is None:
+        return f"{name} is no case of the benchmarks' {scenario}; there are {', '.join(alike)}"
+    suite = f"python -m rebalancer.sim.suite --scenarios {scenario}{f' --given {given}' if given else ''}"
+    more = f"; with exact figures here: {', '.join(alike)}" if alike else ""
+    return f"{name} is no trace but of the benchmarks' suite, which plays it: {suite}{more}"
 
 
 def ruling(scenario: Scenario, policy: Policy) -> Policy:

@@ -1,9 +1,10 @@
 """`python -m rebalancer.sim.suite`: play the suite, print its table, write its rows. `... tune` tunes the peers."""
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,8 +35,15 @@ NO_TRACES = Path("no-traces")
 ACTUATIONS: tuple[Actuation, ...] = ("scale", "bounds")
 
 
+class NothingToPlay(ValueError):
+    """A name that nothing has, or names that no run has together; the text says what there is."""
+
+
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0, or 2 for an unknown name or without the traces; the quick suite leaves out what needs them."""
+    """The exit code: 0, or 2 for an unknown name, where no run is left, or without the traces.
+
+    The quick suite leaves out what needs traces.
+    """
     chosen = _parser().parse_args(arguments)
     console = Console(width=WIDTH) if not sys.stdout.isatty() else Console()
     try:
@@ -44,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
             _tune(chosen, folder, console)
         else:
             _play(chosen, folder, console)
-    except (MissingTrace, UnknownController) as error:
+    except (MissingTrace, NothingToPlay, UnknownController) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
@@ -75,10 +83,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _cases(chosen: argparse.Namespace) -> list[SuiteCase]:
-    wanted = chosen.scenarios.split(",") if chosen.scenarios else None
-    given = chosen.given.split(",") if chosen.given else GIVEN
+    """Raises NothingToPlay for a scenario or a `given` that there is not."""
     every = quick_cases() if chosen.quick else every_case()
-    return [case for case in every if (wanted is None or case.scenario in wanted) and case.given.name in given]
+    scenarios = _asked(chosen.scenarios, "scenario", dict.fromkeys(case.scenario for case in every))
+    given = _asked(chosen.given, "given", dict.fromkeys(case.given.name for case in every))
+    return [case for case in every if case.scenario in scenarios and case.given.name in given]
+
+
+def _asked(names: str | None, what: str, there: Iterable[str]) -> list[str]:
+    """The names between commas, all that there are where none was asked for. Raises NothingToPlay."""
+    if names is None:
+        return list(there)
+    wanted = names.split(",")
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise NothingToPlay(f"no {what} {', '.join(map(repr, unknown))}; there are {', '.join(there)}")
+    return wanted
 
 
 def _names(chosen: argparse.Namespace) -> list[str]:
@@ -122,12 +142,30 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
 
 
 def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
+    """Raises NothingToPlay where no run is left; a name that others leave without a run is warned of."""
     kinds, settings = named(_names(chosen))
     actuations = tuple(each for each in ACTUATIONS if OURS in kinds or f"{OURS}@{each}" in kinds)
-    wanted = "fluid" if chosen.quick and not chosen.worlds else chosen.worlds or ",".join(WORLDS)
-    worlds = tuple(world for world in WORLDS if world in wanted.split(","))
+    wanted = _asked("fluid" if chosen.quick and chosen.worlds is None else chosen.worlds, "world", WORLDS)
+    worlds = tuple(world for world in WORLDS if world in wanted)
     field = Field(_peers(kinds), actuations, BOUND in kinds, worlds, settings)
-    return plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
+    planned = plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
+    warnings = (*planned.warnings, *_without_run(chosen, kinds, planned.tasks))
+    if not planned.tasks:
+        raise NothingToPlay("\n".join(["nothing to play", *warnings]))
+    return Planned(planned.tasks, warnings)
+
+
+def _without_run(chosen: argparse.Namespace, kinds: Sequence[str], tasks: Sequence[Task]) -> Iterator[str]:
+    """What was asked for by name and is in no run."""
+    played = {
+        name
+        for task in tasks
+        for name in (task.case.scenario, task.case.given.name, task.world, task.controller, kind(task.row))
+    }
+    lists = [names.split(",") for names in (chosen.scenarios, chosen.given, chosen.worlds) if names is not None]
+    for name in dict.fromkeys([*itertools.chain(*lists), *(kinds if chosen.controllers else ())]):
+        if name.removesuffix("@scale") not in played:
+            yield f"{name}: in no run of what was asked for"
 
 
 def _estimate(planned: Planned, processes: int, console: Console) -> None:
@@ -145,6 +183,8 @@ def _estimate(planned: Planned, processes: int, console: Console) -> None:
     console.print(
         f"{runs} runs, {whole:.0f} CPU s: {whole / 3600 / processes:.1f} h on {processes} cores", highlight=False
     )
+    for line in planned.warnings:
+        console.print(line, highlight=False)
 
 
 def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rebalancer.sim.suite.peers import BY_NAME, Peer
+from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import BOUND, OURS, Row
 
 BEST = "best"
@@ -89,10 +89,15 @@ def chosen(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 def _entry(name: str) -> Entry:
     head, _, target = name.partition("@")
-    who, _, signal = head.partition(":")
+    who, colon, signal = head.partition(":")
     peer = BY_NAME.get(who)
     if peer is None:
-        raise UnknownController(f"no controller {who}; there are {', '.join([OURS, *BY_NAME])}")
+        unknown = f"no controller {who}" if who else f"{name} names no controller"
+        raise UnknownController(f"{unknown}; there are {_all()}")
+    if head != name and not target:
+        raise UnknownController(f"{name}: after @ comes a number, or {BEST}")
+    if colon and not signal:
+        raise UnknownController(f"{name}: after : comes a signal: {', '.join(peer.begins)}")
     if not peer.targets:
         if head != who or target:
             raise UnknownController(f"{who} has nothing to tune: write {who}")
@@ -105,6 +110,12 @@ def _entry(name: str) -> Entry:
         return Entry(name, searched, BEST)
     share = _target(target, name, peer.most) if target else peer.default
     return Entry(f"{head}@{share:g}", peer, f"{signal or peer.begins[0]}@{share:g}")
+
+
+def _all() -> str:
+    """Who there is, with the scenarios of those that are made for a few."""
+    only = {peer.name: f" (of {', '.join(sorted(peer.scenarios))} only)" for peer in PEERS if peer.scenarios}
+    return ", ".join(f"{name}{only.get(name, '')}" for name in [OURS, *BY_NAME])
 
 
 def _target(word: str, name: str, most: float) -> float:

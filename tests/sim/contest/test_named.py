@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.named import ruling, ruling_notes
+from rebalancer.sim.contest.named import no_trace, ruling, ruling_notes
 from rebalancer.sim.contest.recorded import Unfit
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.scenario import Launches, Scenario, ScenarioModel
@@ -47,3 +47,20 @@ def test_the_benchmarks_own_policy_stays_as_it_is(scenario: Scenario) -> None:
 def test_more_that_is_entitled_than_the_case_has_is_said() -> None:
     with pytest.raises(Unfit, match="pool gpus has 8 GPUs and 10 are entitled to models"):
         ruling(FIXED, own(entitlement=5))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("S7/24/60/absent", "which plays it: python -m rebalancer.sim.suite --scenarios S7 --given absent; with exact"),
+        ("S1b/32/35", "is no trace but of the benchmarks' suite, which plays it: python -m rebalancer.sim.suite --"),
+        ("swaps", "swaps is no trace but of the benchmarks' suite, which plays it: python -m rebalancer.sim.suite"),
+        ("S2/33/60/1", "S2/33/60/1 is no case of the benchmarks' S2; there are S2/28/60/1, S2/28/180/1, "),
+    ],
+)
+def test_what_the_benchmarks_name_and_nothing_here_plays_is_told_with_what_does(name: str, said: str) -> None:
+    assert said in (no_trace(name) or "")
+
+
+def test_what_the_benchmarks_do_not_name_is_none_of_theirs() -> None:
+    assert no_trace("mine.csv") is None

@@ -13,7 +13,7 @@ from rebalancer.sim.page.cases import cases_of
 from rebalancer.sim.record import Record
 from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.names import BEST, Entry, Ours, UnknownController, called, chosen, contender, kind
-from rebalancer.sim.suite.peers import BY_NAME, LIMITS, PEERS, Peer
+from rebalancer.sim.suite.peers import LIMITS, PEERS, Peer
 from rebalancer.sim.suite.row import BOUND, OURS, Played, Row
 from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import table
@@ -111,13 +111,21 @@ def test_the_suite_plays_whom_it_is_asked_for(names: list[str], kinds: list[str]
     assert chosen(names) == (kinds, settings)
 
 
+THERE = (
+    "ours, static, hpa, keda, kueue, kpa, ray-serve, apa, wva, faro, aiad (of S1a, S1b only), oneshot (of S1a, S1b"
+    " only), spothedge (of S6 only), foresight"
+)
 KNOBS = "kueue has no signal floors; it has work, gpu-util, kv-queue, and what knobs add to them, as "
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nobody", f"no controller nobody; there are ours, {', '.join(BY_NAME)}"),
+        ("nobody", f"no controller nobody; there are {THERE}"),
+        ("@0.7", f"@0.7 names no controller; there are {THERE}"),
+        ("keda@", "keda@: after @ comes a number, or best"),
+        ("static@", "static@: after @ comes a number, or best"),
+        ("keda:@0.7", "keda:@0.7: after : comes a signal: work, gpu-util, kv-queue"),
         ("kueue:floors", KNOBS),
         ("faro@100", "a target is a number above 0 up to 99.99, or best"),
         ("keda@99", "a target is a number above 0 up to 2, or best"),

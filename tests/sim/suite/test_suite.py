@@ -244,6 +244,38 @@ def test_what_a_run_would_take_is_told_without_playing(tmp_path: Path, capsys: p
     assert "CPU s: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--scenarios=S9"], "error: no scenario 'S9'; there are S1a, S1b, S2, "),
+        (["--scenarios=S7,"], "error: no scenario ''; there are S1a, S1b, S2, "),
+        (["--given=x0.5,x3"], "error: no given 'x3'; there are exact, x0.5, "),
+        (["--worlds=flud"], "error: no world 'flud'; there are fluid, requests, batching"),
+        (["--scenarios=swaps", "--controllers=faro@99"], "error: nothing to play\nswaps: in no run"),
+        (["--scenarios=S7", "--given=x2", "--worlds=batching", "--controllers=ours"], "error: nothing to play\n"),
+    ],
+)
+def test_where_nothing_would_be_played_as_asked_the_results_stay_and_what_there_is_is_told(
+    asked: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "decisions.json"
+    out.write_text("of hours")
+
+    assert main([*asked, "--traces", str(tmp_path), "--out", str(out)]) == 2
+
+    assert capsys.readouterr().err.startswith(said)
+    assert out.read_text() == "of hours"
+
+
+def test_who_plays_nothing_beside_others_that_do_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--quick", "--scenarios=S7,spikes", "--given=lag60", "--controllers=static,faro@99", "--estimate"]
+
+    assert main([*asked, "--traces", str(tmp_path)]) == 0
+
+    told = [line for line in capsys.readouterr().out.splitlines() if "in no run" in line]
+    assert told == ["spikes: in no run of what was asked for", "faro: in no run of what was asked for"]
+
+
 def test_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
     def module(name: str, text: str) -> ModuleType:
         path = tmp_path / f"{name}.py"

@@ -56,7 +56,14 @@ def command(
     page: Annotated[
         Path | None, typer.Option(help="Write an HTML page with plots there; it needs no other file.", metavar="FILE")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", min=0)] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="The same seed gives the same bytes. Of surge and tides other seeds than 0 draw other traffic of the"
+            " same shape; 0 plays them as they are shipped.",
+            min=0,
+        ),
+    ] = 0,
     traces: Annotated[
         Path | None,
         typer.Option(

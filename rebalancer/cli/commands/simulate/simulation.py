@@ -20,11 +20,12 @@ from rebalancer.drawing.bins import clock
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
-from rebalancer.sim.contest.named import GENERATED, named_cases, ruling, ruling_notes
+from rebalancer.sim.contest.named import GENERATED, named_cases, no_trace, ruling, ruling_notes
 from rebalancer.sim.contest.one_pool import one_pool, one_pool_notes, signal_notes
 from rebalancer.sim.contest.outcome import ContestRun
 from rebalancer.sim.contest.recorded import ContestTerms, Unfit, paid, read_demand, scenario_of, with_gpus
 from rebalancer.sim.contest.telling import headline, rows
+from rebalancer.sim.data.generate import text
 from rebalancer.sim.demand import DemandStreams
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.suite.cases import SuiteCase
@@ -48,7 +49,7 @@ class SimulationRequest:
     controller: name of the controller to play.
     compare: name of another controller, another policy file, or `none`; None: keda@best where the service plays, else
         none.
-    seed: seed of everything random.
+    seed: seed of everything random; other than 0 it draws a trace of the package anew.
     traces: folder of public traces, None where none was named.
     speeds: how fast replicas work, as typed.
     gpus_per_node: GPUs of one node.
@@ -174,7 +175,7 @@ def _demand(request: SimulationRequest) -> DemandStreams:
         return replace(servegen(traces_folder(request.traces, os.environ), SERVEGEN[name]), name=name)
     try:
         if name in data.TRACES:
-            content = data.trace(name)
+            content = text(name, request.seed).encode() if request.seed else data.trace(name)
         elif is_bundle(Path(name)):
             content = read(Path(name), TRAFFIC)
         else:
@@ -183,11 +184,11 @@ def _demand(request: SimulationRequest) -> DemandStreams:
         return read_demand(content, name, request.row_seconds)
     except FileNotFoundError as error:
         known = ", ".join([*data.TRACES, *SERVEGEN])
-        raise Failed(
+        unknown = (
             f"{name}: no such file, and no trace of that name; there are {known},"
-            f" and the benchmarks' cases such as {next(iter(named_cases()))}",
-            USAGE,
-        ) from error
+            f" and the benchmarks' cases such as {next(iter(named_cases()))}"
+        )
+        raise Failed(no_trace(name) or unknown, USAGE) from error
     except (OSError, EOFError, zlib.error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise Failed(f"{name}: cannot be read ({why})", USAGE) from error
