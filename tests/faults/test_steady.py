@@ -7,7 +7,7 @@ from tests.faults.soak import FEWEST, MORE, MOST_STATE_KIB, Round, slope, steady
 
 def rounds(number: int = 12, growing: str = "", by: float = 0.0) -> list[Round]:
     """A minute each; one figure grows by so much each minute."""
-    flat = [Round("A01", 60.0 * at, *[50.0] * 7, {}) for at in range(number)]
+    flat = [Round("A01", 60.0 * at, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0, {}) for at in range(number)]
     if not growing:
         return flat
     return [Round(**{**one._asdict(), growing: 50.0 + at * by}) for at, one in enumerate(flat)]

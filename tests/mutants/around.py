@@ -28,7 +28,7 @@ from rebalancer.state import capacity, habit, pinned
 from rebalancer.state.capacity import Capacity
 from rebalancer.state.highest import Highest, Sides
 from rebalancer.state.loads import Loads
-from rebalancer.state.outlook import rule, shift
+from rebalancer.state.outlook import changepoint, rule
 from rebalancer.state.sources import Sources
 from tests.machine.twins import TWINS, WHOLES
 from tests.mutants.mutant import Mutant
@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "clock": ("tests.state.test_clock_steps",),
     "carries": ("tests.state.test_capacity",),
     "lag": ("tests.state.test_habit",),
-    "shifted": ("tests.state.outlook.test_shift",),
+    "shifted": ("tests.state.outlook.test_changepoint",),
     "leaving": ("tests.act.test_restoring", "tests.obs.test_metrics"),
 }
 
@@ -100,8 +100,8 @@ def around() -> Iterator[Mutant]:
     yield _instead(Capacity, "_bound", "carries", "hears no broken latency", lambda _: capacity.NOWHERE)
     yield _instead(capacity, "sqrt", "carries", "is as doubtful as ever", lambda _: 0.3)
     yield _instead(habit, "MOST_LAG_SECONDS", "lag", "is never learnt", 0.0)
-    yield _instead(shift, "GROWS_ON_TOGETHER", "shifted", "goes on as far for many", rule.GROWS_ON)
-    yield _instead(shift, "_usual", "shifted", "is judged by the level", _against_the_level)
+    yield _instead(changepoint, "GROWS_ON_TOGETHER", "shifted", "goes on as far for many", rule.GROWS_ON)
+    yield _instead(changepoint, "_usual", "shifted", "is judged by the level", _against_the_level)
     yield _instead(registry, "_wish", "leaving", "counts each plan's wish", lambda _: object())
 
 
@@ -114,7 +114,7 @@ def _with_the_others(model: Any, scene: Any) -> Any:  # noqa: ANN401  as the tru
 
 
 def _against_the_level(x: Any, known: Any) -> Any:  # noqa: ANN401  as the true one
-    return shift.TO_DEVIATION * np.median(np.abs(x), axis=0) + shift.LEAST_TYPICAL + 0.0 * known.sum(axis=0)
+    return changepoint.TO_DEVIATION * np.median(np.abs(x), axis=0) + changepoint.LEAST_TYPICAL + 0.0 * known.sum(axis=0)
 
 
 def _ignored(*_: object) -> None: ...

@@ -67,7 +67,7 @@ class TestConcurrency:
 
     def test_while_it_is_unknown_what_a_replica_carries_many_requests_kept_in_time_are_not_given_the_pool(self) -> None:
         # 14 GPUs lie idle beside 500 requests that are all within the SLO, for the ten minutes of learning.
-        seen = {"concurrency": 500.0, "latency": 1.0}
+        seen: dict[str, float | Reading | NoReading] = {"concurrency": 500.0, "latency": 1.0}
         story = a_story(seen, {"concurrency": {}, "latency": True}, ready=2, slo={"latency_seconds": 2.0})
         story.load("b", seen, work=Work(why_not_better=NOT_LEARNT))
         assert {decision_of(plan, "b").granted for plan in story.turns(60)} == {2}

@@ -40,7 +40,7 @@ def test_a_notice_about_a_node_of_no_pool_is_listed_and_has_no_account() -> None
     seen = state.peek(NOW)
     assert [view.node for view in seen.notices] == ["web"]
     assert all(node.name != "web" for pool in seen.pools for node in pool.nodes)
-    assert follow(Memory(), seen).accounts == ()
+    assert follow(Memory(), seen)[0].accounts == ()
 
 
 FORTNIGHT = 14 * 86_400.0

@@ -57,7 +57,7 @@ class ModelNeed(ModelFacts, frozen=True):
 
     @property
     def believed(self) -> Outlook | None:
-        """Its outlook; None where it has none, its work is not plausible, or nobody sees it."""
+        """The outlook; None where there is none, the work is not plausible, or nobody sees it."""
         return self.load.outlook if self.plausibility_refusal is None and not self.ballot.blind else None
 
     @property

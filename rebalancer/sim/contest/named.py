@@ -19,7 +19,7 @@ def named_cases() -> dict[str, SuiteCase]:
 
 
 def no_trace(name: str) -> str | None:
-    """Of what the benchmarks' tables name and nothing here plays: what it is, and what plays it; else None."""
+    """Returns what a name of the benchmarks' tables is that nothing here plays, and what plays it; None for others."""
     scenario, *parts = name.split("/")
     if scenario not in {case.scenario for case in every_case()}:
         return None
