@@ -11,7 +11,6 @@ from rebalancer.domain.instant import Instant
 # came after the pod; `node-image`: so it did, and brought the image; `unknown`: nobody can tell. Of pods that wake an
 # engine (`domain.dual_pods`): `hot`: one that slept on their GPUs; `warm`: a launcher; `cold`: nothing.
 KINDS = ("image", "pull", "node", "node-image", "unknown", "hot", "warm", "cold")
-CAME_AFTER = ("node", "node-image")  # the kinds that wait for a node
 SAID = {
     "image": "node and image were there",
     "pull": "the image was pulled",

@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.node_rules import NodeRules
-from rebalancer.domain.policy import Model
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.pools import Pools
 
@@ -20,9 +19,6 @@ def doomed_at(deadline: float, load_seconds: float, node_seconds: float, grace_s
     replaces has its grace to end in, and a minute is left for plans, watches and autoscalers. A maintenance at
     12:00:00, models that load in up to 240 s and end within 90 s, a pool that gets a node within 900 s:
     12:00:00 - (240 + 900 + 90 + 60) s = 11:38:30. A spot notice of 120 s counts at once.
-
-    It waits for its node though GPUs are idle elsewhere: nobody keeps them for it, and where another model has been
-    granted them by then, its node could not be there in time any more.
     """
     return deadline - (load_seconds + node_seconds + grace_seconds + MARGIN_SECONDS)
 
@@ -43,22 +39,13 @@ class Due:
     def at(self, node: str, deadline: float) -> float:
         """By the slowest start and the longest grace of the models' pods that are there now, or were."""
         pods = list(self._holdings.pods_on(node))
-        models = {model.id: model for model, _ in pods}.values()
-        load = max((self._holdings.slow_load_seconds(model) for model in models), default=0.0)
+        load = max((self._holdings.slow_load_seconds(model) for model, _ in pods), default=0.0)
         grace = max((pod.grace_seconds for _, pod in pods), default=0)
-        at = quantise(doomed_at(deadline, load, self._node_seconds(node, models, load), grace))
+        coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
+        at = quantise(doomed_at(deadline, load, coming, grace))
         known = node, deadline
         self._instants[known] = min(at, self._instants.get(known, at))
         return self._instants[known] + min(0.0, self._steps.get(known, 0.0))
-
-    def _node_seconds(self, node: str, models: Collection[Model], load_seconds: float) -> float:
-        """Beyond `load_seconds`: as nodes came for these models; at most the time-out, which counts until then."""
-        pools, longest = self._pools.growing(node), self.rules.node_timeout_seconds
-        if not pools:
-            return 0.0
-        measured = [self._holdings.slow_node_start_seconds(model, pools) for model in models]
-        coming = [longest if start is None else start - load_seconds for start in measured]
-        return min(longest, max(0.0, *coming)) if coming else longest
 
     def stepped(self, seconds: float) -> None:
         """The clock was set: no node that is known counts later than it would have, until it is set right again.

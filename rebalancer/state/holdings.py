@@ -1,6 +1,6 @@
 """What each model holds: its targets, their autoscalers and pods. Only models with a change are looked at again."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import DeviceObject, Node, Pod, Workload
 from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
-from rebalancer.domain.starts import CAME_AFTER, ENOUGH, MeasuredStart
+from rebalancer.domain.starts import MeasuredStart
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.bindings import Bindings
@@ -210,18 +210,6 @@ class Holdings:
         before = self._before.get(model.id)
         _, slow = self.starts.load_seconds(model.id) if before is None else _of(before)
         return model.load_seconds if slow is None else slow
-
-    def slow_node_start_seconds(self, model: Model, pools: Container[str]) -> float | None:
-        """From a pod's creation to Ready where its node had to come: what nine of ten in these pools took at most.
-
-        None until enough starts were seen in one of them.
-        """
-        before = self._before.get(model.id)
-        starts = self.starts.views(model.id) if before is None else before.starts
-        slow = [
-            one.slow_seconds for one in starts if one.pool in pools and one.kind in CAME_AFTER and one.count >= ENOUGH
-        ]
-        return max(slow, default=None)
 
     def restore_starts(self, model: str, starts: Iterable[MeasuredStart]) -> None:
         """Add measured starts, as after a restart."""

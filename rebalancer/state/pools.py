@@ -84,9 +84,9 @@ class Pools:
         """Whether a node belongs to a pool."""
         return node in self._pools_of_node
 
-    def growing(self, node: str) -> tuple[str, ...]:
-        """The pools of the node that can get others."""
-        return tuple(home for home in self._pools_of_node.get(node, ()) if self._pools[home].brings_nodes)
+    def grows(self, node: str) -> bool:
+        """Whether a pool of the node can get others."""
+        return any(self._pools[home].brings_nodes for home in self._pools_of_node.get(node, ()))
 
     # --- what comes in
 

@@ -7,21 +7,9 @@ from rebalancer.domain.drain import dated
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.memory import Memory
 from rebalancer.planning.memory.accounts import follow
-from rebalancer.state import ClusterState
 from rebalancer.state.due import doomed_at
 from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool, an_override
-from tests.state.objects import (
-    a_cluster_node,
-    a_karpenter_node,
-    a_pending_pod,
-    a_ready_pod,
-    a_state,
-    a_told_notice,
-    a_workload,
-    changed,
-    feed,
-    gone,
-)
+from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_told_notice, changed, feed, gone
 from tests.state.test_notices import POLICY, notices, one, with_nodes
 
 
@@ -80,29 +68,6 @@ def test_where_the_pool_can_get_nodes_a_replacement_waits_for_one() -> None:
         NOW + FORTNIGHT - 150,
         NOW + FORTNIGHT - (60 + 900 + 30 + 60),  # it was said so for this deadline: it does not come later again
     ]
-
-
-def starts_on_a_new_node(state: ClusterState, pod: str, seconds: float) -> None:
-    """A pod of b that waited for its node half of the `seconds` that it took to be Ready."""
-    node = a_karpenter_node(f"new-{pod}", created_at=NOW - seconds + 1.0)
-    waiting = a_pending_pod(pod, "b-spot", created_at=NOW - seconds)
-    placed = replace(waiting, resource_version="2", node=node.name, placed_at=NOW - seconds / 2)
-    ready = replace(placed, resource_version="3", phase="Running", ready=True, ready_at=NOW)
-    feed(state, changed(waiting), changed(node), changed(placed), changed(ready))
-
-
-def test_how_long_nodes_were_seen_to_take_counts_in_place_of_their_time_out() -> None:
-    both = a_policy(a_model("b", pools=("a100", "spot")), pools=(a_pool(), an_elastic_pool()))
-    state = a_state(both, a_karpenter_node("s1"), a_workload("b-spot"), a_ready_pod("b-1", "b-spot", node="s1"))
-    due = {}
-    for number, seconds in enumerate((180.0, 240.0, 200.0)):
-        deadline = NOW + FORTNIGHT - number
-        feed(state, a_maintenance("s1", id=f"m-{number}", deadline=deadline))
-        due[number] = deadline - (one(state).doomed_at or 0.0)
-        starts_on_a_new_node(state, f"b-{number + 2}", seconds)
-    assert set(due.values()) == {60 + 900 + 30 + 60}, "two starts are too few"
-    feed(state, a_maintenance("s1", id="m-3", deadline=NOW + 86_400))
-    assert one(state).doomed_at == NOW + 86_400 - (240 + 30 + 60), "the slow one of three, its load of 120 s in it"
 
 
 def test_what_is_doomed_stays_so_though_the_slowest_replica_has_left() -> None:
