@@ -1,5 +1,6 @@
 """The files that the service reads, and what a start reads of the topic `state`."""
 
+import re
 import struct
 from collections.abc import Iterator
 from functools import cache
@@ -42,7 +43,10 @@ NO_RINGS = Rings(1).to_bytes(0)
 
 
 def checkpoints() -> Iterator[bytes]:
-    """A policy; memories, and a chunk of one; a model's past with rings and without, and its head alone."""
+    """A policy; memories, and a chunk of one; a model's past with rings and without, and its head alone.
+
+    That one as an older version wrote it, without a checksum: what is spoiled in it may be believed.
+    """
     yield checkpoint.policy_entry(a_policy(a_model("b")))[1]
     yield checkpoint.memory_entry(Memory(), 41, NOW, {("metrics", 0): 120, ("notices", 0): 3})[1]
     yield _memory_of(41)
@@ -54,7 +58,7 @@ def checkpoints() -> Iterator[bytes]:
     yield whole
     head = replace(ModelPast.from_bytes(whole), rings=NO_RINGS).to_bytes()
     yield head
-    yield head[HEAD_SIZE.size : -len(NO_RINGS)]
+    yield re.sub(rb',"past_sum":\d+}$', b"}", head[HEAD_SIZE.size : -len(NO_RINGS)])
 
 
 def _memory_of(cycle: int) -> bytes:
