@@ -3,7 +3,10 @@
 To the world it is the same Deployment, so the oracle judges on by the policy as it was.
 """
 
+from collections.abc import Iterator
+
 import pytest
+import structlog
 
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.product.clock import still
@@ -71,8 +74,11 @@ class Renamed:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quiet() -> None:
+def quiet() -> Iterator[None]:
+    before = structlog.get_config()
     be_quiet()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("name", [BORROWER, LENDER])
