@@ -187,8 +187,10 @@ class Consumer:
         """These topics are not seen now: that is told when it begins and when it ends."""
         monotonic = self._clock.monotonic()
         missing = {topic: self._missing_monotonic.get(topic, monotonic) for topic in topics}
-        if missing.keys() != self._missing_monotonic.keys():
+        if missing and missing.keys() != self._missing_monotonic.keys():
             log.warning("topics that are not seen: none such, or no right to Describe", topics=sorted(missing))
+        elif self._missing_monotonic and not missing:
+            log.info("all topics are seen")
         self._missing_monotonic = missing
 
     async def _keep_finding_partitions(self) -> None:

@@ -1,9 +1,7 @@
 """What ends by the clock: certificates of a CA of the test's own, and an API server behind TLS whose logins end."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,11 +10,11 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rebalancer.loop.clock import RealClock
+from tests.certificates import NEW_KEY, openssl
 from tests.real.api_proxy import ApiProxy
 from tests.testbed.place import Access
 
@@ -34,7 +32,7 @@ copy_extensions = copy
 [any]
 commonName = supplied
 """
-_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=127.0.0.1")
+_KEY = (*NEW_KEY, "-subj", "/CN=127.0.0.1")
 _SHUTDOWN_SECONDS = 0.1
 
 
@@ -47,15 +45,12 @@ class Authority:
     @classmethod
     def new(cls, folder: Path) -> "Authority":
         """Skips the test where there is no openssl."""
-        if shutil.which("openssl") is None:
-            pytest.skip("no openssl on the PATH to make a certificate with")
         folder.mkdir()
         (folder / "ca.cnf").write_text(_AUTHORITY)
         (folder / "index.txt").touch()
         (folder / "serial").write_text("01\n")
-        authority = cls(folder)
-        authority._openssl("req", "-x509", *_KEY, "-days", "2", "-keyout", "ca.key", "-out", "ca.crt")
-        return authority
+        openssl(folder, "req", "-x509", *_KEY, "-days", "2", "-keyout", "ca.key", "-out", "ca.crt")
+        return cls(folder)
 
     @property
     def file(self) -> Path:
@@ -65,20 +60,16 @@ class Authority:
     def issue(self, name: str, seconds: float) -> Path:
         """A certificate of 127.0.0.1 and its key, good for so many seconds, in one file."""
         ends = datetime.fromtimestamp(RealClock().now() + seconds, UTC)
-        self._openssl(
-            "req", *_KEY, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.csr"
-        )
-        self._openssl(
-            "ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", "ca.crt", "-keyfile", "ca.key",
+        request = ("req", *_KEY, "-addext", "subjectAltName=IP:127.0.0.1")
+        openssl(self.folder, *request, "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl(
+            self.folder, "ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", "ca.crt", "-keyfile", "ca.key",
             "-in", f"{name}.csr", "-out", f"{name}.crt", "-startdate", "20200101000000Z",
             "-enddate", f"{ends:%Y%m%d%H%M%SZ}",
         )  # fmt: skip
         both = self.folder / f"{name}.pem"
         both.write_bytes((self.folder / f"{name}.crt").read_bytes() + (self.folder / f"{name}.key").read_bytes())
         return both
-
-    def _openssl(self, *words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)  # noqa: S603, S607  our words
 
 
 @dataclass

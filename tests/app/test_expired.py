@@ -44,14 +44,15 @@ async def kubeconfig(folder: Path, gate: Gate, authority: Authority, sandbox: Sa
     return path, token
 
 
-async def told(service: Service, what: str) -> None:
-    """Wait until /readyz answers 503 with these words."""
+async def told(service: Service, logged: list[MutableMapping[str, Any]], what: str) -> None:
+    """Wait until /readyz answers 503 with these words; the log has them, too."""
     async with asyncio.timeout(WORDS_SECONDS):
         while True:
             code, body = await get(service.servers.probe_port, "/readyz")
             if code == 503 and any(what in each["detail"] for each in body["unready"]):
-                return
+                break
             await asyncio.sleep(0.1)
+    assert any(what in str(one.get("trouble")) for one in logged), "the log says it, too"
 
 
 @asynccontextmanager
@@ -74,8 +75,7 @@ async def test_a_certificate_of_the_api_server_that_has_expired_is_told_and_a_ne
         while EXPIRED not in await gate.handshake(authority.file):
             await asyncio.sleep(0.1)
         gate.cut()
-        await told(service, EXPIRED)
-        assert any(EXPIRED in str(one.get("trouble")) for one in logged), "the log says it, too"
+        await told(service, logged, EXPIRED)
         gate.tls.load_cert_chain(await asyncio.to_thread(authority.issue, "renewed", LONG_SECONDS))
 
 
@@ -88,8 +88,7 @@ async def test_a_token_that_has_expired_is_told_and_a_new_one_in_its_file_needs_
         gate.lets_in(token, SHORT_SECONDS)
         await until(lambda: not gate.knows(token), "it is no longer good")
         sandbox.kubernetes.close_watches()
-        await told(service, "401 Unauthorized")
-        assert any("401 Unauthorized" in str(one.get("trouble")) for one in logged), "the log says it, too"
+        await told(service, logged, "401 Unauthorized")
         renewed = f"{token}-renewed"
         gate.lets_in(renewed, LONG_SECONDS)
         await asyncio.to_thread((tmp_path / "token").write_text, renewed)

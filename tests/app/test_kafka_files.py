@@ -1,7 +1,6 @@
 """Kafka's certificate, key and CA as files: spoiled at the start, and spoiled while the service runs."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,14 @@ from structlog.testing import capture_logs
 
 from rebalancer.app.topics import broker_of
 from rebalancer.settings.service import ServiceSettings
+from tests.certificates import self_signed
 
 
 @pytest.fixture
 def pem(tmp_path: Path) -> Path:
     """A folder with a certificate that is its own CA, its key, and the key of nobody."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl on the PATH to make a certificate with")
     for name in ("tls", "other"):
-        made = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name}"
-        command = [openssl, *made.split(), "-out", f"{name}.crt", "-keyout", f"{name}.key"]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)  # noqa: S603  our words
+        self_signed(tmp_path, name)
     return tmp_path
 
 

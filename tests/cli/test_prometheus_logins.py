@@ -2,9 +2,7 @@
 
 import os
 import re
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.api.resources import PODS
 from rebalancer.sandbox.demo_cluster import build, demo_policy
 from rebalancer.sandbox.sandbox import Sandbox
+from tests.certificates import self_signed
 from tests.cli.terminal import terminal
 from tests.obs.answering import Answering, answering
 
@@ -47,14 +46,9 @@ def door(wanted: str) -> Middleware:
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """The folder of the logins' files; its certificate is its own CA, good for either side."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl on the PATH to make a certificate with")
     (tmp_path / "token").write_text("of-the-tenant\n")
     (tmp_path / "password").write_text("secret\n")
-    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=us -addext subjectAltName=IP:127.0.0.1"
-    command = [openssl, *made.split(), "-out", "tls.crt", "-keyout", "tls.key"]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)  # noqa: S603  our words
+    self_signed(tmp_path)
     return tmp_path
 
 

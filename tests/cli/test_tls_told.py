@@ -1,9 +1,7 @@
 """A service behind TLS that the command does not trust: what is wrong with the connection, and what to do."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestServer
 
+from tests.certificates import self_signed
 from tests.cli.night import Night
 from tests.cli.running import process, rebalancer
 
@@ -19,12 +18,7 @@ Captured = pytest.CaptureFixture[str]
 
 def _certified(folder: Path, name: str) -> ssl.SSLContext:
     """Of a server whose certificate, for `name`, is its own CA: `tls.crt` in the folder."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl on the PATH to make a certificate with")
-    made = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name}"
-    command = [openssl, *made.split(), "-addext", f"subjectAltName={name}", "-out", "tls.crt", "-keyout", "tls.key"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603  our words
+    self_signed(folder, good_for=name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     return context

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import shutil
 import ssl
-import subprocess
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -21,6 +19,7 @@ from rebalancer.ingest.prometheus_answer import read_answer
 from rebalancer.ingest.prometheus_session import QueryCost, answers
 from rebalancer.ingest.promql import MAPS, USUAL, names_of, question, with_own
 from rebalancer.loop.clock import RealClock
+from tests.certificates import self_signed
 from tests.ingest.expositions import Exposition, pod, rows, scraped
 from tests.ingest.test_prometheus import GOOD, NOW, Answers, Handler, Serve, a_prometheus, answer, says, series, serve
 
@@ -238,13 +237,8 @@ async def test_a_user_is_proved_by_a_password_that_may_change(serve: Serve, tmp_
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """One that is its own CA, good for 127.0.0.1, for either side."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl on the PATH to make a certificate with")
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=us -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run([openssl, *command.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)  # noqa: S603  # our words
-    return certificate, key
+    self_signed(tmp_path)
+    return tmp_path / "tls.crt", tmp_path / "tls.key"
 
 
 async def test_a_certificate_proves_us_to_who_asks_for_one(

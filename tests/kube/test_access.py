@@ -1,9 +1,7 @@
 """Finding the server and logging in, also when the token changes under a running service."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from rebalancer.kube.access import Access, find_access, in_cluster
 from rebalancer.kube.errors import Invalid, Temporary, Unauthorized
 from rebalancer.kube.resources import PODS, Call, Ref
 from rebalancer.kube.transport import Transport
+from tests.certificates import self_signed
 from tests.kube.server import ApiServer, a_client, answers, as_json, status
 
 POD = Ref(PODS, "serving", "llama-0")
@@ -70,22 +69,11 @@ async def in_thread(folder: Path, server: str, **user: object) -> Path:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A self-signed certificate for 127.0.0.1 and its key, in one file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl on the PATH to make a certificate with")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    key = path.with_name("key.pem")
-    subprocess.run(  # noqa: S603 - fixed arguments
-        [
-            *(openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "2", "-subj", "/CN=api", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(path)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    path.write_bytes(path.read_bytes() + key.read_bytes())
-    return path
+    folder = tmp_path_factory.mktemp("tls")
+    self_signed(folder)
+    both = folder / "both.pem"
+    both.write_bytes((folder / "tls.crt").read_bytes() + (folder / "tls.key").read_bytes())
+    return both
 
 
 async def test_the_current_context_of_a_kubeconfig(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import count, islice
 from typing import NamedTuple, get_args
 
 from rebalancer.obs.effects import WATCH, When
@@ -162,14 +161,20 @@ class Row(NamedTuple):
 
 def tried(effect: str, when: When, seeds: int) -> Row:
     """Die there in `seeds` histories that come to it."""
+    numbers = range(1, TRIED * max(1, seeds // 20) + 1)
+    plays = ((seed, *play_killed(history_of(seed), Death(effect, 1 + seed % 3, when))) for seed in numbers)
+    return row_of(effect, when, seeds, ((seed, played.verdict, died) for seed, played, died in plays))
+
+
+def row_of(effect: str, when: When, seeds: int, plays: Iterable[tuple[int, object, int]]) -> Row:
+    """The row of plays, each its seed, what was broken (None: nothing) and how often somebody died there."""
     histories, deaths, broken = 0, 0, list[str]()
-    for seed in islice(count(1), TRIED * max(1, seeds // 20)):
+    for seed, verdict, died in plays:
+        histories, deaths = histories + (died > 0), deaths + died
+        if died and verdict is not None:
+            broken.append(f"seed {seed}: {verdict}")
         if histories == seeds:
             break
-        played, died = play_killed(history_of(seed), Death(effect, 1 + seed % 3, when))
-        histories, deaths = histories + (died > 0), deaths + died
-        if died and played.verdict is not None:
-            broken.append(f"seed {seed}: {played.verdict}")
     return Row(effect, when, histories, deaths, tuple(broken))
 
 

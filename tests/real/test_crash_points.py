@@ -8,7 +8,7 @@ import asyncio
 import gzip
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -233,19 +233,11 @@ def points_of(names: Iterable[str], nth: int) -> list[Point]:
 @pytest.mark.proof
 @pytest.mark.timeout(7200, func_only=True)
 @pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("effects", [OF_A_LEADER, KEPT_BY_A_LEADER], ids=["acts", "keeps"])
 async def test_a_leader_killed_before_and_after_every_effect_is_followed_by_its_standby(
-    service: Service, standby: Service, busy: Busy, audit: AuditLog, nth: int
+    service: Service, standby: Service, busy: Busy, audit: AuditLog, effects: Sequence[str], nth: int
 ) -> None:
-    await followed(service, standby, busy, audit, points_of(OF_A_LEADER, nth))
-
-
-@pytest.mark.proof
-@pytest.mark.timeout(7200, func_only=True)
-@pytest.mark.parametrize("nth", [1, 2, 3])
-async def test_a_leader_killed_at_what_it_keeps_is_followed_by_its_standby(
-    service: Service, standby: Service, busy: Busy, audit: AuditLog, nth: int
-) -> None:
-    await followed(service, standby, busy, audit, points_of(KEPT_BY_A_LEADER, nth))
+    await followed(service, standby, busy, audit, points_of(effects, nth))
 
 
 @pytest.mark.proof

@@ -8,11 +8,10 @@ import argparse
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count, islice
 from typing import Final, get_args
 
 from rebalancer.obs.effects import When
-from tests.machine.killed import Death, Row, tell
+from tests.machine.killed import Death, Row, row_of, tell
 from tests.machine.quiet import be_quiet
 from tests.schedules.__main__ import collect_seldom
 from tests.schedules.faults import OF_THE_WORLD
@@ -101,16 +100,11 @@ def play_killed(schedule: Schedule, death: Death) -> tuple[Played, int]:
 
 def tried(effect: str, when: When, seeds: int) -> Row:
     """Die there in `seeds` schedules that come to it."""
-    schedules, deaths, broken = 0, 0, list[str]()
-    for seed in islice(count(1), TRIED * seeds):
-        if schedules == seeds:
-            break
-        death = Death(effect, 1 if effect in ONCE else 1 + seed % 3, when)
-        played, died = play_killed(a_disturbed_world(seed), death)
-        schedules, deaths = schedules + (died > 0), deaths + died
-        if died and played.verdict is not None:
-            broken.append(f"seed {seed}: {played.verdict}")
-    return Row(effect, when, schedules, deaths, tuple(broken))
+    deaths = (
+        (seed, Death(effect, 1 if effect in ONCE else 1 + seed % 3, when)) for seed in range(1, TRIED * seeds + 1)
+    )
+    plays = ((seed, *play_killed(a_disturbed_world(seed), death)) for seed, death in deaths)
+    return row_of(effect, when, seeds, ((seed, played.verdict, died) for seed, played, died in plays))
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class Trusting:
         """The one user there is."""
         return Principal(LOCAL)
 
-    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:  # noqa: ARG002  any token, or none
+    async def may(self, principal: Principal, permission: RoutePermission, namespace: str = "") -> bool:  # noqa: ARG002  whoever it is
         """Yes."""
         return True
 

@@ -1,5 +1,7 @@
 """What a model has to do and with how many replicas, in the words of every sentence that compares two models."""
 
+from collections.abc import Callable
+
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import figure, work_of
 from rebalancer.planning.demand.need import ModelNeed
@@ -12,22 +14,19 @@ def at_work(model: ModelNeed) -> str:
 
     Of work that is seen for too short a time it is the level by which the model is decided about.
     """
-    now, level = _now_or_level(model)
-    work = "unknown work" if level is None else f"a level of {work_of(level)}"
-    return f"{work if now is None else work_of(now)} on {model.staying_replicas}"
+    return f"{_work(model, work_of)} on {model.staying_replicas}"
 
 
 def besides(model: ModelNeed) -> str:
     """`code 0.25 on 5`: the same of a second model, beside one whose unit is said."""
-    now, level = _now_or_level(model)
-    work = "unknown work" if level is None else f"a level of {figure(level)}"
-    return f"{model.entry.id} {work if now is None else figure(now)} on {model.staying_replicas}"
+    return f"{model.entry.id} {_work(model, figure)} on {model.staying_replicas}"
 
 
-def _now_or_level(model: ModelNeed) -> tuple[float | None, float | None]:
-    """What keeps busy now, and what is expected; None of what is unknown or not believed."""
-    believed = model.believed
-    return work_now(model.load.work, surge=model.demand.surge), None if believed is None else believed.expected_level
+def _work(model: ModelNeed, worded: Callable[[float], str]) -> str:
+    now, believed = work_now(model.load.work, surge=model.demand.surge), model.believed
+    if now is not None:
+        return worded(now)
+    return "unknown work" if believed is None else f"a level of {worded(believed.expected_level)}"
 
 
 def work_now(work: Work, *, surge: bool) -> float | None:
