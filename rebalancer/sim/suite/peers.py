@@ -190,13 +190,20 @@ class Peer:
 
     @property
     def digest(self) -> str:
-        """A hash of the peer's code and grid and the world it is tuned in: a tuning found with others is stale.
+        """A hash of the peer's code and of the world it is tuned in: a tuning found with others may be stale.
 
         Comments and docstrings do not count.
         """
-        source = "".join(_code(module) for module in (*self.modules, *WORLD))
-        grid = " ".join(self.tunings) + repr(sorted(self.reach.items()))
-        return sha256((source + grid).encode()).hexdigest()[:DIGEST_LETTERS]
+        return _hash("".join(_code(module) for module in (*self.modules, *WORLD)))
+
+    @property
+    def grid(self) -> str:
+        """A hash of the settings that its search begins with and can reach."""
+        return _hash(" ".join([*self.tunings, *sorted(self.signals)]) + repr(sorted(self.reach.items())))
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
 
 
 @cache

@@ -1,9 +1,11 @@
 """Peers tuned on development data: targets of every signal on the fast path (`search`), the fewest violations win.
 
-What was found is committed as `tuned.json`, keyed by budget and peer, with the digests of the peer's code and of the
-data: other code or data make an entry stale, which the suite tells.
+What was found is committed as `tuned.json`, keyed by budget and peer, with the digests of the peer's code, of its grid
+and of the data: another one makes an entry stale, which the suite tells. Where only the code is another and the setting
+still comes to the very same, nothing is searched: the code was written anew and plays as before (`renewed`).
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -33,6 +35,7 @@ class Tuned(Struct, frozen=True):
     violation: share of all requests that were late, 0 to 1.
     gpu_hours: GPU-hours held, those of starting and ending replicas included.
     code: digest of what the peer was when it was tuned (`Peer.digest`); with another one the entry is stale.
+    grid: digest of the settings that its search could reach (`Peer.grid`); with another one the entry is stale.
     data: digest of the data of the last of the days (`data_digest`); with another one the entry is stale.
     lost_utility: jobs less the sum of their mean utilities over minutes, None in scenarios that are not Faro's.
     """
@@ -41,6 +44,7 @@ class Tuned(Struct, frozen=True):
     violation: float
     gpu_hours: float
     code: str
+    grid: str
     data: str
     lost_utility: float | None = None
 
@@ -108,9 +112,23 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
         _mean([row.violation for row in best_rows]) or 0.0,
         _mean_gpu_hours(best_rows),
         code,
+        peer.grid,
         data_digest(scenarios[-1]),
         _mean([row.lost_utility for row in best_rows]),
     )
+
+
+def renewed(entry: Tuned, peer: Peer, scenarios: Sequence[Scenario]) -> Tuned | None:
+    """The entry with the digest of today's code; None where its setting no longer comes to the very same.
+
+    None too where the peer's grid or the data are others than when it was tuned: then the best may be elsewhere.
+    """
+    if entry.grid != peer.grid or entry.data != data_digest(scenarios[-1]):
+        return None
+    rows = play_all(peer, entry.tuning, scenarios, math.inf) or []
+    outcome = _mean([row.violation for row in rows]), _mean_gpu_hours(rows), _mean([row.lost_utility for row in rows])
+    same = outcome == (entry.violation, entry.gpu_hours, entry.lost_utility)
+    return msgspec.structs.replace(entry, code=peer.digest) if same else None
 
 
 def play_all(peer: Peer, tuning: str, scenarios: Sequence[Scenario], limit: float) -> list[Row] | None:
@@ -160,10 +178,10 @@ def tune_all(
     unknown = list(_unknown(folder, budgets, [peer for peer in peers if peer.targets], known))
     if processes == 1:
         for budget, peer in unknown:
-            yield key(budget, peer), _tune_for(budget, peer, folder)
+            yield key(budget, peer), _tune_for(budget, peer, folder, known.get(key(budget, peer)))
         return
     with get_context("spawn").Pool(processes) as pool:
-        named = [(budget, peer.name) for budget, peer in unknown]
+        named = [(budget, peer.name, known.get(key(budget, peer))) for budget, peer in unknown]
         yield from pool.imap_unordered(partial(_tune_named, folder), named)
 
 
@@ -178,14 +196,16 @@ def _unknown(
                 yield budget, peer
 
 
-def _tune_named(folder: Path, wanted: tuple[Budget, str]) -> tuple[str, Tuned]:
-    budget, name = wanted
+def _tune_named(folder: Path, wanted: tuple[Budget, str, Tuned | None]) -> tuple[str, Tuned]:
+    budget, name, before = wanted
     (peer,) = entrants(budget, [BY_NAME[name]])
-    return key(budget, peer), _tune_for(budget, peer, folder)
+    return key(budget, peer), _tune_for(budget, peer, folder, before)
 
 
-def _tune_for(budget: Budget, peer: Peer, folder: Path) -> Tuned:
-    return tune(peer, _scenarios(folder, budget), sketched=budget.scenario not in FAMILIES)
+def _tune_for(budget: Budget, peer: Peer, folder: Path, before: Tuned | None) -> Tuned:
+    scenarios = _scenarios(folder, budget)
+    as_before = renewed(before, peer, scenarios) if before is not None else None
+    return as_before or tune(peer, scenarios, sketched=budget.scenario not in FAMILIES)
 
 
 @lru_cache(maxsize=1)  # peers of one budget are tuned one after another
@@ -196,7 +216,9 @@ def _scenarios(folder: Path, budget: Budget) -> list[Scenario]:
 def stale(entry: Tuned, peer: Peer, data: str) -> str | None:
     """Why an entry may no longer be the best setting; None when it holds."""
     if entry.code != peer.digest:
-        return "the peer's code or grid has changed"
+        return "the peer's code has changed"
+    if entry.grid != peer.grid:
+        return "the settings that the peer can be given have changed"
     if entry.data != data:
         return "the data it was tuned on have changed"
     return None

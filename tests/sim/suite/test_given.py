@@ -160,7 +160,7 @@ def test_the_product_plays_without_a_figure_too() -> None:
 
 
 def test_a_row_says_what_was_given_and_is_kept_apart() -> None:
-    found = {key(CASE.budget, BY_NAME["keda"]): Tuned("work@0.7", 0.0, 0.0, "", "")}
+    found = {key(CASE.budget, BY_NAME["keda"]): Tuned("work@0.7", 0.0, 0.0, "", "", "")}
     wrong = replace(CASE, given=GIVEN["x0.5"])
     field = Field((BY_NAME["keda"],))
 

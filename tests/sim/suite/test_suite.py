@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -76,12 +77,13 @@ def test_a_setting_is_given_up_only_above_the_limit() -> None:
     assert tuning.play_all(SMALL, "work@0.8", [scenario, scenario], violation * 0.9999) is None
 
 
-def test_a_tuning_of_other_code_or_data_is_stale(tuned: Tuned) -> None:
+def test_a_tuning_of_other_code_settings_or_data_is_stale(tuned: Tuned) -> None:
     data = data_digest(CASE.build(NOWHERE))
     other_grid = Peer("keda", WORK, SMALL.modules, targets=(0.6, 0.8))
 
     assert stale(tuned, SMALL, data) is None
-    assert "code or grid" in (stale(tuned, other_grid, data) or "")
+    assert "code" in (stale(msgspec.structs.replace(tuned, code="other"), SMALL, data) or "")
+    assert "settings" in (stale(tuned, other_grid, data) or "")
     assert "data" in (stale(tuned, SMALL, data_digest(s7(24, 60, seed=9))) or "")
     assert "data" in (stale(tuned, SMALL, data_digest(s7(24, 180))) or "")
 
@@ -101,6 +103,21 @@ def test_only_what_is_unknown_or_stale_is_tuned_again(tuned: Tuned) -> None:
 
     assert list(tuning.tune_all(NOWHERE, [CASE.budget], [SMALL], known)) == []
     assert list(tuning.tune_all(NOWHERE, [CASE.budget], [SMALL], foreign)) == [(key(CASE.budget, SMALL), tuned)]
+
+
+def test_code_that_plays_as_before_is_not_tuned_again(tuned: Tuned) -> None:
+    scenarios = [CASE.build(NOWHERE)]
+    rewritten = msgspec.structs.replace(tuned, code="other")
+
+    assert tuning.renewed(rewritten, SMALL, scenarios) == tuned
+    for other in (
+        msgspec.structs.replace(rewritten, violation=math.nextafter(tuned.violation, 1)),
+        msgspec.structs.replace(rewritten, gpu_hours=math.nextafter(tuned.gpu_hours, 0)),
+        msgspec.structs.replace(rewritten, tuning="work@0.6" if tuned.tuning != "work@0.6" else "work@0.7"),
+        msgspec.structs.replace(rewritten, grid="other"),
+        msgspec.structs.replace(rewritten, data="other"),
+    ):
+        assert tuning.renewed(other, SMALL, scenarios) is None
 
 
 @pytest.mark.slow  # 10 s of an idle core: WVA is tuned
