@@ -1,8 +1,8 @@
 """Peers tuned on development data: targets of every signal on the fast path (`search`), the fewest violations win.
 
 What was found is committed as `tuned.json`, keyed by budget and peer, with the digests of the peer's code, of its grid
-and of the data: another one makes an entry stale, which the suite tells. Where only the code is another and the setting
-still comes to the very same, nothing is searched: the code was written anew and plays as before (`renewed`).
+and of the data: another one makes an entry stale, which the suite tells. Where the grid is the same and the setting still
+comes to the very same, nothing is searched: code or data were written anew and play as before (`renewed`).
 """
 
 import math
@@ -119,16 +119,18 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
 
 
 def renewed(entry: Tuned, peer: Peer, scenarios: Sequence[Scenario]) -> Tuned | None:
-    """The entry with the digest of today's code; None where its setting no longer comes to the very same.
+    """The entry with the digests of today's code and data; None where its setting no longer comes to the very same.
 
-    None too where the peer's grid or the data are others than when it was tuned: then the best may be elsewhere.
+    None too where the peer can be given other settings than when it was tuned: the best may be among them.
     """
-    if entry.grid != peer.grid or entry.data != data_digest(scenarios[-1]):
+    if entry.grid != peer.grid:
         return None
     rows = play_all(peer, entry.tuning, scenarios, math.inf) or []
     outcome = _mean([row.violation for row in rows]), _mean_gpu_hours(rows), _mean([row.lost_utility for row in rows])
     same = outcome == (entry.violation, entry.gpu_hours, entry.lost_utility)
-    return msgspec.structs.replace(entry, code=peer.digest) if same else None
+    if not same:
+        return None
+    return msgspec.structs.replace(entry, code=peer.digest, data=data_digest(scenarios[-1]))
 
 
 def play_all(peer: Peer, tuning: str, scenarios: Sequence[Scenario], limit: float) -> list[Row] | None:
