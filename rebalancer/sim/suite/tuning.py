@@ -1,7 +1,7 @@
 """Peers tuned on development data: targets of every signal on the fast path (`search`), the fewest violations win.
 
 What was found is committed as `tuned.json`, keyed by budget and peer, with the digests of the peer's code, of its grid
-and of the data: another one makes an entry stale, which the suite tells. Where the grid is the same and the setting still
+and of the data: another one makes an entry stale, which the suite tells. Where the grid is the same and the setting
 comes to the very same, nothing is searched: code or data were written anew and play as before (`renewed`).
 """
 
