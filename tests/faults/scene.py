@@ -236,7 +236,7 @@ async def running(stack: Stack, kafka: Kafka, folder: Path, name: str) -> AsyncI
         objects = to_apply(await asyncio.to_thread(rights_in, name, (), labels))
         await kube.apply(*objects)
         opened.push_async_callback(_gone, kube, name, objects)
-        token = await kube.token(name, ACCOUNT, seconds=6 * 3600)
+        token = await kube.token(name, ACCOUNT)
         door = await opened.enter_async_context(Door.before(stack.access))
         wire = await opened.enter_async_context(Wire.before(kafka.proxy_port, kafka.proxied_port))
         traffic = await opened.enter_async_context(Voices.to(kafka.bootstrap, f"{name}-"))

@@ -194,8 +194,11 @@ class Kube:
         }
         return bool((await self.create(review))["status"]["allowed"])
 
-    async def token(self, namespace: str, name: str, seconds: int = 3600, audience: str = "") -> str:
-        """A token of a service account, from the TokenRequest API; for the API server unless `audience` is another."""
+    async def token(self, namespace: str, name: str, seconds: int = 6 * 3600, audience: str = "") -> str:
+        """A token of a service account, from the TokenRequest API; for the API server unless `audience` is another.
+
+        It outlives each proof, of which some take more than an hour.
+        """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
