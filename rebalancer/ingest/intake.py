@@ -19,6 +19,7 @@ from rebalancer.ingest.signed import Signatures
 from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.kafka.consumer import SHARE, Consumer
 from rebalancer.kafka.dead_letters import DeadLetters, Keeper
+from rebalancer.kafka.put_off import PutOff
 from rebalancer.obs.clock import Clock
 
 # Without a checkpoint, and metrics with an old one, too: the rings reach 5.1 h back, a notice or an override an hour
@@ -26,6 +27,7 @@ from rebalancer.obs.clock import Clock
 SINCE_SECONDS = {"metrics": 5.1 * 3600, "readings": 5.1 * 3600, "notices": 3600.0, "overrides": 3600.0}
 # What others send as they are has all their metrics in it, some 100 times as many: an hour of it is read in minutes.
 OTHERS_SINCE_SECONDS = 3600.0
+BEHIND_SECONDS = 5.0  # from then on what was put off waits for what is new
 READINGS_SHARE = 2  # a record of readings holds up to some 3,000 samples: 20 ms of decoding and applying
 
 
@@ -64,9 +66,11 @@ class KafkaIntake:
         named = {broker.topic(name): decode for name, decode in decoders.items()}
         self._completeness = Completeness() if aggregated else None
         self._reader = Reader(named, sink, self._dead_letters, self._queue, self._completeness)
+        self._second_reader = Reader(named, lambda _: None, self._dead_letters, self._queue)
         since = {name: SINCE_SECONDS[name] for name in decoders}
         share = READINGS_SHARE if aggregated else SHARE
         self.consumer = Consumer(broker, clock, rng, self._reader, since, bulk, read_up_to or {}, share)
+        self._put_off = PutOff(broker, clock, self._reader.frontiers, self._second_reader, self._may_read_again)
 
     @property
     def counts(self) -> Counter[str]:
@@ -80,11 +84,20 @@ class KafkaIntake:
         self.passed_over = tuple(one.topic for one in policy.producers if one.topic in self._ours)
         producers = [one for one in policy.producers if one.topic not in self._ours]
         self._reader.follow(producers)
+        self._second_reader.follow(producers)
         self.consumer.follow({producer.topic: OTHERS_SINCE_SECONDS for producer in producers})
+
+    def _may_read_again(self) -> bool:
+        """Whether what was put off finds room, and keeps nothing new waiting."""
+        has_room = self._dead_letters.has_room and (self._queue is None or self._queue.has_room)
+        return has_room and max(self.consumer.behind_by_topic().values(), default=0.0) < BEHIND_SECONDS
 
     async def run(self) -> NoReturn:
         """Consume for ever, whatever happens. Raises nothing but cancellation."""
-        beside = [asyncio.create_task(self._dead_letters.run(), name="dead-letters")]
+        beside = [
+            asyncio.create_task(self._dead_letters.run(), name="dead-letters"),
+            asyncio.create_task(self._put_off.run(), name="put-off"),
+        ]
         if self._queue is not None:
             beside.append(asyncio.create_task(self._queue.run(), name="signed-overrides"))
         try:

@@ -44,7 +44,8 @@ class QueuedOverride(NamedTuple):
 class OverrideQueue:
     """Run `run()` as a task; `put` from anywhere, it returns at once. Overrides are written in their order.
 
-    `counts`: orders-taken, orders-put-off (no room to wait in: the next start reads them again).
+    `counts`: orders-taken, orders-put-off (no room to wait in: they are read again, see
+    `kafka.put_off`).
     """
 
     def __init__(self, writer: OverrideWriter, dead_letters: DeadLetters, clock: Clock, rng: random.Random) -> None:
@@ -56,10 +57,15 @@ class OverrideQueue:
         self._queue: deque[QueuedOverride] = deque()
         self._wanted = asyncio.Event()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether what was put off may come again: there is as much room left as is taken."""
+        return 2 * len(self._queue) <= WAITING_AT_MOST
+
     def put(self, queued: QueuedOverride) -> None:
         """Keep the record's offset open until its object is there."""
         if len(self._queue) >= WAITING_AT_MOST:
-            queued.frontier.give_up(queued.record.offset)
+            queued.frontier.put_off(queued.record.offset)
             self.counts["orders-put-off"] += 1
             return
         queued.frontier.hold(queued.record.offset)

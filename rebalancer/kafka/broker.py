@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from ssl import SSLContext, SSLError
+from ssl import SSLCertVerificationError, SSLContext, SSLError
 from typing import Any, NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -20,6 +20,11 @@ MOST_REPLICAS = 3
 # What an absent or unwilling broker makes a client raise.
 BROKER_ERRORS = (KafkaError, OSError)  # a TimeoutError is an OSError
 NoConnection = KafkaConnectionError  # that of them which says that no broker was reached
+HANDSHAKE_SECONDS = 2.0
+
+
+class Distrusted(KafkaError):  # type: ignore[misc]  # aiokafka has no types
+    """A broker was reached, and a certificate, its own or ours, is not good; the text says which broker and why."""
 
 
 class Topic(NamedTuple):
@@ -122,10 +127,22 @@ class Broker:
         admin = AIOKafkaAdminClient(**await self.connection())
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await bring_up(admin.start())
+                await self._start(admin)
                 yield admin
         finally:
             await finish(admin.close(), seconds=1.0)
+
+    async def _start(self, admin: AIOKafkaAdminClient) -> None:
+        """Raises Distrusted where TLS is why no broker was reached: the client tells that to its log only."""
+        try:
+            await bring_up(admin.start())
+        except NoConnection as error:
+            tls: SSLContext | None = (await self.secured()).get("ssl_context")
+            if tls is not None:
+                for address in map(str.strip, self.bootstrap.split(",")):
+                    if why_not := await _distrust(address, tls):
+                        raise Distrusted(f"{address} {why_not}") from error
+            raise
 
     async def _create(self, admin: AIOKafkaAdminClient, there: Collection[str]) -> None:
         cluster = await admin.describe_cluster()
@@ -144,6 +161,26 @@ class Broker:
 async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
     described = await admin.describe_topics(topics)
     return {topic["topic"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
+
+
+async def _distrust(address: str, tls: SSLContext) -> str:
+    """What is wrong with a certificate there, its own or ours; empty where it is something else."""
+    host, _, port = address.rpartition(":")
+    writer = None
+    with suppress(TimeoutError, OSError, ValueError):
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
+                await reader.read(1)  # a broker that does not take our certificate says so behind the handshake
+        except SSLCertVerificationError as error:
+            return f"shows a certificate that is not good: {error.verify_message}"
+        except SSLError as error:
+            if "ALERT" in (error.reason or ""):
+                return f"does not take our certificate; has it expired, is its CA known there? ({error.reason})"
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+    return ""
 
 
 def why(error: Exception) -> str:

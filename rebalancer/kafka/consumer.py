@@ -104,6 +104,7 @@ class Consumer:
         self._urgent: tuple[TopicPartition, ...] = ()
         self._bulk: tuple[TopicPartition, ...] = ()
         self._faltered = False
+        self._logged: set[object] = set()  # kinds of trouble since all was read
         self._credentials: tuple[object, ...] = ()
 
     def follow(self, since_seconds: Mapping[str, float]) -> None:
@@ -147,7 +148,7 @@ class Consumer:
             try:
                 await self._session(started_monotonic)
             except Exception as error:  # noqa: BLE001  # a defect of the client ends its session, not the service
-                self._troubled(f"Kafka at {self._broker.bootstrap} cannot be read: {error!r}")
+                self._troubled(f"Kafka at {self._broker.bootstrap} cannot be read: {error!r}", type(error))
             self.counts["reconnects"] += 1
             if self._clock.monotonic() - started_monotonic > STUCK_SECONDS:  # it worked until now
                 self._backoff.succeeded()
@@ -282,7 +283,7 @@ class Consumer:
             self._recovered()
         except KafkaError as error:
             self._faltered = True
-            self._troubled(f"records cannot be read: {error!r}")
+            self._troubled(f"records cannot be read: {error!r}", type(error))
             await self._clock.sleep(LOOK_SECONDS)
 
     async def _take(
@@ -314,16 +315,18 @@ class Consumer:
             self.counts["resyncs"] += 1
             log.error("records are gone before they were read", partition=str(one), read_again_from=offset)
 
-    def _troubled(self, why: str) -> None:
-        """The first failure is told, not the five hundred after it."""
-        if self.trouble is None:
+    def _troubled(self, why: str, kind: object) -> None:
+        """The first failure of each kind is told, not the 500 after it: a link is lost before its cause shows."""
+        if self.trouble is None or kind not in self._logged:
             log.warning("kafka intake", trouble=why)
+        self._logged.add(kind)
         self.trouble = why
 
     def _recovered(self) -> None:
         """Everything is read again, but for topics that we may not read."""
         if self._refused:
-            self._troubled(f"no right to read {', '.join(sorted(self._refused))}: allow the operation Read")
+            self._troubled(f"no right to read {', '.join(sorted(self._refused))}: allow the operation Read", "rights")
         elif self.trouble is not None:
             log.info("kafka intake", trouble=None)
             self.trouble = None
+            self._logged.clear()

@@ -70,7 +70,8 @@ class Letter(NamedTuple):
 class DeadLetters:
     """Run `run()` as a task; `bury` from anywhere, it returns at once.
 
-    `counts`: buried (acknowledged), put-off (no room to wait in: the next start reads them again).
+    `counts`: buried (acknowledged), put-off (no room to wait in: the service reads them again,
+    see `kafka.put_off`; of an aggregate's partition whoever has it next).
     """
 
     def __init__(
@@ -85,11 +86,16 @@ class DeadLetters:
         self._queue: deque[Letter] = deque()
         self._wanted = asyncio.Event()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether what was put off may come again: there is as much room left as is taken."""
+        return 2 * self.waiting_bytes <= self._max_waiting_bytes
+
     def bury(self, letter: Letter) -> None:
         """Keep the letter's offset open until the dead-letter topic has it."""
         letter, offset = letter.cut(), letter.record.offset
         if self.waiting_bytes + letter.size > self._max_waiting_bytes:
-            letter.frontier.give_up(offset)
+            letter.frontier.put_off(offset)
             self.counts["put-off"] += 1
             return
         letter.frontier.hold(offset)

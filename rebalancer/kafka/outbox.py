@@ -255,7 +255,10 @@ async def _give_up(producer: AIOKafkaProducer, seconds: float) -> None:
         await asyncio.wait({sending}, timeout=seconds)
     # A batch that waits to be tried again is looked for among those under way when it fails.
     batches._pending_batches.update(*batches._batches.values())  # noqa: SLF001  as above
+    given_up = list(batches._pending_batches)  # noqa: SLF001  as above
     batches.fail_all(KafkaError("the producer was closed"))
+    for batch in given_up:  # whether it was sent, the sender alone asks; else asyncio complains that nobody did
+        batch._drain_waiter.exception()  # noqa: SLF001  as above
 
 
 async def send_once(broker: Broker, topic: str, value: bytes, headers: Headers) -> None:

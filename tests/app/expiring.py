@@ -1,11 +1,10 @@
-"""What ends by the clock: certificates of a CA of the test's own, and an API server behind TLS whose logins end."""
+"""An API server behind TLS whose logins end by the clock."""
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
@@ -14,62 +13,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rebalancer.loop.clock import RealClock
-from tests.certificates import NEW_KEY, openssl
 from tests.real.api_proxy import ApiProxy
 from tests.testbed.place import Access
 
-_AUTHORITY = """\
-[ca]
-default_ca = own
-[own]
-database = index.txt
-serial = serial
-new_certs_dir = .
-default_md = sha256
-policy = any
-unique_subject = no
-copy_extensions = copy
-[any]
-commonName = supplied
-"""
-_KEY = (*NEW_KEY, "-subj", "/CN=127.0.0.1")
 _SHUTDOWN_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class Authority:
-    """A CA in `folder`. It knows when what it issues ends to the second, as `openssl req` does not. Its calls block."""
-
-    folder: Path
-
-    @classmethod
-    def new(cls, folder: Path) -> "Authority":
-        """Skips the test where there is no openssl."""
-        folder.mkdir()
-        (folder / "ca.cnf").write_text(_AUTHORITY)
-        (folder / "index.txt").touch()
-        (folder / "serial").write_text("01\n")
-        openssl(folder, "req", "-x509", *_KEY, "-days", "2", "-keyout", "ca.key", "-out", "ca.crt")
-        return cls(folder)
-
-    @property
-    def file(self) -> Path:
-        """Who trusts this trusts what is issued here."""
-        return self.folder / "ca.crt"
-
-    def issue(self, name: str, seconds: float) -> Path:
-        """A certificate of 127.0.0.1 and its key, good for so many seconds, in one file."""
-        ends = datetime.fromtimestamp(RealClock().now() + seconds, UTC)
-        request = ("req", *_KEY, "-addext", "subjectAltName=IP:127.0.0.1")
-        openssl(self.folder, *request, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        openssl(
-            self.folder, "ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", "ca.crt", "-keyfile", "ca.key",
-            "-in", f"{name}.csr", "-out", f"{name}.crt", "-startdate", "20200101000000Z",
-            "-enddate", f"{ends:%Y%m%d%H%M%SZ}",
-        )  # fmt: skip
-        both = self.folder / f"{name}.pem"
-        both.write_bytes((self.folder / f"{name}.crt").read_bytes() + (self.folder / f"{name}.key").read_bytes())
-        return both
 
 
 @dataclass

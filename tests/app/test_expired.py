@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from rebalancer.app import Service
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.app.conftest import USER, Started, get, until
-from tests.app.expiring import Authority, Gate
+from tests.app.expiring import Gate
+from tests.certificates import Authority
 
 LONG_SECONDS, SHORT_SECONDS = 3600.0, 2.0
 EXPIRED = "certificate has expired"

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Final, Self
 
 PRODUCE: Final = 0
@@ -52,10 +53,10 @@ class Wire:
 
     @classmethod
     @asynccontextmanager
-    async def before(cls, port: int, target: int) -> AsyncIterator[Self]:
-        """Listens until the context ends."""
+    async def before(cls, port: int, target: int, tls: SSLContext | None = None) -> AsyncIterator[Self]:
+        """Listens until the context ends, by TLS where that is given; the broker is spoken to in plain."""
         wire = cls(port, target)
-        server = await asyncio.start_server(wire._connected, "127.0.0.1", port)
+        server = await asyncio.start_server(wire._connected, "127.0.0.1", port, ssl=tls)
         try:
             yield wire
         finally:

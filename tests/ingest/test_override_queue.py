@@ -9,12 +9,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from rebalancer.ingest.intake import KafkaIntake
-from rebalancer.ingest.override_queue import TryAgain
+from rebalancer.ingest.override_queue import WAITING_AT_MOST, TryAgain
 from rebalancer.ingest.signed import Signatures, SignedOverride, signed_record
 from rebalancer.kafka.broker import Broker
 from rebalancer.kube.moment import written_as
 from tests.ingest.rig import Refusing
-from tests.kafka.waiting import SkippingClock, until
+from tests.kafka.waiting import SkippingClock, time_passes, until
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 TOPIC = "rebalancer.overrides"
@@ -113,3 +113,15 @@ async def test_one_that_waited_too_long_is_not_carried_out_late(
     writer.away = False
     await until(lambda: keeper.asked)
     assert (keeper.asked[0].reason, writer.taken) == ("override-late", [])
+
+
+async def test_more_of_them_than_wait_are_taken_without_a_restart_once_the_api_server_is_back(
+    intake: KafkaIntake, writer: Hall, producer: AIOKafkaProducer, ahead: SkippingClock
+) -> None:
+    writer.away = True
+    event_ids = [f"evt-{n}" for n in range(WAITING_AT_MOST + 20)]
+    await asyncio.gather(*(queued(producer, ahead, each) for each in event_ids))
+    await until(lambda: intake.counts["orders-put-off"] == 20)
+    writer.away = False
+    await until(lambda: time_passes(ahead) and intake.consumer.safe_offsets()[TOPIC, 0] == len(event_ids))
+    assert (len(writer.taken), set(writer.taken)) == (len(event_ids), {*event_ids})

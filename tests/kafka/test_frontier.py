@@ -12,14 +12,18 @@ def test_without_rejections_all_that_was_read_is_done() -> None:
     assert frontier.safe == 12
 
 
-def test_what_was_given_up_stays_open_for_ever() -> None:
+def test_what_was_put_off_stays_open_until_it_was_read_again() -> None:
     frontier = Frontier(0)
     frontier.hold(3)
-    frontier.give_up(5)
-    frontier.give_up(9)
+    frontier.put_off(5)
+    frontier.put_off(9)
     frontier.next_offset = 20
     frontier.acknowledged(3)
     assert frontier.safe == 5
+    frontier.read_again(9)
+    assert frontier.safe == 9
+    frontier.read_again(10)
+    assert frontier.safe == 20
 
 
 @given(st.data())

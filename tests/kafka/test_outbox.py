@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import random
 from pathlib import Path
 
@@ -138,6 +139,28 @@ async def test_closing_waits_no_second_time_for_a_broker_that_was_silent_for_a_w
     began = asyncio.get_running_loop().time()
     await outbox.close(deadline_seconds=30.0)
     assert asyncio.get_running_loop().time() - began < 10.0
+
+
+async def test_records_that_no_broker_took_however_often_they_were_tried_are_nobodys_unread_error(
+    embedded: EmbeddedBroker, broker: Broker, clock: RealClock, rng: random.Random, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A traceback a batch in the log, each time that a producer is given up while Kafka is away."""
+    caplog.set_level(logging.CRITICAL, "aiokafka")  # as in the service; what is captured holds what it tells of
+    outbox, unread = Outbox(broker, clock, rng), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unread.append(context))
+    running = asyncio.create_task(outbox.run())
+    topics = ("state", "decisions", "dead-letter", "notices")
+    for topic in topics:
+        assert await outbox.send(topic, None, b"before", deadline_seconds=15.0)
+    embedded.cut()
+    for seconds in (0.3, 0.6):  # what comes later waits behind what is tried again
+        assert not any(await asyncio.gather(*(outbox.send(each, b"k", b"v", (), seconds) for each in topics)))
+    running.cancel()
+    await outbox.close(deadline_seconds=0.5)
+    await asyncio.wait({running})
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+    gc.collect()  # what failed and nobody looked at is told then
+    assert unread == []
 
 
 class _InHands(Outbox):

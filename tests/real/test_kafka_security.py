@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from rebalancer.app.topics import broker_of
+from rebalancer.cli.failure import UNREACHABLE
 from rebalancer.kafka.broker import BROKER_ERRORS, Broker
 from rebalancer.kafka.consumer import SHARE, TOPICS_SECONDS
 from rebalancer.kafka.last_records import last_records
@@ -23,6 +24,7 @@ from rebalancer.kafka.outbox import Outbox, send_once
 from rebalancer.kafka.topic_plan import differences, there_now
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.service import ServiceSettings
+from tests.certificates import Authority
 from tests.cli.running import rebalancer
 from tests.ingest.rig import Intake, Refusing
 from tests.ingest.wire import STRUCTURED, event
@@ -307,3 +309,17 @@ async def test_a_topic_that_may_be_seen_and_not_read_holds_up_no_other_and_is_re
 async def may(kafka: SecuredKafka, user: str, operation: str, *topics: str) -> None:
     named = [word for topic in topics for word in ("--topic", f"{PREFIX}{topic}")]
     await asyncio.to_thread(kafka.grant, "--add", "--allow-principal", f"User:{user}", "--operation", operation, *named)
+
+
+@pytest.mark.timeout(180)
+async def test_of_a_certificate_of_ours_that_has_expired_is_told_what_the_broker_says(
+    broker: SecuredKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = await asyncio.to_thread(Authority.of, broker.certificates.folder)
+    expired = await asyncio.to_thread(authority.issue, "expired", -1.0)
+    ours = {"bootstrap": broker.mtls, "ca_file": authority.file, "cert_file": expired, "key_file": expired}
+    for name, value in ours.items():
+        monkeypatch.setenv(f"REBALANCER_KAFKA_{name.upper()}", str(value))
+    assert await rebalancer("topics") == UNREACHABLE
+    told = capsys.readouterr().err
+    assert f"{broker.mtls} does not take our certificate; has it expired, is its CA known there? (SSL" in told
