@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.sim.page import report
 from rebalancer.sim.page.cases import cases_of
@@ -11,7 +12,7 @@ from rebalancer.sim.suite.row import Played, Row
 
 
 def row(controller: str, late: float, seed: int = 0, **other: object) -> Row:
-    named = {"scenario": "S7", "day": "generated", "gpus": 24, "given": "exact", "tuning": None} | other
+    named = {"scenario": "S7", "day": "generated", "gpus": 24, "given": "exact", "breaches": 0} | other
     actuation = "scale" if controller == "ours" else None
     return Row(
         scenario=str(named["scenario"]),
@@ -23,7 +24,7 @@ def row(controller: str, late: float, seed: int = 0, **other: object) -> Row:
         tuning=None,
         seed=seed,
         violation=late,
-        floor_breaches=0,
+        floor_breaches=int(str(named["breaches"])),
         given=str(named["given"]),
     )
 
@@ -108,6 +109,28 @@ def test_worlds_that_are_later_than_standing_still_are_counted_over_all_families
     said = next(line for line in told(rows) if line.startswith("Ahead in"))
 
     assert "Worse than static by more than 0.2 points in 25.0 % of 4 worlds." in said
+
+
+def test_one_broken_floor_in_fifty_worlds_is_not_rounded_to_none() -> None:
+    rows = [*family("swaps", [0.02] * 50, 0.1, 0.3), *family("dips", [0.02] * 2, 0.1, 0.3)]
+    assert "Floors were broken 0 times in 52 runs of ours." in "\n".join(told(rows))
+
+    broken = [replace(each, floor_breaches=1) if (each.controller, each.seed) == ("ours", 7) else each for each in rows]
+    lines = told(broken)
+
+    assert "Floors were broken 1 time in 52 runs of ours." in "\n".join(lines)
+    swaps, dips = (next(line for line in lines if line.startswith(f"| {name}")) for name in ("swaps", "dips"))
+    assert (swaps.split(" | ")[-1], dips.split(" | ")[-1]) == ("1 |", "0 |")
+
+
+def test_a_floor_broken_by_wrong_figures_is_told_and_one_that_nobody_counted_is_not_kept() -> None:
+    rows = [*EXACT, *given("x0.5", 0.1, 0.04), row("ours", 0.1, 1, given="x0.5", breaches=2)]
+    lines = told(rows)
+    assert lines[-1].endswith("| 2 |")
+    assert "Floors were broken 2 times in 2 runs of ours." in "\n".join(lines)
+
+    unknown = told([replace(each, floor_breaches=None) for each in rows])
+    assert unknown[-1].endswith("| - |")
 
 
 def test_the_page_leads_with_what_users_get_and_keeps_it_out_of_the_exact_tables() -> None:
