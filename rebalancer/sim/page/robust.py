@@ -24,7 +24,7 @@ def robust(cases: Sequence[CasePage]) -> Iterator[str]:
     if given:
         yield "### Figures and metrics as users have them: violation, %; S1b lost utility\n"
         yield from _given(sorted(given, key=_place), by_name)
-    families = [case for case in cases if case.name.scenario in FAMILIES]
+    families = [case for case in cases if case.name.scenario in FAMILIES and case not in given]
     if families:
         yield "### Families of shapes, each world another: violation, %\n"
         yield from _families(families)

@@ -72,10 +72,10 @@ def test_what_the_product_could_not_play_is_said_and_not_counted() -> None:
     assert "| absent | not played | 2.00 | 20.00 | 4.00 keda | - | 3.00 | - |" in lines[-1]
 
 
-def family(name: str, ours: Sequence[float], keda: float, static: float) -> list[Row]:
+def family(name: str, ours: Sequence[float], keda: float, static: float, given: str = "exact") -> list[Row]:
     late = {"keda": [keda] * len(ours), "static": [static] * len(ours), "ours": ours}
     return [
-        row(controller, share, seed, scenario=name, day="judged")
+        row(controller, share, seed, scenario=name, day="judged", given=given)
         for controller, shares in late.items()
         for seed, share in enumerate(shares)
     ]
@@ -91,6 +91,15 @@ def test_a_family_is_judged_by_its_worlds_each_of_which_counts_alike() -> None:
     assert swaps.startswith("| swaps | 3 | 2.67 | 10.00 keda | -7.33 (-8.00 to -6.00) * | ahead | 30.00 |")
     assert dips.startswith("| dips | 3 | 3.00 | 2.00 keda | +1.00 (+1.00 to +1.00) * | behind | 30.00 |")
     assert any(line.startswith("Ahead in 1 of 2 families that count") and "behind in 1." in line for line in lines)
+
+
+def test_a_familys_worlds_with_wrong_figures_are_no_worlds_of_the_family() -> None:
+    rows = [*family("swaps", [0.02, 0.04], 0.1, 0.3), *family("swaps", [0.2, 0.2], 0.3, 0.3, "x0.8")]
+
+    lines = told(rows)
+
+    assert [line for line in lines if line.startswith("| swaps | 2 |")] == lines[-1:]
+    assert "| swaps day judged, 24 GPUs, 60 s to start | x0.8 | 20.00 | 3.00 | 30.00 | 30.00 keda |" in "\n".join(lines)
 
 
 def test_families_in_which_nobody_is_late_are_ties_and_chance_is_no_lead() -> None:
