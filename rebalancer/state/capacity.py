@@ -29,12 +29,14 @@ AGREES = 0.1  # difference of logarithms that contradicts nothing
 MORE = 0.05  # difference from which on what is carried in time is more than was believed
 SURE_SECONDS = 12.0  # of full replicas, from which on what is carried in time is no longer a guess: three looks, faded
 GUESS = 1.25  # times what was carried in time: the median of what carries "at least so much", where no more is known
-KNOWN_SECONDS = 600.0  # carried in time without ever having been full: enough to go on where the policy says nothing
 WIDTHS = 1.28  # standard deviations either side: four of five lie within
 
 STEP = 0.05  # of logarithms: loads are told apart by 5 %
 FORGOTTEN_SECONDS = 0.1
 LATENCY_SECONDS = 3_600.0  # of kept and broken latencies, after which they fade
+# Carried in time without ever having been full: enough to go on where the policy says nothing. Ten minutes of it have
+# faded to 550 s by then with looks every 5 s, to 548 with one a minute.
+KNOWN_SECONDS = 545.0
 BROKEN_SECONDS = 60.0  # of broken latencies beyond what contradicts them, before a load is held to be what breaks it
 TOLERATED = 0.05  # of the evidence: latencies of a minute's window are late at each edge
 LIGHT_WITHIN = 0.8  # of lighter loads that must have been within the SLO for the load to be what broke it

@@ -9,6 +9,7 @@ from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
 from rebalancer.api.pages.overview import newest, overview
 from rebalancer.api.pages.values.overview import Overview, WayOut
 from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.status import Unready
 from rebalancer.api.ports.timeline import ShiftStep, TimelineEvent
 from rebalancer.api.text.words import clock
 from rebalancer.domain.memory import Loan
@@ -102,6 +103,18 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
         "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink, not before 03:14:40",
         "the policy file is not good, the last good one stays in force: policy.yaml:3 bad (and 1 more)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "known"),
+    [
+        ({"leader": ""}, True),
+        ({"leader": "", "unready": (Unready("lease", NOW, "the Lease cannot be read"),)}, False),
+        ({"leader": "rb-1", "unready": (Unready("lease", NOW, "the Lease cannot be written"),)}, True),
+    ],
+)
+def test_that_nobody_leads_is_known_only_to_who_can_read_the_lease(changed: dict[str, object], known: bool) -> None:  # noqa: FBT001  pytest's parameter
+    assert of(page_data_with(**changed)).leader_known is known
 
 
 def test_before_pods_are_listed_no_model_is_said_to_be_below_its_floor() -> None:

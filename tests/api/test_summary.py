@@ -94,6 +94,15 @@ def test_unknown_work_is_not_said_to_be_none() -> None:
     assert "2 replicas without work" in a_page(work=Work(0.0, 0.0, 0.0, 0.0, "arrivals", 1.0)).summary
 
 
+def test_work_that_is_seen_for_seconds_is_told_by_its_level_as_in_all_other_sentences() -> None:
+    # As half a minute long after it was learnt what a replica carries, or after a start.
+    brief = Work(source="arrivals", resolution_seconds=1.0)
+    assert "2 replicas at a level of 1.5 of work, latency" in a_page(work=brief, outlook=an_outlook(1.5, 0.1)).summary
+    loading = a_page(replace(CALM, loading=1), work=brief, outlook=an_outlook(1.5, 0.1)).summary
+    assert "2 replicas, 1 loading, at a level of 1.5 of work, latency" in loading
+    assert "2 replicas, their work is seen for less than half of the last minute, latency" in a_page(work=brief).summary
+
+
 def test_after_a_surge_the_sentence_tells_of_what_arrives_now_as_all_others_do() -> None:
     assert "2 replicas with 1.2 of work" in a_page(work=Work(1.2, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary
     assert "2 replicas with 4.2 of work" in a_page(work=Work(3.9, 4.2, 4.0, 4.0, "arrivals", 1.0)).summary

@@ -44,6 +44,14 @@ async def test_who_has_no_leader_is_not_called_writing(scene: SceneServer, opene
     await expect(page.locator(".writing")).to_have_text("WRITING")
 
 
+async def test_who_cannot_read_the_lease_does_not_say_that_nobody_leads(scene: SceneServer, opened: Opened) -> None:
+    await scene.show(leader="", leader_known=False)
+    page = await opened(scene.url + "/console/")
+    await expect(page.locator(".leader")).to_have_text("no leader known")
+    await expect(page.locator(".writing")).to_have_text("UNKNOWN")
+    await expect(page.locator(".conditions li")).to_have_text(["No leader known: this replica cannot tell who leads."])
+
+
 async def test_overrides_that_are_over_stand_below_those_that_count(scene: SceneServer, opened: Opened) -> None:
     expired = replace(CAP, name="ov-old", uid="u0", phase="Expired", expires_at=NOW - 60)
     scene.gone = (replace(CAP, name="ov-gone", uid="u1", phase="Deleted", created_at=NOW - 30, reason="a trial"),)

@@ -2,18 +2,19 @@
 
 b holds 2 replicas and looks ahead at a level of 2.0: with room for bursts it needs 5. A request is 0.1 replica-seconds,
 so 2.0 x 150 / 0.1 = 3,000 come until the horizon (150 s): more than 30 late ones are more than 1 %. 9 are in flight, 4
-on a replica: its votes ask for 3.
+on a replica: its votes ask for 3. A replica was seen full with 4.
 """
 
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.readings import Work
+from rebalancer.domain.readings import Carries, Work
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, unmet_of
 
+FULL = Carries(prior=4.0, learnt=4.0, readings=12, low=3.8, high=4.2)
 LATE = "2 replicas of work on 2, about {} of 3000 requests late in the next 150 s"
 
 
@@ -23,7 +24,14 @@ def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None, in_
     policy = a_policy(a_model("b", 1, entitlement=2, **slo), pools=(a_pool(gpus=gpus),))
     readings = {"concurrency": in_flight} | ({} if latency is None else {"latency": latency})
     story = Story(policy, a_snapshot(policy, {"b": 2}, {"b": readings}, {"b": 2.0}))
-    return looking_ahead(story, late_with_2)
+    return looking_ahead(carrying(story, FULL), late_with_2)
+
+
+def carrying(story: Story, carries: Carries | None, **load: object) -> Story:
+    """`carries`: what is known of one replica of b; `load`: more that its metrics say."""
+    known = (replace(one, carries=carries, **load) if one.model == "b" else one for one in story.snapshot.loads)
+    story.snapshot = replace(story.snapshot, loads=tuple(known))
+    return story
 
 
 def looking_ahead(story: Story, late_with_2: float) -> Story:
@@ -56,9 +64,7 @@ class TestEbb:
         late = {count: 1200.0 * max(0, 7 - count) for count in range(1, 9)}
         outlook = an_outlook(late, 2, level=5.6, base=5.6, shifted=5.6, work_of_one=0.1)
         story.look_ahead("b", replace(outlook, **expected))
-        loads = tuple(replace(load, work=work) if load.model == "b" else load for load in story.snapshot.loads)
-        story.snapshot = replace(story.snapshot, loads=loads)
-        return story.plan()
+        return carrying(story, FULL, work=work).plan()
 
     def test_what_arrives_now_counts_once_the_surge_is_over(self) -> None:
         found, headroom = short(self.after_a_surge(Work(short=1.2, last_60s=1.2, long=4.0, slow=4.0)))
@@ -96,6 +102,44 @@ def test_latency_over_the_slo_is_short_whatever_is_expected() -> None:
 
 def test_latency_within_the_slo_does_not_speak_for_the_next_start() -> None:
     assert short(a_story(90.0, latency=0.1).plan()) == (3, 0)
+
+
+class TestNobodyHasSeenAFullReplica:
+    """The policy says 4, 4.5 on each replica are in time: it carries 4.5 at least, and nobody knows how many more.
+
+    What votes and the look-ahead say in replicas rests on that figure alone.
+    """
+
+    UNBOUNDED = Carries(prior=4.0, learnt=4.2, readings=12, low=3.0)
+
+    @pytest.mark.parametrize("carries", [UNBOUNDED, None])
+    def test_who_is_in_time_is_not_called_short_by_a_figure_that_this_contradicts(
+        self, carries: Carries | None
+    ) -> None:
+        plan = carrying(a_story(90.0, latency=0.1), carries).plan()
+        assert short(plan) == (0, 3)
+        assert decision_of(plan, "b").why.endswith("would use 3 more, and is within its SLO with 2 (0.1 s of 2 s)")
+
+    def test_nor_an_owner_whose_votes_for_its_own_do_not_count_yet(self) -> None:
+        # b owns 3 and lends one: 2 are enough for its level, 9 in flight ask for 3, which counts after 20 s.
+        slo = {"slo": {"latency_seconds": 2.0}, "signals": {"concurrency": {"per_replica": 4.0}, "latency": True}}
+        models = a_model("a", 0, entitlement=0), a_model("b", 1, entitlement=3, **slo)
+        policy = a_policy(*models, pools=(a_pool(gpus=3),))
+        readings = {"a": {"concurrency": 4.0}, "b": {"concurrency": 9.0, "latency": 0.1}}
+        story = Story(policy, a_snapshot(policy, {"a": 1, "b": 2}, readings))
+        story.foresee("a", {1: 0.0}, level=1.0)
+        story.foresee("b", {1: 90.0, 2: 90.0, 3: 0.0}, level=0.4)
+        plan = carrying(story, self.UNBOUNDED, work=Work(short=1.9, last_60s=1.2, long=0.4, slow=1.2)).plan()
+        assert short(plan)[0] == 0
+        assert "lacks 1 replica: its votes ask for 3 of the 3 that it owns" in decision_of(plan, "b").why
+
+    def test_who_is_late_is_short(self) -> None:
+        assert short(carrying(a_story(90.0, latency=2.1), self.UNBOUNDED).plan()) == (3, 0)
+
+    def test_latency_says_nothing_of_replicas_that_go(self) -> None:
+        story = carrying(a_story(90.0, latency=0.1), self.UNBOUNDED)
+        story.notice("a100-1")
+        assert short(story.plan()) == (5, 0)
 
 
 def test_who_has_all_that_it_is_to_have_says_that_its_requests_are_late() -> None:

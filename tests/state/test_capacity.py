@@ -127,6 +127,15 @@ def test_without_a_figure_nothing_is_known_until_it_was_full_or_long_at_work() -
     assert 20.0 <= (lived(40.0, 11 * MINUTE, prior=None, most=0.5).learnt or 0.0) <= 26.0
 
 
+@pytest.mark.parametrize("every", [1.0, 5.0, 20.0, 60.0])
+def test_without_a_figure_ten_minutes_within_the_slo_are_enough(every: float) -> None:
+    capacity, seconds = Capacity(None), 0.0
+    while capacity.learnt is None:
+        capacity.saw(20.0, every, full=False, within=True)
+        seconds += every
+    assert 10 * MINUTE - 10.0 <= seconds <= 10 * MINUTE
+
+
 def test_what_a_quiet_hour_showed_is_no_evidence_against_what_is_carried_in_time_now() -> None:
     capacity = Capacity(None)
     for _ in range(HOUR // 5):

@@ -114,7 +114,7 @@ function header() {
       h("strong", { class: "cluster" }, it?.cluster || it?.instance || "rebalancer"),
       it && h("span", { class: `live ${liveness().replace(" ", "-").toLowerCase()}` }, h("rb-age", {})),
       it && h("rb-clock", {}),
-      it && h("span", { class: "leader" }, it.leader ? ["leader ", h("span", { class: "name" }, it.leader)] : "no leader"),
+      it && h("span", { class: "leader" }, it.leader ? ["leader ", h("span", { class: "name" }, it.leader)] : it.leaderKnown ? "no leader" : "no leader known"),
       it && h("strong", { class: `writing ${writing(it).toLowerCase()}` }, writing(it)),
       now.trouble && now.session !== false && h("span", { class: "trouble" }, now.trouble),
       now.session && h("span", { class: "stand" }, stopped ? barred(cannotResume(), { key: "resume", class: "primary", onclick: askResume }, "Resume writes") : barred(cannotStop(), { key: "stop", class: "stop", onclick: askStop }, "Stop writes"))),

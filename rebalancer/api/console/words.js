@@ -41,7 +41,9 @@ export const overrideName = (each) => [each.kind, each.subject, each.value].filt
 /** What is special about the service now, in whole sentences. */
 export function conditions(overview) {
   const told = [];
-  if (!overview.leader) {
+  if (!overview.leader && !overview.leaderKnown) {
+    told.push("No leader known: this replica cannot tell who leads.");
+  } else if (!overview.leader) {
     told.push("No leader. Nothing changes; HPAs keep the last bounds.");
   } else if (overview.instance && overview.instance !== overview.leader) {
     told.push(`Reading standby ${overview.instance}; leader is ${overview.leader}.`);
@@ -60,5 +62,5 @@ export function conditions(overview) {
   return told;
 }
 
-/** STOPPED, SHADOW, WAITING for somebody to lead, or WRITING. */
-export const writing = (overview) => (overview.writesStopped ? "STOPPED" : overview.writeMode !== "act" ? "SHADOW" : overview.leader ? "WRITING" : "WAITING");
+/** STOPPED, SHADOW, WRITING, WAITING for somebody to lead, or UNKNOWN whether somebody does. */
+export const writing = (overview) => (overview.writesStopped ? "STOPPED" : overview.writeMode !== "act" ? "SHADOW" : overview.leader ? "WRITING" : overview.leaderKnown ? "WAITING" : "UNKNOWN");

@@ -28,6 +28,7 @@ const HELD = {
   STOPPED: "Writes are stopped: it is kept, and acts when a person resumes them, if that is before its end.",
   SHADOW: "Shadow: it is kept, and shown in what would be done; nothing is written.",
   WAITING: "Nobody leads: it is kept, and acts when somebody does, if that is before its end.",
+  UNKNOWN: "Whether somebody leads is not known here: it is kept, and acts when somebody does, if that is before its end.",
 };
 
 // --- stop and resume

@@ -59,6 +59,7 @@ def overview(data: PageData, query: ModelsQuery, seats: Seats) -> Overview:
         badges=badges_seated(data.policy, (each for pool in pools for node in pool.nodes for each in node.seated)),
         plan_every_seconds=status.plan_every_seconds,
         namespace=status.namespace,
+        leader_known=status.leader_known,
     )
 
 

@@ -79,11 +79,16 @@ class Status(Struct, frozen=True):
     namespace: str = ""
 
     @property
+    def leader_known(self) -> bool:
+        """Whether it is known who leads, or that nobody does; whoever cannot read the Lease knows neither."""
+        return bool(self.leader) or all(each.what != LEASE for each in self.unready)
+
+    @property
     def led(self) -> str:
-        """The leader, in words; whoever cannot read the Lease does not know that nobody leads."""
+        """The leader, in words."""
         if self.leader:
             return f"leader {self.leader}"
-        return "no leader known" if any(each.what == LEASE for each in self.unready) else "no leader: nothing changes"
+        return "no leader: nothing changes" if self.leader_known else "no leader known"
 
 
 class ProbePort(Protocol):

@@ -15,6 +15,7 @@ from rebalancer.domain.words import figure, seconds
 from rebalancer.planning.demand.at_work import work_now
 from rebalancer.planning.demand.demand import level_for, need_of
 from rebalancer.planning.demand.votes import Ballot
+from rebalancer.planning.explanation.steps import BRIEF
 from rebalancer.planning.explanation.unclaimed import COUNTS_AT, STAGE
 
 # Steps that may know when, by which number.
@@ -28,22 +29,29 @@ def summary(  # noqa: PLR0913  # one clause each
     """`2 replicas with 1.5 of work, latency 0.1 s of 2 s: fine`; `at` is now, for instants on another day."""
     latency = next((vote for vote in ballot.votes if vote.signal == "latency" and vote.value is not None), None)
     slo = model.slo.latency_seconds if model.slo is not None else None
-    parts, late = [_has_at_work(decision, load)], False
+    parts, late = [_has_at_work(decision, load, ballot)], False
     if latency is not None and slo is not None:
         parts.append(f"latency {latency.in_seconds} of {seconds(slo)}")
         late = latency.keeps(slo) is False
     return printable(f"{', '.join(parts)}: {_verdict(model, decision, lacks, at, late=late)}")
 
 
-def _has_at_work(decision: ModelDecision, load: ModelLoad) -> str:
-    """`2 replicas with 1.5 of work`, `5 replicas, 1 loading, 1 more on nodes that go, with 6.6 of work`."""
+def _has_at_work(decision: ModelDecision, load: ModelLoad, ballot: Ballot) -> str:
+    """`2 replicas with 1.5 of work`, `5 replicas, 1 loading, 1 more on nodes that go, with 6.6 of work`.
+
+    Of work that is seen for too short a time it is the level by which the model is decided about.
+    """
     loading = f", {decision.loading} loading" if decision.loading else ""
     doomed = f", {decision.doomed} more on nodes that go" if decision.doomed else ""
     has = f"{counted(decision.ready, 'replica')}{loading}{doomed}"
     work = work_now(load.work, surge=decision.surge)
-    if work is None:
-        return f"{has}, their work is unknown"
-    clause = f"with {figure(work)} of work" if work else "without work"
+    believed = None if ballot.blind else load.outlook
+    if work is not None:
+        clause = f"with {figure(work)} of work" if work else "without work"
+    elif believed is not None:
+        clause = f"at a level of {figure(believed.expected_level)} of work"
+    else:
+        return f"{has}, their work is {BRIEF if load.work.source else 'unknown'}"
     return f"{has}{',' if loading or doomed else ''} {clause}"
 
 

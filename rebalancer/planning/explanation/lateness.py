@@ -18,13 +18,17 @@ def short_of(model: ModelShare) -> int:
 
     Latency beyond the SLO says so, or the outlook of what it has where votes or work already ask for more than that:
     the outlook's mean holds surges of its past, by which a model at ease would be called short for an hour after one.
-    Where nobody looks ahead, latency within the SLO is believed as long as no replica is doomed; without latency its
-    votes. A need that nobody knows is held to be real.
+    Latency within the SLO is believed, as long as no replica is doomed, where nobody looks ahead, and where no replica
+    was seen full or late: there votes and outlook rest on a figure that this latency may contradict. Without latency
+    its votes count. A need that nobody knows is held to be real.
     """
     has, deferral = has_now(model), model.deferral
     if deferral.counts:
         return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
     in_slo, outlook = _kept(model), model.load.outlook
+    believed = in_slo and not model.doomed and model.ready_staying
+    if believed and _unbounded(model):
+        return 0
     if not model.lacks:
         return beyond_policy(model) or _short_of_own(model)
     if in_slo is False:
@@ -33,9 +37,14 @@ def short_of(model: ModelShare) -> int:
     if votes is not None and outlook is not None and not outlook.deferred:
         to_do = _to_do(model, votes, outlook)
         return model.lacks if to_do > has and _will_be_late(outlook, has, model.entry.priority) else 0
-    if in_slo and not model.doomed and model.ready_staying:
-        return 0
-    return model.lacks if votes is None else min(model.lacks, max(0, votes - has))
+    asked = model.lacks if votes is None else min(model.lacks, max(0, votes - has))
+    return 0 if believed else asked
+
+
+def _unbounded(model: ModelShare) -> bool:
+    """Whether nobody knows how much more one of its replicas carries: none has been seen full or late."""
+    carries = model.load.carries
+    return carries is None or carries.high is None
 
 
 def _to_do(model: ModelShare, votes: int, outlook: Outlook) -> float:

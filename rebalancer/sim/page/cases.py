@@ -14,13 +14,14 @@ from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import EXACT
 from rebalancer.sim.suite.intervals import paired_interval
 from rebalancer.sim.suite.names import kind
-from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, best_peer, headline, standing
+from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, best_peer, broken_floors, headline, standing
 from rebalancer.sim.suite.table import INTERVAL_SEED
 
-COMPARED = ("gpu_hours", "cost_usd", "starts_and_stops", "recover_p95_seconds", "floor_breaches")
+COMPARED = ("gpu_hours", "cost_usd", "starts_and_stops", "recover_p95_seconds")
 AVERAGED = ("violation", "lost_utility", "late_work_share", *COMPARED)
+SHOWN = *COMPARED, "floor_breaches"
 
-Means = dict[str, Row]  # by column: the mean over seeds
+Means = dict[str, Row]  # by column: the mean over seeds; of broken floors all that there were
 
 
 class Name(NamedTuple):
@@ -90,12 +91,14 @@ class CasePage:
     means: means over seeds by who played, as `suite.names.kind` calls them.
     against: ours compared with the best tuned peer, None where ours or every peer is missing.
     beyond_static: headline of ours less that of static, for each seed that both played; empty where either is missing.
+    runs: how many of ours were played.
     """
 
     name: Name
     means: Means
     against: Against | None
     beyond_static: tuple[float, ...] = ()
+    runs: int = 0
 
     @property
     def best(self) -> Row | None:
@@ -145,7 +148,7 @@ def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> CaseP
     beyond = _by_seed(by_column.get(OURS, [])), _by_seed(by_column.get("static", []))
     seeds = sorted(beyond[0].keys() & beyond[1].keys())
     beyond_static = tuple(beyond[0][seed] - beyond[1][seed] for seed in seeds)
-    return CasePage(name, means, _against(by_column, means, blocks), beyond_static)
+    return CasePage(name, means, _against(by_column, means, blocks), beyond_static, len(by_column.get(OURS, [])))
 
 
 def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
@@ -153,7 +156,8 @@ def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
 
 
 def _mean_row(same: Sequence[Row]) -> Row:
-    return msgspec.structs.replace(same[0], **{name: mean([getattr(row, name) for row in same]) for name in AVERAGED})
+    means = {name: mean([getattr(row, name) for row in same]) for name in AVERAGED}
+    return msgspec.structs.replace(same[0], floor_breaches=broken_floors(same), **means)
 
 
 def mean(values: Sequence[float | None]) -> float | None:

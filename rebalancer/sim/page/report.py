@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalancer.sim.page.cases import COMPARED, Against, CasePage, cases_of, read_played
+from rebalancer.sim.page.cases import SHOWN, Against, CasePage, cases_of, read_played
 from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
 from rebalancer.sim.page.robust import robust
 from rebalancer.sim.suite.names import called
@@ -151,7 +151,7 @@ def _pairs(cases: Sequence[CasePage]) -> str:
                 called(case.against.peer),
                 difference(case.against, case),
                 "-" if closed is None else f"{closed:.2f}",
-                *(" / ".join(number(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
+                *(" / ".join(number(getattr(row, name)) for row in (peer, ours)) for name in SHOWN),
             ]
         )
     return markdown(lines)

@@ -5,11 +5,12 @@ Peers that are told the future are no measure here: leave their rows out.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from rebalancer.domain.words import counted
 from rebalancer.sim.page.cases import Against, CasePage, Name
-from rebalancer.sim.page.cells import difference, markdown, told, told_peer
+from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
 from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import EXACT, GIVEN
-from rebalancer.sim.suite.row import OURS, Row, headline
+from rebalancer.sim.suite.row import OURS, Row, broken_floors, headline
 
 MORE_THAN_EXACT, MORE_POINTS = 1.25, 0.001  # later than with exact figures: whichever is larger is no robust answer
 TIE = 0.001  # a family in which both are late less than that says nothing
@@ -23,7 +24,7 @@ def robust(cases: Sequence[CasePage]) -> Iterator[str]:
     if given:
         yield "### Figures and metrics as users have them: violation, %; S1b lost utility\n"
         yield from _given(sorted(given, key=_place), by_name)
-    families = [case for case in cases if case.name.scenario in FAMILIES]
+    families = [case for case in cases if case.name.scenario in FAMILIES and case not in given]
     if families:
         yield "### Families of shapes, each world another: violation, %\n"
         yield from _families(families)
@@ -56,15 +57,22 @@ def _given(cases: Sequence[CasePage], by_name: Mapping[Name, CasePage]) -> Itera
                 "-" if best is None else told_peer(Against(best, best, 0.0, None, None), case),
                 "-" if case.against is None else difference(case.against, case),
                 "-" if exact is None or best is None else told(exact.means.get(best.controller), exact),
-                "-" if ours is None else f"{ours.floor_breaches or 0:.0f}",
+                "-" if ours is None else number(ours.floor_breaches),
             ]
         )
     yield (
         f"In {close} of {played} rows ours is at most {100 * (MORE_THAN_EXACT - 1):.0f} % or {100 * MORE_POINTS:g}"
         f" points later than with exact figures, whichever is more; in {behind} it is behind the best peer that was"
-        f" given the same, in {below} behind static.\n"
+        f" given the same, in {below} behind static. {_floors(cases)}\n"
     )
     yield markdown(lines)
+
+
+def _floors(cases: Sequence[CasePage]) -> str:
+    rows = [row for case in cases if (row := case.means.get(OURS)) is not None]
+    broken = broken_floors(rows)
+    times = "Nobody counted broken floors" if broken is None else f"Floors were broken {counted(broken, 'time')}"
+    return f"{times} in {counted(sum(case.runs for case in cases), 'run')} of ours."
 
 
 def _is_close(ours: Row, exact: Row | None) -> bool:
@@ -95,14 +103,14 @@ def _families(cases: Sequence[CasePage]) -> Iterator[str]:
                 told(case.means.get("static"), case),
                 told(case.means.get("foresight"), case),
                 f"{100 * _worse(worlds):.0f} %" if worlds else "-",
-                "-" if ours is None else f"{ours.floor_breaches or 0:.0f}",
+                "-" if ours is None else number(ours.floor_breaches),
             ]
         )
-    counted = sum(each in {"ahead", "behind", "level"} for each in stands)
+    decided = sum(each in {"ahead", "behind", "level"} for each in stands)
     yield (
-        f"Ahead in {stands.count('ahead')} of {counted} families that count (both under {100 * TIE:g} % is a tie),"
+        f"Ahead in {stands.count('ahead')} of {decided} families that count (both under {100 * TIE:g} % is a tie),"
         f" behind in {stands.count('behind')}. Worse than static by more than {100 * WORSE_POINTS:g} points in"
-        f" {100 * _worse(beyond):.1f} % of {len(beyond)} worlds.\n"
+        f" {100 * _worse(beyond):.1f} % of {len(beyond)} worlds. {_floors(cases)}\n"
     )
     yield markdown(lines)
 

@@ -97,6 +97,12 @@ def headline(row: Row) -> float | None:
     return row.violation if row.lost_utility is None else row.lost_utility
 
 
+def broken_floors(rows: Sequence[Row]) -> int | None:
+    """How often floors were broken in all of the rows; None where nobody counted. A mean would round one to none."""
+    counts = [row.floor_breaches for row in rows if row.floor_breaches is not None]
+    return sum(counts) if counts else None
+
+
 def standing(row: Row) -> tuple[float, float]:
     """By what rows of one case are ranked, less is better: the headline, then GPU-hours.
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.sim.page import report
 from rebalancer.sim.page.cases import cases_of
@@ -11,7 +12,7 @@ from rebalancer.sim.suite.row import Played, Row
 
 
 def row(controller: str, late: float, seed: int = 0, **other: object) -> Row:
-    named = {"scenario": "S7", "day": "generated", "gpus": 24, "given": "exact", "tuning": None} | other
+    named = {"scenario": "S7", "day": "generated", "gpus": 24, "given": "exact", "breaches": 0} | other
     actuation = "scale" if controller == "ours" else None
     return Row(
         scenario=str(named["scenario"]),
@@ -23,7 +24,7 @@ def row(controller: str, late: float, seed: int = 0, **other: object) -> Row:
         tuning=None,
         seed=seed,
         violation=late,
-        floor_breaches=0,
+        floor_breaches=int(str(named["breaches"])),
         given=str(named["given"]),
     )
 
@@ -71,10 +72,10 @@ def test_what_the_product_could_not_play_is_said_and_not_counted() -> None:
     assert "| absent | not played | 2.00 | 20.00 | 4.00 keda | - | 3.00 | - |" in lines[-1]
 
 
-def family(name: str, ours: Sequence[float], keda: float, static: float) -> list[Row]:
+def family(name: str, ours: Sequence[float], keda: float, static: float, given: str = "exact") -> list[Row]:
     late = {"keda": [keda] * len(ours), "static": [static] * len(ours), "ours": ours}
     return [
-        row(controller, share, seed, scenario=name, day="judged")
+        row(controller, share, seed, scenario=name, day="judged", given=given)
         for controller, shares in late.items()
         for seed, share in enumerate(shares)
     ]
@@ -90,6 +91,15 @@ def test_a_family_is_judged_by_its_worlds_each_of_which_counts_alike() -> None:
     assert swaps.startswith("| swaps | 3 | 2.67 | 10.00 keda | -7.33 (-8.00 to -6.00) * | ahead | 30.00 |")
     assert dips.startswith("| dips | 3 | 3.00 | 2.00 keda | +1.00 (+1.00 to +1.00) * | behind | 30.00 |")
     assert any(line.startswith("Ahead in 1 of 2 families that count") and "behind in 1." in line for line in lines)
+
+
+def test_a_familys_worlds_with_wrong_figures_are_no_worlds_of_the_family() -> None:
+    rows = [*family("swaps", [0.02, 0.04], 0.1, 0.3), *family("swaps", [0.2, 0.2], 0.3, 0.3, "x0.8")]
+
+    lines = told(rows)
+
+    assert [line for line in lines if line.startswith("| swaps | 2 |")] == lines[-1:]
+    assert "| swaps day judged, 24 GPUs, 60 s to start | x0.8 | 20.00 | 3.00 | 30.00 | 30.00 keda |" in "\n".join(lines)
 
 
 def test_families_in_which_nobody_is_late_are_ties_and_chance_is_no_lead() -> None:
@@ -108,6 +118,28 @@ def test_worlds_that_are_later_than_standing_still_are_counted_over_all_families
     said = next(line for line in told(rows) if line.startswith("Ahead in"))
 
     assert "Worse than static by more than 0.2 points in 25.0 % of 4 worlds." in said
+
+
+def test_one_broken_floor_in_fifty_worlds_is_not_rounded_to_none() -> None:
+    rows = [*family("swaps", [0.02] * 50, 0.1, 0.3), *family("dips", [0.02] * 2, 0.1, 0.3)]
+    assert "Floors were broken 0 times in 52 runs of ours." in "\n".join(told(rows))
+
+    broken = [replace(each, floor_breaches=1) if (each.controller, each.seed) == ("ours", 7) else each for each in rows]
+    lines = told(broken)
+
+    assert "Floors were broken 1 time in 52 runs of ours." in "\n".join(lines)
+    swaps, dips = (next(line for line in lines if line.startswith(f"| {name}")) for name in ("swaps", "dips"))
+    assert (swaps.split(" | ")[-1], dips.split(" | ")[-1]) == ("1 |", "0 |")
+
+
+def test_a_floor_broken_by_wrong_figures_is_told_and_one_that_nobody_counted_is_not_kept() -> None:
+    rows = [*EXACT, *given("x0.5", 0.1, 0.04), row("ours", 0.1, 1, given="x0.5", breaches=2)]
+    lines = told(rows)
+    assert lines[-1].endswith("| 2 |")
+    assert "Floors were broken 2 times in 2 runs of ours." in "\n".join(lines)
+
+    unknown = told([replace(each, floor_breaches=None) for each in rows])
+    assert unknown[-1].endswith("| - |")
 
 
 def test_the_page_leads_with_what_users_get_and_keeps_it_out_of_the_exact_tables() -> None:

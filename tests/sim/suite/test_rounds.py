@@ -7,6 +7,7 @@ import pytest
 
 from rebalancer.sim.suite.__main__ import QUICK_PEERS
 from rebalancer.sim.suite.cases import SuiteCase, cases, every_case, family_cases, given_cases, quick_cases
+from rebalancer.sim.suite.given import GIVEN
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.rounds import cpu_seconds, rounds
 from rebalancer.sim.suite.row import BOUND, OURS
@@ -53,16 +54,23 @@ def test_a_full_run_without_tuning_fits_into_four_hours_of_two_cores(capsys: pyt
 
 
 def test_a_quick_run_fits_into_five_minutes_of_two_cores() -> None:
-    seconds = sum(whole(case, [BY_NAME[name] for name in QUICK_PEERS], ("fluid",)) for case in quick_cases())
+    peers = [BY_NAME[name] for name in QUICK_PEERS]
+    seconds = sum(whole(case, peers, ("fluid",), with_bound=False) for case in quick_cases())
 
     assert seconds < CORES * 300
 
 
-def whole(case: SuiteCase, peers: Sequence[Peer], played_in: Sequence[str] = WORLDS) -> float:
+def test_a_quick_run_has_a_cell_of_each_kind_of_figures_and_metrics() -> None:
+    assert {case.given.name for case in quick_cases()} == set(GIVEN)
+
+
+def whole(
+    case: SuiteCase, peers: Sequence[Peer], played_in: Sequence[str] = WORLDS, *, with_bound: bool = True
+) -> float:
     seconds = 0.0
     for world, _, actuations in rounds(case):
         names = [*(peer.name for peer in players(case, peers)), *[OURS] * len(actuations)]
-        if world == "fluid" and case.scenario in BOUNDED and case.is_plain:
+        if with_bound and world == "fluid" and case.scenario in BOUNDED and case.is_plain:
             names.append(BOUND)
         seconds += sum(cpu_seconds(case, world, name) for name in names if world in played_in)
     return seconds

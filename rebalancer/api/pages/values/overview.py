@@ -142,6 +142,7 @@ class Overview(Struct, frozen=True):
     badges: the badges of the models that the tiles of `pools` name, by model id.
     plan_every_seconds: the policy's planning period, 0 before there is a policy.
     namespace: namespace of the service's pods, "" where it runs in none.
+    leader_known: whether it is known who leads, or that nobody does; false where this replica cannot read the Lease.
     """
 
     epoch: str
@@ -165,6 +166,7 @@ class Overview(Struct, frozen=True):
     badges: dict[str, Badge] = {}
     plan_every_seconds: float = 0.0
     namespace: str = ""
+    leader_known: bool = True
 
 
 class Beat(Struct, frozen=True):
