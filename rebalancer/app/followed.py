@@ -19,6 +19,7 @@ from rebalancer.obs.clock import Clock
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_differences import differences
 from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.settings.renames import unheard
 from rebalancer.state import ClusterState
 
 LOOK_SECONDS = 2.0
@@ -126,7 +127,10 @@ class FollowedPolicy:
                 log.warning("policy", problem=self._file.trouble)
             policy = self._file.current
             if policy is not None and policy is not cycle_ports.policy:
-                others = await asyncio.to_thread(differences, cycle_ports.policy, policy)
+                lost = tuple(unheard(cycle_ports.policy, policy))
+                for problem in lost:
+                    log.warning("policy", problem=problem)
+                others = lost + await asyncio.to_thread(differences, cycle_ports.policy, policy)
                 self._change = replace(self._change, at=now, before=digest, differences=others)
                 cycle_ports.policy = policy
                 state.set_policy(policy, now)

@@ -208,6 +208,8 @@ class StatusReporter:
         advisory |= self._of_topics()
         if self._leadership.trouble is not None:
             advisory[LEASE] = self._leadership.trouble
+        if self.kube is not None and self.kube.login_trouble is not None:
+            advisory["kubernetes-login"] = f"what was read before stays in use: {self.kube.login_trouble}"
         passed_over = self._intake.passed_over if self._intake is not None else ()
         advisory |= {f"producer {topic}": OWN_TOPIC for topic in passed_over}
         self._advised = {source: self._advised.get(source, self._clock.now()) for source in advisory}

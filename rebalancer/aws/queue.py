@@ -82,7 +82,7 @@ class SqsQueue:
     async def take(self) -> tuple[QueueMessage, ...]:
         """Up to ten messages, hidden from others for `VISIBILITY_SECONDS`; waits for the first of them.
 
-        Raises NoQueue and NoIdentity.
+        Who ends before they are deleted delays what they say by that, and loses nothing. Raises NoQueue and NoIdentity.
         """
         request = {
             "MaxNumberOfMessages": AT_ONCE,
@@ -90,7 +90,8 @@ class SqsQueue:
             "VisibilityTimeout": VISIBILITY_SECONDS,
             "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
         }
-        return (await self._call("ReceiveMessage", request, Received, POLL_SECONDS)).messages
+        with effect("sqs/receive", self.address.name):
+            return (await self._call("ReceiveMessage", request, Received, POLL_SECONDS)).messages
 
     async def delete(self, messages: Sequence[QueueMessage]) -> int:
         """Delete up to ten; how many SQS would not, which it delivers again. Raises NoQueue and NoIdentity."""

@@ -124,8 +124,8 @@ class Pod(Struct, frozen=True):
     phase: Kubernetes' phase: Pending, Running, Succeeded, Failed or Unknown.
     ready: whether its Ready condition is True.
     ready_at: when that condition became True, None while it is not.
-    unready_at: when that condition became False, None while it is not: a pod that has never been Ready has been told so
-        since its kubelet took it on.
+    unready_at: when that condition became False, None while it is not; of one never Ready, when its kubelet took it on.
+    trouble: why it does not run or get a node, in the words of kubelet or scheduler; "" where neither complains.
     created_at: when it was created.
     deleting_at: the instant by which a deletion ends it (the request and its grace period), None before one.
     grace_seconds: seconds that its containers have to end once it is deleted.
@@ -171,6 +171,7 @@ class Pod(Struct, frozen=True):
     priority: int = 0
     unready_at: Instant | None = None
     tolerations: tuple[Toleration, ...] | None = None
+    trouble: str = ""
 
     @property
     def terminal(self) -> bool:
@@ -179,10 +180,8 @@ class Pod(Struct, frozen=True):
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether its devices are taken: until it is terminal; where an engine may outlive it, until it is deleted.
-
-        A requester's engine runs in another pod, and its finalizer keeps the object until that engine sleeps.
-        """
+        """Whether its devices are taken: until it is terminal; where an engine may outlive it, until it is deleted."""
+        # A requester's engine runs in another pod, and its finalizer keeps the object until that engine sleeps.
         return not self.terminal or isinstance(self.dual, Requester)
 
 

@@ -44,8 +44,7 @@ class PodView(Struct, frozen=True):
     uid: its Kubernetes UID.
     name: `metadata.name` of the pod.
     node: name of its node, None before it has one; of several pods the first one's, None before all have one.
-    phase: pending (no node), loading, ready, terminating, or lost: Ready by its last word on a node that is not listed,
-        so it serves nobody.
+    phase: pending (no node), loading, ready, terminating, or lost: Ready by its last word, its node is not listed.
     since: when it became Ready (ready, lost), when its deletion was requested (terminating), else when it was created.
     created_at: when it was created.
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
@@ -53,6 +52,7 @@ class PodView(Struct, frozen=True):
     place: its place where its controller numbers replicas, left out where none does.
     placed_at: when it got its node, left out where that was within a second of its creation, or nobody dates it.
     gated: whether somebody must admit it before the scheduler looks at it, left out where nobody must.
+    trouble: why it does not run or get a node, in the words of kubelet or scheduler, left out where neither complains.
     """
 
     uid: str
@@ -66,6 +66,7 @@ class PodView(Struct, frozen=True):
     place: Place | UnsetType = UNSET
     placed_at: Instant | UnsetType = UNSET
     gated: bool | UnsetType = UNSET
+    trouble: str | UnsetType = UNSET
 
     @property
     def ordinal(self) -> int | None:
@@ -214,8 +215,7 @@ class TargetView(Struct, frozen=True):
     pods: its pods, by UID.
     foreign: the last two changes of its numbers by somebody else, oldest first.
     running_gpus: the most GPUs that one of its pods requests, None where it has no pods.
-    by_others: whether somebody else wrote the number in force: the maximum of an autoscaler that we took over, else the
-        replicas.
+    by_others: whether somebody else wrote the number in force: the maximum of an autoscaler of ours, else replicas.
     repaired_at: since when others' numbers are ours again after such changes; None where they are not.
     placement: what its template asks of nodes beside selector and tolerations.
     owners: controllers above the target and its autoscaler, and autoscalers of others that point at the target.

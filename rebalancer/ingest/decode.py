@@ -70,11 +70,18 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A sample without gauges that cannot be (`left_out`) or that nobody knows, and what its sender should know."""
+    """A sample without some of its gauges.
+
+    sample: the rest of it.
+    rejection: what its sender should know.
+    left_out: gauges that cannot be.
+    unknown: names of gauges that nobody knows.
+    """
 
     sample: MetricSample
     rejection: Rejection
     left_out: tuple[str, ...]
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ def _mended(value: bytes, headers: Headers, position: Position, kafka_timestamp:
     if not cannot_be and sample.counters is None and sample.gauges == NO_GAUGES:
         raise RejectedError(reason, f"says nothing that can be used: {', '.join(named)}")
     warning = rejection(position, now, reason, f"left out: {', '.join(named)}; the rest of the sample counts")
-    return Mended(sample, warning, tuple(cannot_be))
+    return Mended(sample, warning, tuple(cannot_be), unknown)
 
 
 def _unwrapped(value: bytes, headers: Headers) -> Envelope:

@@ -23,6 +23,8 @@ from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.records import ConsumerRecord, TopicPartition
 
 REMEMBERED_IDS = 10_000
+LINE_EVERY_SECONDS = 3600.0
+MOST_LINES = 100  # of gauges that are left out, in that time: the rest is in the counters
 LETTER_EVERY_SECONDS = 60.0  # one about the same fault of a producer; it may send that every second, for ever
 
 Sink = Callable[[list[Event]], None]
@@ -68,7 +70,8 @@ class Reader:
         self._queue = queue
         self._completeness = completeness
         self._seen: dict[tuple[str, ...], None] = {}
-        self._mended_at: dict[tuple[str, str], float] = {}
+        self._mended_at: dict[tuple[str, ...], float] = {}
+        self._logged_at: dict[tuple[str, ...], float] = {}
         self._streams: dict[str, ProducerStream] = {}
 
     def follow(self, producers: Sequence[MetricProducer]) -> None:
@@ -197,19 +200,33 @@ class Reader:
             self._queue.put(QueuedOverride(record, signed, frontier))
 
     def _mended(self, record: ConsumerRecord, mended: Mended, now: float) -> None:
-        """What was left out is counted; the record itself can be read in the dead-letter topic, at times."""
+        """What was left out is counted; the record itself can be read in the dead-letter topic, at times.
+
+        A gauge that nobody knows is told once by its name: a whole fleet of one exporter has it.
+        """
         self.counts.update(f"{IMPOSSIBLE}{gauge}" for gauge in mended.left_out)
         source, reason = mended.sample.source, mended.rejection.reason
-        known = 0 <= now - self._mended_at.get((source, reason), -inf) < LETTER_EVERY_SECONDS
+        about = (reason, *mended.unknown) if reason == Reason.UNKNOWN_GAUGE else (reason, source)
+        known = 0 <= now - self._mended_at.get(about, -inf) < LETTER_EVERY_SECONDS
         if reason == Reason.UNKNOWN_GAUGE or not known:
             self.counts[f"rejected.{reason}"] += 1
         if known:
             return
         if len(self._mended_at) >= REMEMBERED_IDS:
             self._mended_at.clear()
-        self._mended_at[source, reason] = now
-        log.warning("gauges are left out", source=source, why=mended.rejection.detail)
+        self._mended_at[about] = now
+        self._log_left_out(mended, now)
         self._bury(record, mended.rejection)
+
+    def _log_left_out(self, mended: Mended, now: float) -> None:
+        """A line an hour about the same gauges, with their first source; names come from outside and may be many."""
+        gauges = (*mended.left_out, *mended.unknown)
+        self._logged_at = {one: at for one, at in self._logged_at.items() if 0 <= now - at < LINE_EVERY_SECONDS}
+        if gauges in self._logged_at or len(self._logged_at) >= MOST_LINES:
+            return
+        self._logged_at[gauges] = now
+        where = "samples: `rebalancer events check TOPIC`, and the dead letters"
+        log.warning("gauges are left out", source=mended.sample.source, why=mended.rejection.detail, which=where)
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
         """The notices of one record without those that came with a record before."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from rebalancer.kube.access import Access, AuthorizationHeader
+from rebalancer.kube.access import Access, KubeLogin
 from rebalancer.kube.transport import CONNECT_SECONDS
 from rebalancer.obs.clock import Clock
 
@@ -33,8 +33,8 @@ class Forward:
         self, access: Access, clock: Clock, namespace: str, pod: str, port: int, folder: Path
     ) -> None:
         self.path = folder / "forward.sock"
-        self._access = access
-        self._login = AuthorizationHeader(access, clock)
+        self._server_url = access.server
+        self._login = KubeLogin(access, clock)
         self._namespace = namespace
         self.turn_to(pod, port)
         self._server: asyncio.Server | None = None
@@ -45,11 +45,10 @@ class Forward:
         self.trouble: str | None = None
         self._what = f"pods/portforward of {self._namespace}/{pod}"
         path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/pods/{quote(pod, safe='')}/portforward"
-        self._url = URL(self._access.server + path, encoded=True).with_query(ports=str(port))
+        self._url = URL(self._server_url + path, encoded=True).with_query(ports=str(port))
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._access.tls or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         )
         self._server = await asyncio.start_unix_server(self._accept, str(self.path))
@@ -86,21 +85,22 @@ class Forward:
 
     async def _opened(self) -> aiohttp.ClientWebSocketResponse:
         """A WebSocket to the pod; it is asked for once more where the login was refused and can be renewed."""
-        used = await self._login.header()
+        used = await self._login.access()
         try:
             return await self._connected(used)
         except aiohttp.WSServerHandshakeError as error:
             if error.status != HTTPStatus.UNAUTHORIZED or not await self._login.renewed(used):
                 raise
-        return await self._connected(await self._login.header())
+        return await self._connected(await self._login.access())
 
-    async def _connected(self, authorization: str | None) -> aiohttp.ClientWebSocketResponse:
+    async def _connected(self, access: Access) -> aiohttp.ClientWebSocketResponse:
         return await self._session.ws_connect(
             self._url,
             protocols=(PROTOCOL,),
-            headers={"Authorization": authorization} if authorization else {},
-            proxy=self._access.proxy,
-            server_hostname=self._access.server_hostname,
+            headers={"Authorization": access.authorization} if access.authorization else {},
+            proxy=access.proxy,
+            ssl=access.tls or True,
+            server_hostname=access.server_hostname,
             max_msg_size=0,
         )
 

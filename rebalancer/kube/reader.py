@@ -77,6 +77,11 @@ class KubeReader:
         """Server's clock minus ours at the last reply, within a second; None before the first."""
         return self._transport.server_offset_seconds
 
+    @property
+    def login_trouble(self) -> str | None:
+        """Why our login could not be read again, None where it could; the one before stays in use."""
+        return self._transport.login_trouble
+
     def stepped(self, seconds: float) -> None:
         """Our clock was set by so many seconds."""
         self._transport.stepped(seconds)

@@ -15,7 +15,7 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from rebalancer.kube.access import Access, AuthorizationHeader
+from rebalancer.kube.access import Access, KubeLogin
 from rebalancer.kube.errors import KubeError, Silent, Temporary, Unauthorized, lost, refusal
 from rebalancer.kube.resources import Call
 from rebalancer.obs.clock import Clock
@@ -44,18 +44,22 @@ class Transport:
         """Server's clock minus ours at the last reply, within a second; None before the first."""
         self.errors: Counter[str] = Counter()
         """Calls that failed, by the name of their error in lower case; `timeout`: no answer within the deadline."""
-        self._access = access
         self._clock = clock
-        self._login = AuthorizationHeader(access, clock)
+        self._login = KubeLogin(access, clock)
         self._max_body_bytes = max_body_bytes
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls or True, socket_factory=live_socket),
+            connector=aiohttp.TCPConnector(socket_factory=live_socket),
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             middlewares=[_sent_once],
             read_bufsize=2**20,
             trust_env=False,
         )
+
+    @property
+    def login_trouble(self) -> str | None:
+        """Why our login could not be read again, None where it could; the one before stays in use."""
+        return self._login.trouble
 
     async def close(self) -> None:
         """Close the connections; calls under way end with an error."""
@@ -66,7 +70,7 @@ class Transport:
 
         A call refused for its login is sent once more if the login can be renewed: it was not applied.
         """
-        used = await self._login.header()
+        used = await self._login.access()
         with self._counted():
             try:
                 return await self._exchange(call)
@@ -81,7 +85,7 @@ class Transport:
 
         Raises Silent after `idle_seconds` without a byte, and the KubeErrors of a refusal.
         """
-        used = await self._login.header()
+        used = await self._login.access()
         try:
             with self._counted():
                 async with self._reply(call, idle_seconds) as reply:
@@ -108,16 +112,18 @@ class Transport:
     @asynccontextmanager
     async def _reply(self, call: Call, idle_seconds: float | None) -> AsyncIterator[aiohttp.ClientResponse]:
         """The reply to a call, if it is 2xx; what goes wrong until it is read becomes a KubeError."""
+        access = await self._login.access()
         try:
             async with self._session.request(
                 call.method,
-                URL(self._access.server + call.full_path, encoded=True).with_query(call.query),
+                URL(access.server + call.full_path, encoded=True).with_query(call.query),
                 data=call.body,
-                headers=await self._headers(call),
+                headers=self._headers(call, access.authorization),
                 timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=idle_seconds),
                 allow_redirects=False,
-                proxy=self._access.proxy,
-                server_hostname=self._access.server_hostname,
+                proxy=access.proxy,
+                ssl=access.tls or True,
+                server_hostname=access.server_hostname,
             ) as reply:
                 self._heed_date(reply)
                 if reply.status not in _SUCCESS:
@@ -130,11 +136,11 @@ class Transport:
         except (aiohttp.ClientError, ConnectionError) as error:
             raise lost(call, str(error) or type(error).__name__) from error
 
-    async def _headers(self, call: Call) -> dict[str, str]:
+    def _headers(self, call: Call, authorization: str | None) -> dict[str, str]:
         headers = {"User-Agent": self.user_agent}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
-        if authorization := await self._login.header():
+        if authorization:
             headers["Authorization"] = authorization
         return headers
 

@@ -19,7 +19,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
-from rebalancer.settings.renames import with_pools_called
+from rebalancer.settings.renames import with_pools_called, workloads_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +134,11 @@ def _pools_under_another_name(recorded: Policy, other: Policy) -> dict[str, str]
 
 
 def _under_another_name(model: Model, other: Policy, taken: set[str]) -> str | None:
-    workloads = _workloads(model)
+    workloads = workloads_of(model)
     for each in other.models:
-        if each.id not in taken and (model.id in each.aliases or workloads & _workloads(each)):
+        if each.id not in taken and (model.id in each.aliases or workloads & workloads_of(each)):
             return each.id
     return None
-
-
-def _workloads(model: Model) -> set[tuple[str, str, str]]:
-    return {(model.namespace, target.kind, target.name) for target in model.targets}
 
 
 def _notes(recorded: Policy, other: Policy, names: Mapping[str, str], pools: frozenset[str]) -> Iterator[str]:

@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 
 from rebalancer.domain.codec import digest
-from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.words import counted
 from rebalancer.settings.entries import RefusedEntry, take_over
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import CheckedText, checked_text
+from rebalancer.settings.renames import workloads_of
 
 NOWHERE = ""  # where a file is that cannot be read
 MAX_BYTES = 1 << 20  # 1 MiB, what a ConfigMap can hold
@@ -113,8 +114,8 @@ class PolicyFile:
 
         A model whose workload another one has now was renamed: nothing of it is handed back.
         """
-        ids, workloads = {model.id for model in new.models}, {ref for model in new.models for ref in _workloads(model)}
-        gone = [model.id for model in old.models if model.id not in ids and not workloads & _workloads(model)]
+        ids, taken = {model.id for model in new.models}, {ref for model in new.models for ref in workloads_of(model)}
+        gone = [model.id for model in old.models if model.id not in ids and not taken & workloads_of(model)]
         may = len(old.models) // 2
         if self.allow_empty_policy or len(gone) <= may:
             return ()
@@ -130,10 +131,6 @@ class PolicyFile:
             file=str(self.path),
         )
         return (problem,)
-
-
-def _workloads(model: Model) -> set[tuple[str, str, str]]:
-    return {(model.namespace, target.kind, target.name) for target in model.targets}
 
 
 def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:

@@ -1,4 +1,7 @@
-"""A pool that a policy file calls otherwise than the policy in force: the same pool, known by its node labels."""
+"""What a policy file calls otherwise than the policy in force.
+
+A pool is the same by its node labels. A model is a new one on the same workload, and names of the old one are lost.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -26,6 +29,28 @@ def with_pools_called(policy: Policy, names: Mapping[str, str]) -> Policy:
     return policy.model_copy(
         update={"pools": tuple(map(pool, policy.pools)), "models": tuple(map(model, policy.models))}
     )
+
+
+def unheard(before: Policy, after: Policy) -> Iterator[str]:
+    """A sentence for each model whose workload another one has now that is not heard by the old names."""
+    heard = {name for model in after.models for name in (model.id, *model.aliases)}
+    ids = {model.id for model in before.models}
+    new = {workload: model.id for model in after.models if model.id not in ids for workload in workloads_of(model)}
+    for model in before.models:
+        names = [name for name in (model.id, *model.aliases) if name not in heard]
+        now = next((new[workload] for workload in sorted(workloads_of(model)) if workload in new), None)
+        if names and now is not None:
+            lost = ", ".join(names)
+            yield (
+                f"model {model.id} is called {now} now: samples that say {lost} are heard no more, and as long as none"
+                f" say {now} it gets nothing and calls nothing home that it lent; if producers go on to say {lost},"
+                f" give {now} `aliases: [{lost}]`"
+            )
+
+
+def workloads_of(model: Model) -> set[tuple[str, str, str]]:
+    """The objects whose replicas are the model's: namespace, kind and name."""
+    return {(model.namespace, target.kind, target.name) for target in model.targets}
 
 
 def _names(good: Policy, given: DraftPart, faulty: set[tuple[str | int, ...]]) -> Iterator[tuple[str, str]]:

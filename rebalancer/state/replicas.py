@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Pod, Workload
@@ -47,6 +48,7 @@ def _together(number: int, seen: list[Seen], pods: int) -> PodView:
         created_at=first.created_at,
         begun=all(view.begun for view in views),
         place=Place(number, nodes[1:] if placed else nodes),
+        trouble=next((view.trouble for view in views if view.trouble), UNSET),
     )
 
 

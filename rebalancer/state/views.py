@@ -70,6 +70,7 @@ def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
         begun=pod.phase != "Pending",
         placed_at=_placed(pod),
         gated=True if pod.gates else UNSET,
+        trouble=pod.trouble if pod.trouble and phase in {"pending", "loading"} else UNSET,
     )
 
 

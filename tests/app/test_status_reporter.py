@@ -196,3 +196,16 @@ def test_a_producer_of_the_policy_whose_topic_is_our_own_is_named_and_the_replic
     assert [what for what, _ in rows] == ["producer rebalancer.notices"]
     assert "take it out of the policy's producers" in rows[0][1]
     assert not any(one.what.startswith("producer") for one in seen.reporter.unready())
+
+
+def test_a_login_that_cannot_be_read_again_is_named_and_the_replica_stays_ready(seen: Seen) -> None:
+    class Unread:
+        """A client whose certificate was spoiled while it was renewed."""
+
+        login_trouble = "its client certificate us.crt cannot be used: no start line"
+
+    unread: Any = Unread()
+    seen.reporter.kube = unread
+    rows = {each.what: each.detail for each in seen.reporter.status().unready}
+    assert rows["kubernetes-login"] == f"what was read before stays in use: {Unread.login_trouble}"
+    assert "kubernetes-login" not in {each.what for each in seen.reporter.unready()}

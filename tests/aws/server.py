@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from aiohttp import web
@@ -48,7 +49,7 @@ def signature(headers: Mapping[str, str], names: list[str], body: bytes) -> str:
 class _Message:
     id: str
     body: str
-    visible: bool = True
+    hidden_seconds: float = 0.0
     receives: int = 0
 
 
@@ -71,10 +72,10 @@ class SqsServer:
         self._sent.set()
         return name
 
-    def lapse(self) -> None:
-        """The visibility timeout of all that was received passes."""
+    def lapse(self, seconds: float = inf) -> None:
+        """So much time passes for what was received: it is delivered again once its visibility timeout is over."""
         for message in self._messages.values():
-            message.visible = True
+            message.hidden_seconds = max(0.0, message.hidden_seconds - seconds)
         self._sent.set()
 
     @property
@@ -108,15 +109,15 @@ class SqsServer:
         return web.json_response(await getattr(self, f"_{action}")(asked), content_type="application/x-amz-json-1.0")
 
     async def _ReceiveMessage(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  SQS's word
-        if not any(one.visible for one in self._messages.values()):
+        if all(one.hidden_seconds > 0.0 for one in self._messages.values()):
             self._sent.clear()
             try:
                 await asyncio.wait_for(self._sent.wait(), min(asked["WaitTimeSeconds"], MOST_POLL_SECONDS))
             except TimeoutError:
                 return {}
-        taken = [one for one in self._messages.values() if one.visible][: asked["MaxNumberOfMessages"]]
+        taken = [one for one in self._messages.values() if one.hidden_seconds == 0.0][: asked["MaxNumberOfMessages"]]
         for one in taken:
-            one.visible, one.receives = False, one.receives + 1
+            one.hidden_seconds, one.receives = asked["VisibilityTimeout"], one.receives + 1
         return {"Messages": [_as_sent(one) for one in taken]} if taken else {}
 
     async def _DeleteMessageBatch(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802  SQS's word

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rebalancer.aws.address import QueueAddress
-from rebalancer.aws.queue import SqsQueue
+from rebalancer.aws.queue import VISIBILITY_SECONDS, SqsQueue
 from rebalancer.domain.events import CapacityNotice, Position
 from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.notices import decode_notice
@@ -233,6 +233,8 @@ async def test_a_queue_that_refuses_us_is_told_and_asked_again(server: SqsServer
 @pytest.mark.parametrize(
     ("effect", "when", "left", "written", "in_the_end"),
     [
+        ("sqs/receive", "before", 1, 0, 1),
+        ("sqs/receive", "after", 1, 0, 1),
         ("kafka/notices", "before", 1, 0, 1),
         ("kafka/notices", "after", 1, 1, 2),
         ("sqs/delete", "before", 1, 1, 2),
@@ -260,3 +262,23 @@ async def test_killed_on_the_way_from_the_queue_to_kafka_a_notice_is_not_lost_an
     async with Intake(broker, Refusing(), {("rebalancer.notices", 0): 0}, clock) as reading:
         await until(lambda: len(reading.notices) + reading.intake.counts["duplicates"] == in_the_end)
     assert [one.instance_id for one in reading.notices] == ["i-1"]
+
+
+async def test_a_notice_whose_reader_died_with_it_is_given_to_another_after_the_30_s_that_it_is_hidden(
+    server: SqsServer, broker: Broker
+) -> None:
+    dying, after, life = Carrying(server, broker), Carrying(server, broker), Life("sqs/receive", 1, "after")
+    name = server.send(warning("i-1").decode())
+    with watched(life):
+        dying.start()
+    await until(lambda: life.over)
+    await dying.stop()
+    after.start()
+    asked = len(server.asked)
+    server.lapse(VISIBILITY_SECONDS - 1.0)
+    await until(lambda: [action for action, _ in server.asked[asked:]].count("ReceiveMessage") > 1)
+    assert server.there == [name], "nobody is given it before"
+    server.lapse(1.0)
+    await until(lambda: not server.there)
+    await after.stop()
+    assert len(await notices(broker)) == 1

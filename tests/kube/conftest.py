@@ -13,7 +13,7 @@ from tests.kube.server import ApiServer, a_client
 def _login_may_block(blockbuster: BlockBuster) -> None:
     """It reads files under an event loop of its own, in a thread of its own."""
     for function in blockbuster.functions.values():
-        function.can_block_in("rebalancer/kube/access.py", {"_by_kubeconfig", "read_authorization"})
+        function.can_block_in("rebalancer/kube/access.py", {"read"})
 
 
 @pytest.fixture

@@ -7,53 +7,16 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from ruamel.yaml import YAML
 
 from rebalancer.kube.access import Access, find_access, in_cluster
 from rebalancer.kube.errors import Invalid, Temporary, Unauthorized
 from rebalancer.kube.resources import PODS, Call, Ref
 from rebalancer.kube.transport import Transport
 from tests.certificates import self_signed
+from tests.kube.logins import HandClock, a_kubeconfig
 from tests.kube.server import ApiServer, a_client, answers, as_json, status
 
 POD = Ref(PODS, "serving", "llama-0")
-
-
-class HandClock:
-    """Time the test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> float:
-        return self.seconds
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
-def a_kubeconfig(folder: Path, server: str, **user: object) -> Path:
-    """Two contexts: `here` (current) as asked for, `elsewhere` with a token of its own."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [
-            {"name": "u", "user": user},
-            {"name": "other", "user": {"token": "other-token"}},
-        ],
-        "contexts": [
-            {"name": "here", "context": {"cluster": "c", "user": "u"}},
-            {"name": "elsewhere", "context": {"cluster": "c", "user": "other"}},
-        ],
-    }
-    path = folder / "kubeconfig"
-    YAML().dump(config, path)
-    return path
 
 
 def serving(certificate: Path) -> ssl.SSLContext:
@@ -164,8 +127,8 @@ def test_in_a_pod_the_service_account_logs_in_and_its_token_file_is_followed(
     assert access.server == "https://[fd00::1]:6443"
     assert access.authorization == "Bearer t1"
     token.write_text("t2")
-    assert access.read_authorization is not None
-    assert access.read_authorization() == "Bearer t2"
+    assert access.read is not None
+    assert access.read().authorization == "Bearer t2"
 
 
 async def test_a_server_is_trusted_by_its_ca_alone(tmp_path: Path, certificate: Path) -> None:
@@ -208,7 +171,7 @@ async def test_issues_205_254_a_token_file_is_read_again_each_minute(tmp_path: P
 
 async def test_a_refused_token_is_read_again_at_once_and_the_call_repeated() -> None:
     async with ApiServer() as server:
-        access = Access(server.url, "Bearer t1", lambda: "Bearer t2")
+        access = Access(server.url, "Bearer t1", lambda: Access(server.url, "Bearer t2"))
         clock = HandClock()
         transport = Transport(access, clock)
         clock.seconds = 10
@@ -221,12 +184,13 @@ async def test_a_refused_token_is_read_again_at_once_and_the_call_repeated() -> 
 async def test_a_token_that_stays_refused_ends_as_unauthorized_and_is_not_hammered() -> None:
     reads = 0
 
-    def read() -> str:
-        nonlocal reads
-        reads += 1
-        return "Bearer t1"
-
     async with ApiServer() as server:
+
+        def read() -> Access:
+            nonlocal reads
+            reads += 1
+            return Access(server.url, "Bearer t1")
+
         server.on_call.extend([answers(401)] * 9)
         access = Access(server.url, "Bearer t1", read)
         clock = HandClock()
@@ -241,7 +205,7 @@ async def test_a_token_that_stays_refused_ends_as_unauthorized_and_is_not_hammer
 
 
 async def test_a_token_that_cannot_be_read_leaves_the_old_one_in_use_and_says_so() -> None:
-    def broken() -> str | None:
+    def broken() -> Access:
         raise OSError("disk on fire")
 
     async with ApiServer() as server:

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from rebalancer.kube.access import Access
 from rebalancer.kube.forward import PROTOCOL, Forward
-from tests.kube.test_access import HandClock
+from tests.kube.logins import HandClock
 
 
 class Echo:
@@ -54,7 +54,7 @@ async def test_a_login_that_has_run_out_is_read_again_for_the_next_connection(
     echo: tuple[Echo, str], tmp_path: Path, seconds: float, refused: int
 ) -> None:
     server, url = echo
-    clock, access = HandClock(), Access(url, "Bearer first", lambda: f"Bearer {server.token}")
+    clock, access = HandClock(), Access(url, "Bearer first", lambda: Access(url, f"Bearer {server.token}"))
     async with Forward(access, clock, "rebalancer", "rb-0", 8080, tmp_path) as forward:
         assert await said_again(forward) == b"hello"
         server.token, clock.seconds = "second", seconds
@@ -66,7 +66,7 @@ async def test_a_login_that_stays_refused_is_told_until_a_connection_succeeds(
     echo: tuple[Echo, str], tmp_path: Path
 ) -> None:
     server, url = echo
-    clock, access = HandClock(), Access(url, "Bearer stale", lambda: "Bearer stale")
+    clock, access = HandClock(), Access(url, "Bearer stale", lambda: Access(url, "Bearer stale"))
     clock.seconds = 10.0
     async with Forward(access, clock, "rebalancer", "rb-0", 8080, tmp_path) as forward:
         assert await said_again(forward) == b""

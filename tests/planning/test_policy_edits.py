@@ -13,6 +13,7 @@ from rebalancer.planning import plan
 from rebalancer.planning.memory.outcomes import stranger
 from tests.builders import NOW, a_load, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story
+from tests.planning.test_scenarios_lending import a_lender
 from tests.planning.worlds import fewer, overrides, policies, stories
 
 
@@ -188,3 +189,18 @@ def test_loans_have_the_size_that_the_borrowers_replicas_have_now() -> None:
     assert [(loan.borrower, loan.owner, loan.gpus, loan.at) for loan in story.memory.loans] == [
         ("b", "a", 2, since)
     ] * 3
+
+
+def test_what_a_lender_lent_comes_home_though_the_policy_calls_it_otherwise_now() -> None:
+    story = a_lender(a=6, b=2, in_flight=0.0)
+    story.turns(3)
+    assert [loan.owner for loan in story.memory.loans].count("b") == 3
+    models = (model.model_copy(update={"id": "c"}) if model.id == "b" else model for model in story.policy.models)
+    story.policy = story.policy.model_copy(update={"models": tuple(models)})
+    story.snapshot = seen_under(story.snapshot, story.policy)
+    story.turn()
+    assert [loan.owner for loan in story.memory.loans].count("c") == 3
+    assert story.replicas("a") == 6
+    story.load("c", {"concurrency": 40.0}, work=5.0)
+    story.turns(3)
+    assert (story.replicas("a"), story.replicas("c")) == (3, 5)

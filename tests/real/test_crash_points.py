@@ -84,6 +84,7 @@ ELSEWHERE = {
     "predictions/append": "rebalancer report alone, after midnight",
     "past/write": "rebalancer observe alone",
     "kafka/notices": "beside a queue of SQS (tests/ingest/test_notice_queue.py)",
+    "sqs/receive": "same",
     "sqs/delete": "same",
     **dict.fromkeys(DRAINS, "in the storm"),
 }

@@ -22,6 +22,7 @@ LABELS = {
     "doomed": "",
     "guard": "",
 }  # of planning's steps; "" = told by another line
+MOST_PODS = 3  # that say why they do not run
 MOST_BEFORE = 5  # refusals that are over
 SOON_SECONDS = 60.0  # a refusal that ends sooner is over before a person has typed
 # Guards that an override passes for the model it names. All others yield to nobody, floor only to `allowBelowFloor`.
@@ -40,6 +41,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str, past: Iterable[Pa
         *_stages(decision, view, snapshot, _borrowers(view, plan, snapshot)),
         *_rows("moved", _moved(view, refusals)),
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
+        *_rows("pods", _troubles(view, plan.at)),
         *_rows("quota", _quotas(view, snapshot)),
         *_rows("beside", _beside(view, snapshot)),
         *_rows("nodes", _nodes(view, plan)),
@@ -222,6 +224,15 @@ def expected_at(view: ModelView) -> float | None:
     starting = (pod for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"})
     load = view.load_seconds
     return None if load is None else max((ready_by(pod, load) for pod in starting), default=None)
+
+
+def _troubles(view: ModelView, now: float) -> Iterator[str]:
+    """What the oldest of those that do not serve yet say of themselves, as kubelet or the scheduler put it."""
+    waiting = sorted((pod for pod in _pods(view) if pod.trouble), key=lambda pod: (pod.created_at, pod.name))
+    for pod in waiting[:MOST_PODS]:
+        yield f"{pod.name}, {pod.phase} since {when(pod.since, now)}: {pod.trouble}"
+    if len(waiting) > MOST_PODS:
+        yield f"and {counted(len(waiting) - MOST_PODS, 'pod')} more that say why"
 
 
 def _starts(view: ModelView, now: float) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Pods, and the templates of pods. Pods come by the ten thousand: of their annotations only ours are decoded."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -27,6 +28,9 @@ EACH_POD_ITS_OWN = frozenset(  # labels that say nothing of whose a pod is; with
 )
 PLACEHOLDER = "rebalancer.io/placeholder"  # label: the pod only keeps GPUs warm, for the pool that it names
 NO_LABELS: Mapping[str, str] = {}
+COMING_UP = {"ContainerCreating", "PodInitializing"}  # as every pod that starts
+MOST_CHARACTERS = 160  # of what a pod says of itself
+LOGIN, QUERY = re.compile(r"//[^/\s@]+@"), re.compile(r"(?<=\S)\?\S+=\S+")
 
 
 class _Resources(Struct, frozen=True, gc=False):
@@ -107,12 +111,39 @@ class _PodCondition(Struct, frozen=True, gc=False, rename="camel"):
     type: str
     status: str
     last_transition_time: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Waiting(Struct, frozen=True, gc=False):
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Ended(Struct, frozen=True, gc=False, rename="camel"):
+    reason: str | None = None
+    exit_code: int | None = None
+
+
+class _ContainerState(Struct, frozen=True, gc=False):
+    waiting: _Waiting | None = None
+    terminated: _Ended | None = None
+
+
+NO_STATE = _ContainerState()
+
+
+class _ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+    state: _ContainerState | None = None
+    last_state: _ContainerState | None = None
 
 
 class _PodStatus(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = "Pending"
     conditions: tuple[_PodCondition, ...] | None = None
     start_time: str | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
 class PodWire(Struct, frozen=True, gc=False):
@@ -196,7 +227,31 @@ def pod(wire: PodWire) -> Pod:
         placed_at=None if placed is None else instant(placed.last_transition_time),
         dual=_dual(meta.annotations or NO_ANNOTATIONS, labels),
         tolerations=_lasting(spec.tolerations or ()) if gpus else None,
+        trouble="" if ready or not gpus else _trouble(wire.status),
     )
+
+
+def _trouble(status: _PodStatus) -> str:
+    """What the scheduler says of a pod without a node, else kubelet of the first container that does not run."""
+    unplaced = _condition(status, "PodScheduled", "False")
+    if unplaced is not None and unplaced.reason:
+        return _words(unplaced.reason, unplaced.message)
+    for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state, last = one.state or NO_STATE, (one.last_state or NO_STATE).terminated
+        waiting, ended = state.waiting, state.terminated if state.terminated and state.terminated.exit_code else last
+        before = "" if ended is None else f"its last run ended: {ended.reason}, exit code {ended.exit_code}"
+        if waiting is not None and waiting.reason and waiting.reason not in COMING_UP:
+            return _words(waiting.reason, "; ".join(filter(None, (before, waiting.message))))
+        if before:
+            return before
+    return ""
+
+
+def _words(reason: str, message: str | None) -> str:
+    """Reason and first line of the message; a login or a signature within an address is nobody's to read."""
+    first = next(iter((message or "").splitlines()), "")
+    shown = QUERY.sub("?...", LOGIN.sub("//", first))
+    return ": ".join(filter(None, (reason, shown)))[:MOST_CHARACTERS]
 
 
 def _condition(status: _PodStatus, name: str, stands: str = "True") -> _PodCondition | None:

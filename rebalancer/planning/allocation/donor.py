@@ -14,7 +14,7 @@ class Donor(NamedTuple):
 
     model: the donor.
     target: its target in the recipient's pool.
-    spare: replicas that it could give.
+    spare: replicas that it could give beside those that fit nowhere; 0 where only such ones may go.
     rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, precedence, spare
         (most first), id.
     """

@@ -110,7 +110,8 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
 
     Donors that a guard protects are in the list too, so that its refusal is shown; but not where a node can come
     instead, unless the guard is `start`, which ends by itself. For the doomed pods of a target in a rollout only
-    surplus is given.
+    surplus is given. To a floor, donors that serve with no more than theirs give what they have asked for and what
+    fits nowhere.
     """
     donors = []
     grows = any(_may_grow(each, seating.scene) for each in recipient.targets)
@@ -119,14 +120,15 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, seating: Seat
             continue
         left = seating.sure_of(donor)
         reserve = max(_reserve(donor, recipient, tier, seating), _needed_beside_a_rollout(donor, target))
-        spare = left - reserve
-        if spare <= 0:
+        spare = max(0, left - reserve)
+        waiting = tier == FLOOR and seating.left_of(donor) > reserve
+        if not spare and not waiting:
             continue
         for own in (each for each in donor.targets if each.pool == target.pool and each.stuck is None):
             here = min(spare, seating.givable(own))
             if tier != FLOOR and _serves_first(own, seating):
                 here = min(here, _instead(donor, tier, seating) - reserve)
-            if here > 0:
+            if here > 0 or (waiting and seating.homeless(own)):
                 purpose = _purpose(donor, recipient, tier, seating)
                 refusal = _judged(own, purpose, seating)
                 if refusal is not None and grows and refusal.guard != "start":
@@ -188,7 +190,8 @@ def _askable(recipient: ModelShare, pool: str, tier: str, seating: Seating) -> l
         donors = seating.askable[key] = [
             donor
             for donor in seating.scene.of_pool.get(pool, ())
-            if seating.sure_of(donor) > _reserve(donor, recipient, tier, seating)
+            if (seating.left_of if tier == FLOOR else seating.sure_of)(donor)
+            > _reserve(donor, recipient, tier, seating)
         ]
     return donors
 

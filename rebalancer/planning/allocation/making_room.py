@@ -35,6 +35,7 @@ def make_room(
     chosen = _by_promises(target, donors, nodes, seating)
     if chosen is not None:
         return chosen
+    donors = [donor for donor in donors if donor.spare > 0]
     if target.pods > 1:
         return _for_several_pods(target, donors, nodes, seating)
     chosen = _one_victim(target, donors, nodes, seating) or _several_victims(target, donors, nodes, seating)

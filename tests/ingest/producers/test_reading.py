@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from rebalancer.domain.events import Event, Gauges, MetricSample
 from rebalancer.domain.producers import MetricProducer
@@ -276,6 +277,29 @@ def test_an_unknown_gauge_is_counted_each_time_and_kept_once_a_minute() -> None:
         reader.read(batch(value, where=OURS), NOW + second)
     assert (len(events), reader.counts["rejected.unknown-gauge"]) == (61, 61)
     assert len(reader._dead_letters._queue) == 2  # noqa: SLF001  nothing else shows what is to be kept
+
+
+@pytest.mark.parametrize(("gauges", "reason"), [("runing", "unknown-gauge"), ("fbUsedMib", "impossible-gauge")])
+def test_a_gauge_that_a_whole_fleet_sends_in_vain_is_one_line_of_the_log(gauges: str, reason: str) -> None:
+    reader = a_reader([])
+    with capture_logs() as lines:
+        for number in range(200):
+            data = {"model": "b", "intervalSeconds": 5, "gauges": {"running": 1, gauges: -2}}
+            reader.read(batch(event(data, source=f"exporter-{number}"), where=OURS), NOW + number)
+    assert [(line["event"], line["source"]) for line in lines] == [("gauges are left out", "exporter-0")]
+    assert gauges in lines[0]["why"]
+    assert reader.counts[f"rejected.{reason}"] == 200
+
+
+def test_names_without_end_make_no_more_than_a_hundred_lines_an_hour() -> None:
+    reader = a_reader([])
+    values = [event({"model": "b", "intervalSeconds": 5, "gauges": {"running": 1, f"x{n}": 2}}) for n in range(300)]
+    with capture_logs() as lines:
+        reader.read(batch(*values, where=OURS), NOW)
+        assert len(lines) == 100
+        reader.read(batch(values[-1], where=OURS), NOW + 3600)
+    assert len(lines) == 101
+    assert reader.counts["rejected.unknown-gauge"] == 301
 
 
 def test_a_topic_that_leaves_the_policy_is_read_no_more_and_one_that_stays_keeps_what_it_gathered() -> None:
