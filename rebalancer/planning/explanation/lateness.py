@@ -37,8 +37,8 @@ def short_of(model: ModelShare) -> int:
     if votes is not None and outlook is not None and not outlook.deferred:
         to_do = _to_do(model, votes, outlook)
         return model.lacks if to_do > has and _will_be_late(outlook, has, model.entry.priority) else 0
-    asked = model.lacks if votes is None else min(model.lacks, max(0, votes - has))
-    return 0 if believed else asked
+    wanting = model.lacks if votes is None else min(model.lacks, max(0, votes - has))
+    return 0 if believed else wanting
 
 
 def _unbounded(model: ModelShare) -> bool:
