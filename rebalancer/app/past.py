@@ -30,7 +30,7 @@ from rebalancer.planning.memory.resume import resume
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
-from rebalancer.state.notices import NoticePast
+from rebalancer.state.notices import NoticePast, gone_by
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
@@ -100,6 +100,7 @@ class Start:
         state.restore_foreign(self.foreign)
         state.offsets = dict(self.offsets)
         if self.seen is not None:
+            state.restore_notices(gone_by(self.seen, now))
             state.resume(self.seen)
         for outcome in self.outcomes:
             state.note(outcome, now)
