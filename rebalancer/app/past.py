@@ -289,7 +289,9 @@ def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> t
             known = by_target.get(ref) or ForeignPast(ref, ())
             ours = known.ours if target.ours is None else target.ours
             desired = None if target.metric is UNSET else target.metric.desired
-            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.other_kind)
+            scaler = target.autoscaler
+            stood = (target.replicas,) if scaler is None else (scaler.minimum, scaler.maximum)
+            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.other_kind, stood)
             by_target[ref] = stepped(past, min(0.0, now - seen.at))
     return tuple(by_target.values())
 
@@ -306,7 +308,7 @@ def _asked_since(
             continue
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
-        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of_kind(ours), ours=ours)
+        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of_kind(ours), ours=ours, stood=ours)
     return tuple(by_target.values())
 
 

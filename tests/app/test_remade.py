@@ -81,7 +81,7 @@ def test_who_fought_us_since_the_checkpoint_over_which_numbers_of_ours_is_known(
     fought = tuple(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 40.0))
     world = Journalled(*fought)
     (past,) = world.begun(world.lines, checkpoint).foreign
-    assert past == ForeignPast(WorkloadRef(NAMESPACE, "Deployment", "b"), fought, ours=(4,))
+    assert past == ForeignPast(WorkloadRef(NAMESPACE, "Deployment", "b"), fought, ours=(4,), stood=(3,))
 
 
 @pytest.mark.parametrize("set_by_seconds", [0.0, -1800.0])

@@ -63,7 +63,7 @@ class Stage(Scene):
     def restart(self, back: int, *, disk_lost: bool, large: bool) -> Begun:
         """The service dies and starts again, from the checkpoint of so many ago."""
         begun = self.service.restart(back, disk_lost=disk_lost, large=large)
-        self.said.restarted(begun.younger_seconds)
+        self.said.restarted(begun.kept_at, begun.younger_seconds)
         self.fights.restarted(begun.kept_at)
         return begun
 
