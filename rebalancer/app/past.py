@@ -30,7 +30,7 @@ from rebalancer.planning.memory.resume import resume
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
-from rebalancer.state.notices import NoticePast
+from rebalancer.state.notices import NoticePast, gone_by
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
@@ -100,6 +100,7 @@ class Start:
         state.restore_foreign(self.foreign)
         state.offsets = dict(self.offsets)
         if self.seen is not None:
+            state.restore_notices(gone_by(self.seen, now))
             state.resume(self.seen)
         for outcome in self.outcomes:
             state.note(outcome, now)
@@ -288,7 +289,9 @@ def _foreign(remembered: Iterable[ForeignPast], seen: Snapshot, now: float) -> t
             known = by_target.get(ref) or ForeignPast(ref, ())
             ours = known.ours if target.ours is None else target.ours
             desired = None if target.metric is UNSET else target.metric.desired
-            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.other_kind)
+            scaler = target.autoscaler
+            stood = (target.replicas,) if scaler is None else (scaler.minimum, scaler.maximum)
+            past = ForeignPast(ref, target.foreign, ours, target.repaired_at, desired, known.other_kind, stood)
             by_target[ref] = stepped(past, min(0.0, now - seen.at))
     return tuple(by_target.values())
 
@@ -305,7 +308,7 @@ def _asked_since(
             continue
         bounds = intent.minimum_to is not None and model.actuation != "scale"
         ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
-        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of_kind(ours), ours=ours)
+        by_target[ref] = replace((by_target.get(ref) or ForeignPast(ref, ())).of_kind(ours), ours=ours, stood=ours)
     return tuple(by_target.values())
 
 

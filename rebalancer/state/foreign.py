@@ -32,6 +32,7 @@ class ForeignPast(Struct, frozen=True):
     repaired_at: since when others have put them back, None where they have not.
     desired: replicas that we answer its ScaledObject, None where none were asked for that way.
     other_kind: what we asked for last of the other kind of numbers: bounds, while KEDA is paused; None: unknown.
+    stood: the numbers that stood there when we looked last; None: unknown.
     """
 
     target: WorkloadRef
@@ -40,6 +41,7 @@ class ForeignPast(Struct, frozen=True):
     repaired_at: Instant | None = None
     desired: int | None = None
     other_kind: Numbers | None = None
+    stood: Numbers | None = None
 
     def of_kind(self, numbers: Numbers) -> "ForeignPast":
         """With `ours` of the kind of `numbers`, unknown where none of them was asked for."""
@@ -90,8 +92,8 @@ class ForeignChanges:
                 self._found(new, at)
                 past = self._past[_target(new)]
                 self.answers(past.target, self._still(past.target, past.desired))
-            case (Workload() as old, None) if old.ref in self._past:
-                self.answers(old.ref, None)  # what comes under its name is another one
+            case ((Workload() | Hpa() | ScaledObject()) as old, None) if _target(old) in self._past:
+                self._gone(old)
             case (Workload() as old, Workload() as new) if not self._owned(new.ref):
                 self._changed(old, new, at)
             case (Hpa() as old, Hpa() as new) if new.owner_scaled_object is None and old.originals is not None:
@@ -143,10 +145,19 @@ class ForeignChanges:
             not scaled.paused for scaled in self._objects.scaled_objects_of.get(ref)
         )
 
-    def _found(self, new: Written, at: float) -> None:
-        """After a restart: somebody may have put our numbers back, and we may have written others, while nobody looked.
+    def _gone(self, old: Written) -> None:
+        """What comes under its name is another one, with numbers of its own."""
+        past = self._past[_target(old)]
+        self._past[past.target] = replace(past, stood=None)
+        if isinstance(old, Workload):
+            self.answers(past.target, None)
 
-        What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says.
+    def _found(self, new: Written, at: float) -> None:
+        """After a restart: others may have set numbers or put ours back, and we may have written, while nobody looked.
+
+        What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says. What
+        stands there with somebody's, and did not before, is a change as of now: an older checkpoint knows of one less
+        of a fight that had begun by then, and calls home for a model that we stand down from.
         """
         numbers, writers = _numbers(new), _writers(new)
         past = self._past[_target(new)].of_kind(numbers)
@@ -156,7 +167,19 @@ class ForeignChanges:
         past = replace(past, ours=tuple(our if writer else now for our, now, writer in each))
         if past.changes and past.repaired_at is None and past.ours == numbers and any(writers):
             past = replace(past, repaired_at=at)
-        self._past[past.target] = past
+        elif (manager := self._unseen(past, new)) is not None:
+            self.counts[past.target] += 1
+            past = _fought(past, at, manager)
+        self._past[past.target] = replace(past, stood=numbers)
+
+    def _unseen(self, past: ForeignPast, new: Written) -> str | None:
+        """Who set a number there that is neither ours nor the one that stood there; None: nobody, or nobody knows."""
+        numbers, ours = _numbers(new), past.ours
+        owned = self._owned(new.ref) if isinstance(new, Workload) else new.originals is None
+        if owned or ours is None or past.stood is None or len(past.stood) != len(numbers):
+            return None
+        each = zip(ours, past.stood, numbers, _writers(new), strict=True)
+        return next((writer for our, was, now, writer in each if writer and now not in {our, was}), None)
 
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
@@ -171,13 +194,19 @@ class ForeignChanges:
         foreign = next((writer for our, now, writer in by_others if now != our), None)
         if foreign is not None:
             self.counts[ref] += 1
-            changes = () if _over(past, at) else past.changes
-            changes = (*changes, ForeignChange(at, foreign))[-REMEMBERED:]
-            self._past[ref] = ForeignPast(ref, changes, ours, desired=past.desired, other_kind=past.other_kind)
+            self._past[ref] = _fought(replace(past, ours=ours), at, foreign)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
         elif moved and not by_others and ref in self._past:
             self.asked(ref, after)  # as the server has them: an HPA's minimum of 0 is 1 there
+        if ref in self._past:
+            self._past[ref] = replace(self._past[ref], stood=after)
+
+
+def _fought(past: ForeignPast, at: float, manager: str) -> ForeignPast:
+    """With one more change by somebody else."""
+    changes = () if _over(past, at) else past.changes
+    return replace(past, changes=(*changes, ForeignChange(at, manager))[-REMEMBERED:], repaired_at=None)
 
 
 def _over(past: ForeignPast, at: float) -> bool:

@@ -20,7 +20,7 @@ from rebalancer.domain.node_signs import DISRUPTED_TAINT
 from rebalancer.domain.notice_kinds import CONFIDENCES
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import NoticeView
+from rebalancer.domain.snapshot import NoticeView, Snapshot
 from rebalancer.state.absent import Absent, AbsentPast
 from rebalancer.state.belief import weighed
 from rebalancer.state.due import Due
@@ -299,6 +299,19 @@ class Notices:
                     self.due.restore(one.node, due)
             if one.signs:
                 self.signs.restore(one.node, one.signs)
+
+
+def gone_by(seen: Snapshot, now: float) -> tuple[NoticePast, ...]:
+    """Nodes that were gone under their pods as a cycle before a start saw it: a checkpoint may be older.
+
+    A cycle that is dated later than `now` was before the clock was set back.
+    """
+    back = max(0.0, seen.at - now)
+    return tuple(
+        NoticePast(notice.node, absent=AbsentPast(notice.since - back, gone=True))
+        for notice in seen.notices
+        if notice.kind == "gone"
+    )
 
 
 def _doubt(fact: NoticeView) -> int:

@@ -186,13 +186,13 @@ def test_what_was_asked_for_since_the_checkpoint_is_ours_and_what_was_before_is_
         writes.take(journal.OutcomeLine(outcome_of(line)))
     writes.take(journal.OutcomeLine(outcome_of(replace(a_release(44, AT + 50.0), replicas_to=4), REFUSED)))
     start = begun(writes, Restored(REMEMBERED, 41, AT, foreign=(fight,)))
-    assert start.foreign == (replace(fight, ours=(5,)),)
+    assert start.foreign == (replace(fight, ours=(5,), stood=(5,)),)
 
 
 def test_of_an_autoscaler_both_bounds_are_ours() -> None:
     writes = writes_at(*every_ten_seconds(AT - 5.0, NOW))
     writes.take(journal.OutcomeLine(outcome_of(replace(a_release(42), minimum_from=6, minimum_to=3))))
-    assert begun(writes).foreign == (ForeignPast(B, (), ours=(3, 5)),)
+    assert begun(writes).foreign == (ForeignPast(B, (), ours=(3, 5), stood=(3, 5)),)
 
 
 def test_a_first_start_knows_that_nothing_was_before() -> None:

@@ -10,12 +10,13 @@ from rebalancer.app.own_writes import OwnWrites, writes_of
 from rebalancer.app.past import Start, begin_from
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
-from rebalancer.domain.snapshot import ForeignChange
+from rebalancer.domain.snapshot import ForeignChange, NoticeView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.topic_past import TopicPast
 from rebalancer.obs import journal
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.state import ClusterState
+from rebalancer.state.absent import AbsentPast
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool, a_snapshot
@@ -25,9 +26,12 @@ CYCLES = 6
 
 
 class Journalled:
-    """A world of some cycles: its journal, and what was remembered after each. `fought`: as its last cycle sees b."""
+    """A world of some cycles: its journal, and what was remembered after each.
 
-    def __init__(self, *fought: ForeignChange) -> None:
+    As its last cycle sees them: who `fought` over b, and a node that is `gone`.
+    """
+
+    def __init__(self, *fought: ForeignChange, gone: NoticeView | None = None) -> None:
         policy = a_policy(a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=2), pools=(a_pool(gpus=6),))
         self.story = Story(policy, a_snapshot(policy, {"a": 2, "b": 4}))
         self.lines: list[journal.Line] = []
@@ -37,7 +41,8 @@ class Journalled:
             self.story.load("a", {"concurrency": 12.0}, 3.0)
             if number == CYCLES:
                 self.story.target("b", foreign=fought, ours=(4,) if fought else None)
-            self.story.snapshot = snapshot = replace(self.story.snapshot, cycle=number)
+            notices = (gone,) if gone is not None and number == CYCLES else ()
+            self.story.snapshot = snapshot = replace(self.story.snapshot, cycle=number, notices=notices)
             if number == 1:
                 self.lines += journal.keyframe(snapshot, Memory())
                 before = snapshot
@@ -76,7 +81,21 @@ def test_who_fought_us_since_the_checkpoint_over_which_numbers_of_ours_is_known(
     fought = tuple(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 40.0))
     world = Journalled(*fought)
     (past,) = world.begun(world.lines, checkpoint).foreign
-    assert past == ForeignPast(WorkloadRef(NAMESPACE, "Deployment", "b"), fought, ours=(4,))
+    assert past == ForeignPast(WorkloadRef(NAMESPACE, "Deployment", "b"), fought, ours=(4,), stood=(3,))
+
+
+@pytest.mark.parametrize("set_by_seconds", [0.0, -1800.0])
+@pytest.mark.parametrize("checkpoint", [0, 2])
+def test_a_node_that_went_since_the_checkpoint_is_gone_and_not_on_its_way(
+    checkpoint: int, set_by_seconds: float
+) -> None:
+    """Its pods are Ready by their last word: a start that waited for the node counted them as promised."""
+    went_at = NOW + 30.0
+    world = Journalled(gone=NoticeView(node="n9", kind="gone", since=went_at, deadline=went_at, source="kubernetes"))
+    state = ClusterState(world.story.policy, NOW)
+    world.begun(world.lines, checkpoint, set_by_seconds).into(state, world.story.snapshot.at + set_by_seconds)
+    (past,) = state.notices_past()
+    assert (past.node, past.absent) == ("n9", AbsentPast(went_at + min(0.0, set_by_seconds + 10.0), gone=True))
 
 
 @pytest.mark.parametrize("checkpoint", [0, 2, CYCLES])

@@ -10,10 +10,14 @@ AHEAD_STEPS = 8  # of 5 s: a planning period and a cooldown of the class `intera
 
 
 class SinceStart(NamedTuple):
-    """Of each model, after a cycle: serving replicas that were taken since the start, and what serves still."""
+    """Of each model, after a cycle: serving replicas that were taken since the start, and what serves still.
+
+    `needed`: how many it needs where no more count, since a start that knows no cycles may let the others go.
+    """
 
     taken: Counter[str]
     serving: Counter[str]
+    needed: Counter[str] | None = None
 
 
 def beyond(sides: Sequence[tuple[SinceStart, SinceStart]]) -> Counter[str]:
@@ -35,4 +39,6 @@ def beyond(sides: Sequence[tuple[SinceStart, SinceStart]]) -> Counter[str]:
     _, its = sides[now]
     just = mine.taken - sides[at - 1][0].taken if at > 0 else mine.taken
     more = (mine.taken - its.taken) & (then.serving - mine.serving)
+    if mine.needed is not None:
+        more &= mine.needed - mine.serving
     return Counter({model: replicas for model, replicas in more.items() if just[model]})

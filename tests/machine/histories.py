@@ -154,9 +154,10 @@ def _turn_users(stages: Iterable[Stage], model: str, share: float) -> None:
 def play_restarted(history: History, watch: Watch = nobody) -> Played:
     """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
 
-    Judged over two minutes after the restart, by replicas that serve and stay (`beyond`). Others may go in one world
-    only: the cycles of before the start are not known here (`docs/restart.md`, what is not promised). Later what one
-    has written and the other has not makes them two worlds. `watch` is told of the one that restarts.
+    Judged over two minutes after the restart, by replicas that serve and stay, and that are needed where memory could
+    not be made again (`beyond`). Others may go in one world only: the cycles of before the start are not known here
+    (`docs/restart.md`, what is not promised). Later what one has written and the other has not makes them two worlds.
+    `watch` is told of the one that restarts.
     """
     with still() as runner:
         return runner.run(_play_restarted(history, watch, without_cycles=False))
@@ -177,10 +178,10 @@ async def _play_restarted(history: History, watch: Watch, *, without_cycles: boo
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     # A clock that was set since makes the twin hear late for minutes; who starts after it knows no other habit.
     deeds = [deed for deed in history.deeds if deed.name != RESTART and (deed.name != CLOCK or deed.step >= at)]
-    before, sides = (Counter[str](), Counter[str]()), list[tuple[SinceStart, SinceStart]]()
+    before, sides, remade = (Counter[str](), Counter[str]()), list[tuple[SinceStart, SinceStart]](), True
     for step in range(at + RESTARTED_STEPS + AHEAD_STEPS):
         if step == at:
-            stage.restart(back, disk_lost=disk_lost, large=large)
+            remade = stage.restart(back, disk_lost=disk_lost, large=large).remade
             played.met[RESTART] += 1
             watch(stage, RESTART)
             before = stage.oracle.lost.copy(), twin.oracle.lost.copy()
@@ -189,7 +190,8 @@ async def _play_restarted(history: History, watch: Watch, *, without_cycles: boo
         await _step(twin, now, Played(), nobody)
         if step >= at:
             mine, its = (one.oracle.lost - was for one, was in zip((stage, twin), before, strict=True))
-            sides.append((SinceStart(mine, stage.oracle.serving()), SinceStart(its, twin.oracle.serving())))
+            needed = None if remade else stage.oracle.needed()
+            sides.append((SinceStart(mine, stage.oracle.serving(), needed), SinceStart(its, twin.oracle.serving())))
             if more := beyond(sides):
                 where = "its own disk" if not disk_lost else "another node, without cycles" if large else "another node"
                 what = f"restarted on {where}, {back} checkpoints back, it takes {dict(more)} more"

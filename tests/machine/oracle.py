@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, World, WorldHpa, WorldPod, WorldScaledObject
+from rebalancer.world.replicas import victims
 from tests.machine.debts import Debts
 from tests.machine.shown import MARGIN_SECONDS, Shown, held_gpus
 from tests.machine.verdicts import Debt, Seen, Verdict
@@ -80,8 +81,23 @@ class Oracle(Shown):
         self._ended |= {*pods}
 
     def serving(self) -> Counter[str]:
-        """Replicas of each model that serve and may stay, less what the service has taken."""
-        return Counter({model.id: self._serving(model.id, [])[0] for model in self.policy.models})
+        """Replicas of each model that serve and may stay, less what the service has taken and what bounds let go."""
+        each = {model.id: self._serving(model.id, self._above_bounds(model.id)) for model in self.policy.models}
+        return Counter({model: there - going for model, (there, going) in each.items()})
+
+    def needed(self) -> Counter[str]:
+        """What each model needed at most in the last two minutes."""
+        return Counter({model.id: min(self.peak(model.id), model.max_replicas) for model in self.policy.models})
+
+    def _above_bounds(self, model: str) -> list[WorldPod]:
+        """Pods that an autoscaler ends when it follows its bounds: some 15 s after they were written."""
+        going = []
+        for owner in (one for one in self._world.deployments.values() if one.model == model):
+            scaled = [one for one in self._world.scaled_objects.values() if one.target == owner.ref]
+            hpas = [one for one in self._world.hpas.values() if one.target == owner.ref]
+            most = [one.maximum for one in scaled or hpas if one.maximum is not None and not _paused(one)]
+            going += victims(owner.active, max(0, len(owner.active) - min(most, default=len(owner.active))))
+        return going
 
     def _serving(self, model: str, gone: list[WorldPod]) -> tuple[int, int]:
         """Replicas that serve and may stay before these go, and how many of these are such for certain.
@@ -307,7 +323,7 @@ class Oracle(Shown):
 
     def _switched_off(self, owner: Deployment) -> bool:
         """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""
-        paused = any(one.paused and one.target == owner.ref for one in self._world.scaled_objects.values())
+        paused = any(_paused(one) and one.target == owner.ref for one in self._world.scaled_objects.values())
         return paused or (owner.replicas == 0 and any(hpa.target == owner.ref for hpa in self._world.hpas.values()))
 
     def _room(self, owner: Deployment) -> int:
@@ -319,3 +335,7 @@ class Oracle(Shown):
         free = (node.free for node in nodes if node.ready and node.name not in self.deadlines)
         fit = sum(max(0, gpus) // owner.gpus for gpus in free)
         return next((most for most in range(fit, 0, -1) if not self._above_limit(pool, most * owner.gpus)), 0)
+
+
+def _paused(one: WorldHpa | WorldScaledObject) -> bool:
+    return isinstance(one, WorldScaledObject) and one.paused

@@ -65,13 +65,15 @@ class Said:
             most = (one.maximum for one in scaled if one.target == ref and one.maximum is not None)
             self._wanted[ref] = min(owner.replicas, self._oracle.asked.get(ref, owner.replicas), *most)
 
-    def restarted(self, younger_seconds: float) -> None:
-        """The service begins from a checkpoint: what others did seems by so much younger to it than it is.
+    def restarted(self, kept_at: float, younger_seconds: float) -> None:
+        """The service begins from a checkpoint of then: what others did seems by so much younger to it than it is.
 
         Between two processes only UTC says how much time went by. Where it was set back meanwhile nobody can know that
-        from outside, so a stand-down may then be told for as much longer.
+        from outside, so a stand-down may then be told for as much longer. And what was done since the checkpoint is as
+        young as the start, which sees it first.
         """
-        self._fought_at = {ref: at + younger_seconds for ref, at in self._fought_at.items()}
+        for ref, at in self._fought_at.items():
+            self._fought_at[ref] = self._world.now if at >= kept_at else at + younger_seconds
 
     def _numbers_of(self, owner: Deployment) -> Numbers:
         """The numbers of its objects that are somebody else's."""

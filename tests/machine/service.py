@@ -78,11 +78,13 @@ class Kept(Struct, frozen=True):
 class Begun(NamedTuple):
     """A start: when its checkpoint was written, by the world's clock, and how much younger all of it seems than it is.
 
-    `younger_seconds`: as much as the clock was set back since then, and no younger than when it was written.
+    `younger_seconds`: as much as the clock was set back since then, and no younger than when it was written. `remade`:
+    whether it knows what the process before it knew, by all cycles since.
     """
 
     kept_at: float
     younger_seconds: float
+    remade: bool
 
 
 class Topics:
@@ -262,7 +264,7 @@ class Service:
         told: list[Event] = [*self.topics.notices[kept.notices :], *self.topics.samples[kept.samples :]]
         self.state.apply_all(told, self.clock.now())
         younger = max(0.0, min(kept.offset_seconds - self.utc.offset_seconds, self._world.now - kept.at))
-        return Begun(kept.at, younger)
+        return Begun(kept.at, younger, past.seen is not None)
 
     def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""

@@ -131,6 +131,10 @@ class Shown:
         """What it has needed at least throughout the last two minutes."""
         return min(self._needs[model], default=0)
 
+    def peak(self, model: str) -> int:
+        """What it has needed at most in the last two minutes."""
+        return max(self._needs[model], default=0)
+
     def shown(self) -> Iterable[tuple[WorkloadRef, list[Seen]]]:
         """The pods of each target as the API server showed them."""
         return self._pods_of.items()

@@ -12,7 +12,7 @@ from tests.machine.judged import JudgedPort
 from tests.machine.oracle import Oracle
 from tests.machine.said import Said
 from tests.machine.scene import Scene
-from tests.machine.service import Service
+from tests.machine.service import Begun, Service
 from tests.machine.worlds import STEP_SECONDS, WorldSpec, policy_of
 
 WATCH_SECONDS = 1.0
@@ -60,11 +60,12 @@ class Stage(Scene):
         self.service.reload(policy)
         self.oracle.policy = policy
 
-    def restart(self, back: int, *, disk_lost: bool, large: bool) -> None:
+    def restart(self, back: int, *, disk_lost: bool, large: bool) -> Begun:
         """The service dies and starts again, from the checkpoint of so many ago."""
         begun = self.service.restart(back, disk_lost=disk_lost, large=large)
-        self.said.restarted(begun.younger_seconds)
+        self.said.restarted(begun.kept_at, begun.younger_seconds)
         self.fights.restarted(begun.kept_at)
+        return begun
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""

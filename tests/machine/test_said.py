@@ -90,13 +90,28 @@ def test_a_stand_down_outlasts_its_window_only_by_as_much_as_a_clock_was_set_bac
     bench.world.scale(bench.ref("a"), 5, "kubectl")
     said.look()
     bench.live(150.0)
-    said.restarted(60.0)
+    said.restarted(kept_at=bench.world.now, younger_seconds=60.0)
     plan, policy = a_plan(refusals=(refusal,)), bench.oracle.policy
     said.judge(plan, policy, Sync(), set())
     assert bench.rules == ""
     bench.live(60.0)
     said.judge(plan, policy, Sync(), set())
     assert bench.rules == "f"
+
+
+def test_what_others_did_since_the_checkpoint_is_as_young_as_the_start_which_sees_it_first() -> None:
+    refusal = Refusal("foreign", "a", 4, 5, "kubectl changed Deployment a 2 times within 120 s")
+    bench = Bench()
+    said, kept_at = Said(bench.world, bench.oracle, Counter()), bench.world.now
+    said.look()
+    bench.world.scale(bench.ref("a"), 5, "kubectl")
+    said.look()
+    bench.live(90.0)
+    said.restarted(kept_at, younger_seconds=0.0)
+    for seconds, rules in ((100.0, ""), (60.0, "f")):
+        bench.live(seconds)
+        said.judge(a_plan(refusals=(refusal,)), bench.oracle.policy, Sync(), set())
+        assert bench.rules == rules
 
 
 def test_a_release_under_way_counts_though_the_cycles_own_write_calls_it_off() -> None:

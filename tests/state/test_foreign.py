@@ -11,7 +11,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.state import ClusterState, checkpoint
 from tests.builders import NOW, a_model, a_policy
-from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed
+from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed, gone
 
 OURS = Originals(1, 10)
 
@@ -113,6 +113,38 @@ def test_a_restart_forgets_no_foreign_change_and_adds_what_comes_then() -> None:
     assert seen(state=after) == fought
     assert after.foreign_past() == before.foreign_past()
     assert seen(scaled(2, 4, "kubectl-edit", ""), state=after) == (fought[1], ForeignChange(NOW + 10.0, "kubectl-edit"))
+
+
+@pytest.mark.parametrize(
+    ("found", "changes"),
+    [
+        (scaled(1, 9, "", "argocd"), [("argocd", 10.0)]),  # as it stood: known already
+        (scaled(1, 7, "", "helm"), [("argocd", 10.0), ("helm", 50.0)]),
+        (scaled(1, 4, "", "helm"), [("argocd", 10.0)]),  # ours, put back
+        (scaled(1, 6), [("argocd", 10.0)]),  # ours, later
+        (scaled(1, 7, "", "helm", originals=None), [("argocd", 10.0)]),  # not ours any more
+    ],
+)
+def test_a_start_counts_what_others_set_while_nobody_looked(
+    found: ClusterObject, changes: list[tuple[str, float]]
+) -> None:
+    """Of a fight that had begun it would write over them once more, and call home for a model that we leave alone."""
+    before = with_scaled_object(scaled(1, 4))
+    seen(scaled(1, 9, "", "argocd"), state=before)
+    entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
+    after = ClusterState(a_policy(a_model("a"), a_model("b")), NOW)
+    after.restore_foreign(checkpoint.read([entry], ["b"], NOW + 20.0).foreign)
+    feed(after, changed(a_workload(replicas=2), at=NOW + 50.0), changed(found, at=NOW + 50.0))
+    assert [(one.manager, one.at - NOW) for one in seen(state=after)] == changes
+
+
+def test_what_is_made_anew_with_other_numbers_is_no_change() -> None:
+    state = a_state(None, a_cluster_node(), a_workload(replicas=2))
+    assert len(seen(replace(a_workload(replicas=5), writer="helm"), state=state)) == 1
+    feed(state, gone(a_workload(replicas=5), at=NOW + 20.0))
+    anew = replace(a_workload(replicas=3), writer="helm", uid="another", resource_version="110")
+    feed(state, changed(anew, at=NOW + 30.0))
+    assert len(seen(state=state)) == 1
 
 
 def test_what_is_no_target_any_more_leaves_the_checkpoint() -> None:
