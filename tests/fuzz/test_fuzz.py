@@ -37,7 +37,7 @@ def test_each_folder_of_the_corpus_is_a_decoders() -> None:
 
 def test_of_spoiled_checkpoints_some_are_believed_so_that_a_start_meets_what_is_wrong_in_them() -> None:
     rng, seeds, untouched = random.Random(1), list(checkpoints()), restored(b"")
-    starts = [restored(spoiled(rng.choice(seeds), rng)) for _ in range(400)]
+    starts = [restored(spoiled(rng.choice(seeds), rng)) for _ in range(800)]
     believed = Counter(
         part
         for start in starts
