@@ -258,24 +258,27 @@ class TestOthers:
         story.target("x", replicas=8, pods=(*story.of("x").pods, *mine))
         assert "x" not in moves(story.plan())
 
-    @pytest.mark.parametrize(("spare", "floor", "left"), [(1, 1, 2), (1, 2, 1), (0, 1, 2)])
+    @pytest.mark.parametrize(
+        ("spare", "floor", "need", "left"), [(1, 1, 1, 2), (1, 2, 2, 1), (0, 1, 1, 2), (0, 0, 1, 2)]
+    )
     def test_what_waits_of_a_number_that_others_raised_keeps_idle_gpus_from_nobody_who_is_short(
-        self, spare: int, floor: int, left: int
+        self, spare: int, floor: int, need: int, left: int
     ) -> None:
         # Nodes of 4 GPUs and of 1: theirs serves with two replicas of two GPUs each, five more wait since somebody
-        # asked for seven, and fit nowhere. x has none of its floor: one fits on the idle GPU, which five that wait are
-        # promised, and only a second one in place of theirs. Where theirs has none to spare, its number is taken back.
+        # asked for seven, and fit nowhere. x has none of what it needs: one fits on the idle GPU, which five that wait
+        # are promised, and only a second one in place of theirs. Where theirs has none to spare, its number is taken
+        # back: also for a need beyond floors.
         theirs = a_model("theirs", 2 - spare, entitlement=2 + spare, gpus_per_replica=2)
         policy = a_policy(theirs, a_model("x", floor, entitlement=2), pools=(a_pool(gpus=5),))
-        load = {"theirs": {"concurrency": 30.0}, "x": {"concurrency": 4.0 * floor}}
-        story = Story(policy, a_snapshot(policy, {"theirs": 2, "x": 0}, load, {"theirs": 7.0, "x": float(floor)}))
+        load = {"theirs": {"concurrency": 30.0}, "x": {"concurrency": 4.0 * need}}
+        story = Story(policy, a_snapshot(policy, {"theirs": 2, "x": 0}, load, {"theirs": 7.0, "x": float(need)}))
         story.pool("a100", nodes=(node("a100-1", 4), node("a100-2", 1)))
         waiting = tuple(a_pod(f"w{n}", None, phase="pending") for n in range(5))
         pods = (*(replace(pod, node="a100-1") for pod in story.of("theirs").pods), *waiting)
         story.target("theirs", None, replicas=7, autoscaler=taken_over(7, 7), by_others=True, gpus_per_pod=2, pods=pods)
         assert [moves(plan) for plan in story.turns(3) if moves(plan)][:1] == [{"theirs": (7, left)}]
         story.turns(60)
-        assert (story.of("theirs").replicas, story.of("x").replicas) == (left, floor)
+        assert (story.of("theirs").replicas, story.of("x").replicas) == (left, need)
 
 
 class TestGpus:

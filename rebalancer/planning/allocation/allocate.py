@@ -197,7 +197,7 @@ def _take_back(seating: Seating, allocation: Allocation, *, waiting: bool) -> No
     """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs.
 
     What its model needs beyond its own as well, once somebody else of the pool is short: as long as it waits, GPUs that
-    are idle are promised to it, and not even a floor gets them.
+    are idle are promised to it, and only a floor gets them.
     """
     for model in seating.scene.models.values():
         raised = [target for target in model.targets if target.view.by_others]
