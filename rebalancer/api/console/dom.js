@@ -57,6 +57,7 @@ function dress(node, kid) {
   const had = node.rbProps ?? {};
   for (const name of Object.keys(had)) if (!(name in kid.props)) put(node, name, null);
   for (const [name, value] of Object.entries(kid.props)) if (had[name] !== value) put(node, name, value);
+  if ("checked" in kid.props) node.checked = kid.props.checked; // a choice made here hides the attribute, also one made elsewhere since
   node.rbProps = kid.props;
   if (!kid.tag.includes("-")) fill(node, kid.kids); // a custom element draws its own content
 }
