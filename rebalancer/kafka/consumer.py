@@ -317,7 +317,7 @@ class Consumer:
 
     def _troubled(self, why: str, kind: object) -> None:
         """The first failure of each kind is told, not the 500 after it: a link is lost before its cause shows."""
-        if self.trouble is None or kind not in self._logged:
+        if kind not in self._logged:
             log.warning("kafka intake", trouble=why)
         self._logged.add(kind)
         self.trouble = why

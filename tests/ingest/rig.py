@@ -14,9 +14,10 @@ from rebalancer.loop.clock import RealClock
 
 
 class Refusing:
-    """A keeper that acknowledges nothing."""
+    """A keeper that acknowledges nothing, unless it `takes`."""
 
     def __init__(self) -> None:
+        self.takes = False
         self.asked: list[Rejection] = []
 
     async def dead_letter(
@@ -28,7 +29,7 @@ class Refusing:
         **_: object,
     ) -> bool:
         self.asked.append(rejection)
-        return False
+        return self.takes
 
 
 class Intake:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from aiokafka import ConsumerRecord, TopicPartition
 
 from rebalancer.domain.cluster import SOURCES
-from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Event, Rejection, SourceState
+from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Event, SourceState
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.aggregation import Aggregation
 from rebalancer.ingest.completeness import Completeness
@@ -24,6 +24,7 @@ from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy, a_pool
+from tests.ingest.rig import Refusing
 from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_workload
 
 METRICS, READINGS = "rebalancer.metrics", "rebalancer.readings"
@@ -51,22 +52,8 @@ class Now:
         raise AssertionError(f"nobody sleeps {seconds} s here")
 
 
-class Nobody:
-    """A keeper of dead letters that keeps none: what was rejected stays open."""
-
-    async def dead_letter(
-        self,
-        rejection: Rejection,
-        key: bytes | None,
-        value: bytes,
-        headers: Sequence[tuple[str, bytes | None]],
-        **_: object,
-    ) -> bool:
-        return False
-
-
 def letters(clock: Now) -> DeadLetters:
-    return DeadLetters(Nobody(), clock, random.Random(1))
+    return DeadLetters(Refusing(), clock, random.Random(1))
 
 
 class Listening:

@@ -1,4 +1,4 @@
-"""What tests of logins share: a clock that they move, and a kubeconfig."""
+"""What tests of logins share: a clock that moves by sleeping or by hand, and a kubeconfig."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 
 
 class HandClock:
-    """Time the test moves."""
+    """Time that only sleeping moves, and the test."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -8,22 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.kube.pace import Pacer, WatchPace
-
-
-class HandClock:
-    """Time that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> float:
-        return self.seconds
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
+from tests.kube.logins import HandClock
 
 
 def a_pacer(clock: HandClock, seed: int = 0) -> Pacer:

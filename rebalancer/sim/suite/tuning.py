@@ -106,16 +106,7 @@ def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) ->
         return None if played_rows is None else SearchOutcome(*standing(played_rows[0]))
 
     best = Search(peer, judge, sketch if sketched and len(scenarios) > 1 else None).best()
-    best_rows = rows[best]
-    return Tuned(
-        best,
-        _mean([row.violation for row in best_rows]) or 0.0,
-        _mean_gpu_hours(best_rows),
-        code,
-        peer.grid,
-        data_digest(scenarios[-1]),
-        _mean([row.lost_utility for row in best_rows]),
-    )
+    return _tuned(peer, best, rows[best], scenarios, code)
 
 
 def renewed(entry: Tuned, peer: Peer, scenarios: Sequence[Scenario]) -> Tuned | None:
@@ -126,11 +117,20 @@ def renewed(entry: Tuned, peer: Peer, scenarios: Sequence[Scenario]) -> Tuned | 
     if entry.grid != peer.grid:
         return None
     rows = play_all(peer, entry.tuning, scenarios, math.inf) or []
-    outcome = _mean([row.violation for row in rows]), _mean_gpu_hours(rows), _mean([row.lost_utility for row in rows])
-    same = outcome == (entry.violation, entry.gpu_hours, entry.lost_utility)
-    if not same:
-        return None
-    return msgspec.structs.replace(entry, code=peer.digest, data=data_digest(scenarios[-1]))
+    fresh = _tuned(peer, entry.tuning, rows, scenarios, peer.digest)
+    return fresh if msgspec.structs.replace(entry, code=fresh.code, data=fresh.data) == fresh else None
+
+
+def _tuned(peer: Peer, tuning: str, rows: Sequence[Row], scenarios: Sequence[Scenario], code: str) -> Tuned:
+    return Tuned(
+        tuning,
+        _mean([row.violation for row in rows]) or 0.0,
+        _mean_gpu_hours(rows),
+        code,
+        peer.grid,
+        data_digest(scenarios[-1]),
+        _mean([row.lost_utility for row in rows]),
+    )
 
 
 def play_all(peer: Peer, tuning: str, scenarios: Sequence[Scenario], limit: float) -> list[Row] | None:
