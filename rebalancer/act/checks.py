@@ -319,7 +319,7 @@ def check_ratio(
     for theirs in {max(0, least), max(0, most)}:
         if not couple.bears(change.model, beside_replicas + before, beside_replicas + after + go, [theirs]):
             has = f"{change.model} would have {replicas(beside_replicas + after + go)}"
-            raise Refused("ratio", f"{has}, and {couple.said(change.model, theirs)}")
+            raise Refused("ratio", f"{has}, and {couple.words(change.model, theirs)}")
 
 
 def check_limit(change: NodePoolChange, ground: Ground) -> None:

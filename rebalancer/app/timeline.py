@@ -114,7 +114,7 @@ class Timeline:
         for refusal in plan.refusals:
             if self._new((refusal.guard, refusal.subject), plan.at):
                 model = refusal.subject if refusal.subject in models else None
-                text = refusal.said
+                text = refusal.sentence
                 if model is None:
                     text = f"{refusal.about} is left as it is: guard {refusal.guard}, {refusal.why}"
                 waiting = tuple(row.model for row in plan.unmet if str(refusal) in row.why)

@@ -85,7 +85,7 @@ class Couple(NamedTuple):
         least_of, least_to = self.span(self.of, aims[1])[0], self.span(self.to, aims[0])[0]
         return max(aims[0], min(of.most, least_of)), max(aims[1], min(to.most, least_to))
 
-    def said(self, name: str, others: int) -> str:
+    def words(self, name: str, others: int) -> str:
         """`its replicas are 0.5 to 2 times those of decode, which has 4`, or the same seen from the other one."""
         times = f"{self.least:g} to {self.most:g} times"
         if name == self.of:

@@ -77,7 +77,7 @@ class NodeGroupView(Struct, frozen=True):
         """Nodes that may be asked for when `granted` were granted already; None where nobody knows."""
         return max(0, self.most - max(self.target, self.nodes + granted)) if self.known(at) else None
 
-    def said(self, at: Instant) -> str:
+    def words(self, at: Instant) -> str:
         """What is known of them, as a clause."""
         if self.told_at is None:
             return f"no status of Cluster Autoscaler tells of node group {self.name}"

@@ -82,10 +82,10 @@ class Change(Struct, frozen=True):
     floor: int = 0
 
     def __str__(self) -> str:
-        return f"{self.model} {self.said}"
+        return f"{self.model} {self.sentence}"
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """What the model does and why, then its numbers: `gets 1 replica on n2: it has ... (3 -> 4)`."""
         moves = f" ({self.replicas_from} -> {self.replicas_to})" if self.replicas_from != self.replicas_to else ""
         return f"{self.reason}{moves}"
@@ -119,10 +119,10 @@ class NodePoolChange(Struct, frozen=True):
     grant: str | None = None
 
     def __str__(self) -> str:
-        return f"nodepool/{self.name} {self.said}"
+        return f"nodepool/{self.name} {self.sentence}"
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """What changes there and why: `GPU limit 2 -> 4: image is short of 2 replicas, ...`."""
         return f"{node_pool_words(self.kind, self.limit_from, self.limit_to)}: {self.reason}"
 
@@ -157,10 +157,10 @@ class DrainChange(Struct, frozen=True):
     floor: int = 0
 
     def __str__(self) -> str:
-        return f"{f'pod/{self.pod}' if self.pod else f'node/{self.node}'} {self.said}"
+        return f"{f'pod/{self.pod}' if self.pod else f'node/{self.node}'} {self.sentence}"
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """What is done to it and why: `is evicted: n1 goes in 50 s ...`."""
         return f"{DRAIN_WORDS.get(self.kind, self.kind)}: {self.reason}"
 
@@ -186,7 +186,7 @@ class Refusal(Struct, frozen=True):
     until: Instant | None = None
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.said}"
+        return f"{self.subject} {self.sentence}"
 
     @property
     def about(self) -> str:
@@ -197,7 +197,7 @@ class Refusal(Struct, frozen=True):
         return self.subject if "/" in self.subject else f"nodepool/{self.subject}"
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """What does not happen, who declined it and why: `keeps 1 replica that would go (3 -> 2): guard step, ...`."""
         fewer = self.replicas_from - self.replicas_to
         move = f"({self.replicas_from} -> {self.replicas_to}): guard {self.guard}"

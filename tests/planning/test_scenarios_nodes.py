@@ -60,7 +60,7 @@ class TestGrant:
     def test_while_writes_are_stopped_a_nodepool_called_like_a_model_is_told_as_the_nodepool(self) -> None:
         story = a_story(3, pool={"node_pools": ("b",)})
         story.snapshot = replace(story.snapshot, write_stop=a_write_stop())
-        refused = {refusal.subject: refusal.said for refusal in story.plan().refusals}
+        refused = {refusal.subject: refusal.sentence for refusal in story.plan().refusals}
         why = "guard stop, alice stopped the writes: test"
         assert refused["b"] == f"does not get 3 replicas more (0 -> 3): {why}"
         assert refused["nodepool/b"] == "is left as it is: guard stop, limit: alice stopped the writes: test"

@@ -31,7 +31,7 @@ def test_asked_again_they_say_the_same_as_asked_for_the_first_time(
         load_seconds = (lead, other)[number % 3 == 2]  # a start is measured anew
         found, fresh = said(model, at, load_seconds), scheduled_at(model, at, load_seconds + 10.0)
         assert (found.standing, found.turn) == (fresh.standing, fresh.turn)
-        assert (found.floor_words, found.cap_words, found.told) == (fresh.floor_words, fresh.cap_words, fresh.told)
+        assert (found.floor_words, found.cap_words, found.words) == (fresh.floor_words, fresh.cap_words, fresh.words)
 
 
 def test_within_a_minute_without_a_change_nothing_is_computed_again() -> None:

@@ -80,7 +80,7 @@ def test_who_keeps_replicas_of_a_pool_that_shrank_is_told_that_it_shrank() -> No
     assert str(refusal_of(plan, "fleet", "b")).startswith("b keeps 10 replicas that would go (14 -> 4): guard fleet, ")
     shrank = "pool a100 shrank, it has 4 GPUs in its budget and 15 promised"
     assert refusal_of(plan, "fleet", "b").why.endswith(shrank)
-    assert change_of(plan, "b").said == (
+    assert change_of(plan, "b").sentence == (
         "gives up 1 replica, since pool a100 has 4 GPUs in its budget and 15 promised; "
         "it has 15 replicas of work on 15 (15 -> 14)"
     )
@@ -91,12 +91,12 @@ def test_a_shift_names_both_models_with_their_work() -> None:
     story.load("a", {"concurrency": 1.0}, Work(0.25, 0.246, 0.25, 0.25))
     story.load("b", {"concurrency": 8.0}, Work(2.0, 1.96, 2.0, 2.0))
     released = story.plan()
-    assert change_of(released, "a").said == (
+    assert change_of(released, "a").sentence == (
         "returns 2 borrowed replicas to b: b has 2 replicas of work on 0, a 0.25 on 8 (8 -> 6)"
     )
     story.write(released)
     story.settle()
-    assert change_of(story.plan(), "b").said == (
+    assert change_of(story.plan(), "b").sentence == (
         "gets 2 of its own replicas back from a on a100-1: it has 2 replicas of work on 0; its votes ask for 2 replicas"
         " (0 -> 2)"
     )
@@ -111,8 +111,8 @@ def test_what_is_its_owners_is_returned_also_where_worth_moves_it() -> None:
     story.foresee("b", steep(0, 8), level=1.0)
     plan = story.plan()
     assert change_of(plan, "a").kind == "release"
-    assert change_of(plan, "a").said.startswith("returns ")
-    assert " gives " not in change_of(plan, "a").said
+    assert change_of(plan, "a").sentence.startswith("returns ")
+    assert " gives " not in change_of(plan, "a").sentence
     assert decision_of(plan, "a").why.startswith("returns ")
 
 

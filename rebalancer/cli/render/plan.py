@@ -41,7 +41,7 @@ def render_plan(plan: Plan, *, wide: bool = False) -> str:
 
 def _change(change: Change) -> tuple[str, str, str]:
     mark = SHIFT if change.shift else MARKS.get(change.kind, UNKNOWN)
-    return mark, change.model, change.said
+    return mark, change.model, change.sentence
 
 
 def _wide_change(change: Change) -> tuple[str, str, str]:
@@ -55,16 +55,16 @@ def _wide_change(change: Change) -> tuple[str, str, str]:
 
 
 def _node_pool(change: NodePoolChange) -> tuple[str, str, str]:
-    return NODE, f"nodepool/{change.name}", change.said
+    return NODE, f"nodepool/{change.name}", change.sentence
 
 
 def _drain(change: DrainChange) -> tuple[str, str, str]:
-    return NODE, f"pod/{change.pod}" if change.pod else f"node/{change.node}", change.said
+    return NODE, f"pod/{change.pod}" if change.pod else f"node/{change.node}", change.sentence
 
 
 def _refusal(refusal: Refusal, models: set[str]) -> tuple[str, str, str]:
     if refusal.subject in models:
-        return REFUSED, refusal.subject, refusal.said
+        return REFUSED, refusal.subject, refusal.sentence
     return REFUSED, refusal.about, f"is left as it is: guard {refusal.guard}, {refusal.why}"
 
 

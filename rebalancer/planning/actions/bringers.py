@@ -66,7 +66,7 @@ def resting_of(scene: Scene[ModelShare], state: PoolFacts) -> list[GrantFailure]
 def _none_of(group: NodeGroupView, scene: Scene[ModelShare], state: PoolFacts, nodes: dict[str, int]) -> str:
     """Why the group brings no node now, as a clause; "" where it may."""
     if group.known(scene.now) and (group.refuses or room(group, scene, state, nodes) == 0):
-        return group.said(scene.now)
+        return group.words(scene.now)
     return ""
 
 

@@ -71,10 +71,10 @@ class Roles:
             self.bound.add(name)
         return gives
 
-    def said(self, name: str) -> str:
+    def words(self, name: str) -> str:
         """The ratio and the other role's replicas before this plan, in words."""
         couple = self.couples[name]
-        return couple.said(name, self.scene.models[couple.other(name)].staying_replicas)
+        return couple.words(name, self.scene.models[couple.other(name)].staying_replicas)
 
     def refusals(self) -> Iterator[Refusal]:
         """One for each role that would have fewer or more replicas were it not for the other one."""
@@ -84,7 +84,7 @@ class Roles:
             wanted = model.aim if model.alone is None else model.alone
             if (name in self.bound and wanted < now) or (wanted > now and not self.borne(name, 1)):
                 numbers = {"least": couple.least, "most": couple.most}
-                yield Refusal(RATIO, name, now, wanted, self.said(name), {**numbers, "other": couple.other(name)})
+                yield Refusal(RATIO, name, now, wanted, self.words(name), {**numbers, "other": couple.other(name)})
 
     def _reach(self, name: str) -> tuple[int, int]:
         """The least and the most replicas to which this plan may take a model, as far as it has come."""

@@ -21,7 +21,7 @@ def why_short(model: ModelShare, seating: Seating) -> tuple[str, str]:
     if alone and len(alone) == len(model.targets):
         return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
     if not seating.roles.borne(model.entry.id, 1):
-        return RATIO, seating.roles.said(model.entry.id)
+        return RATIO, seating.roles.words(model.entry.id)
     pools = seating.scene.pools
     full = [target for target in model.targets if target.stuck is None and seating.quotas.room(target) <= 0]
     if full and all(target in full or seating.capacity.get(target.pool, 0) < target.gpus for target in model.targets):

@@ -59,7 +59,7 @@ def _unknown(model: ModelFacts, scene: Scene[ModelFacts], error: str) -> "_Found
 def _need(model: ModelFacts, shown: "_Found", scene: Scene[ModelFacts]) -> ModelNeed:
     policy, now = scene.policy, scene.now
     needed = shown.demand
-    if ruled := model.ruling.said(model.entry, needed.replicas):
+    if ruled := model.ruling.words(model.entry, needed.replicas):
         wanted = model.ruling.wanted(model.entry, needed.replicas)
         capped = wanted < needed.replicas and model.ruling.pin is None
         busy = needed.busy if capped else None  # a cap is no claim: room for bursts is not owed under it either

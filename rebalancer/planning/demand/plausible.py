@@ -44,15 +44,15 @@ def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) 
     outlook = model.load.outlook
     before = _confirmed(model.memory.jump, now)
     if outlook is None or outlook.usual is None or ballot.blind:
-        return Opinion(jump=_kept(before))
+        return Opinion(jump=_if_confirmed(before))
     limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
     loudest = _loudest(ballot, model.serving_replicas)
     voted = float(loudest.replicas) if loudest is not None else 0.0
     work = max(voted, *_means(model.load.work, outlook))
     if work <= limit:
-        return Opinion(jump=_kept(before))
+        return Opinion(jump=_if_confirmed(before))
     if loudest is None or voted <= limit:
-        return Opinion(_refusal(model, rule, (work, limit), 0, None), _kept(before))
+        return Opinion(_refusal(model, rule, (work, limit), 0, None), _if_confirmed(before))
     at = now - loudest.age(now)
     jump = _observed(before, model.memory.jump, at, voted)
     samples = _samples(jump, at, model)
@@ -77,7 +77,7 @@ def _confirmed(jump: Jump | None, now: float) -> Jump:
     return Jump(confirmed=jump.confirmed, confirmed_at=jump.confirmed_at)
 
 
-def _kept(confirmed: Jump) -> Jump | None:
+def _if_confirmed(confirmed: Jump) -> Jump | None:
     return confirmed if confirmed.confirmed_at is not None else None
 
 

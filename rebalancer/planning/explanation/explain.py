@@ -114,7 +114,7 @@ def _headline(
     if lack is not None and lack.short is not None:
         return f"is short of {replicas(lack.short.replicas)}: {lack.short.why}"
     if refusals:
-        return refusals[0].said
+        return refusals[0].sentence
     if model.demand.unknown:
         return model.demand.why
     if given:

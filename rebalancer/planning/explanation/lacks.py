@@ -209,7 +209,7 @@ def _unborne(couple: Couple, model: ModelShare, scene: Scene[ModelShare], at: in
         return ""
     other = scene.models[couple.other(model.entry.id)]
     borne = couple.span(model.entry.id, other.aim)[1]
-    return couple.said(model.entry.id, other.staying_replicas) if at >= borne else ""
+    return couple.words(model.entry.id, other.staying_replicas) if at >= borne else ""
 
 
 Holders = dict[str, dict[str, str]]
@@ -229,7 +229,7 @@ def _holders(scene: Scene[ModelShare]) -> Holders:
 def _holds(model: ModelShare) -> str:
     """By a person's word, a schedule, as an owner, or since nobody knows what it needs; "" where worth decides."""
     name, own, keeps = model.entry.id, model.entry.entitlement, min(model.staying_replicas, model.aim)
-    person, ruled = model.ruling.paused or model.ruling.frozen, model.ruling.said(model.entry, model.unruled)
+    person, ruled = model.ruling.paused or model.ruling.frozen, model.ruling.words(model.entry, model.unruled)
     if person is not None and model.staying_replicas:
         return f"{person.kind} by override {person.name} keeps {name} at {model.staying_replicas}"
     if ruled and model.unruled < model.demand.replicas and model.aim <= model.demand.replicas:
@@ -271,7 +271,7 @@ def _binding(  # noqa: PLR0911, PLR0913  # one per kind of constraint, one thing
         return person.kind, f"{person.kind} by override {person.name} leaves it as it is"
     if model.needed <= model.staying_replicas and model.demand.replicas < model.unruled:
         kept_by = "override" if ruling.decides is not None else "schedule"
-        return kept_by, f"{ruling.said(model.entry, model.unruled)} keeps it at {model.demand.replicas}"
+        return kept_by, f"{ruling.words(model.entry, model.unruled)} keeps it at {model.demand.replicas}"
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)

@@ -25,7 +25,7 @@ def short_of(model: ModelShare) -> int:
     has, deferral = has_now(model), model.deferral
     if deferral.counts:
         return max(0, deferral.deadline.replicas - has) if deferral.deadline is not None else 0
-    in_slo, outlook = _kept(model), model.load.outlook
+    in_slo, outlook = _in_slo(model), model.load.outlook
     believed = in_slo and not model.doomed and model.ready_staying
     if believed and _unbounded(model):
         return 0
@@ -56,7 +56,7 @@ def _to_do(model: ModelShare, votes: int, outlook: Outlook) -> float:
     now = work_now(model.load.work, surge=model.demand.surge)
     if now is None or outlook.expected_level < OVER * now or _rises(model, outlook):
         return max(votes, outlook.expected_level, now or 0.0)
-    return max(votes, now) if _kept(model) is None else now
+    return max(votes, now) if _in_slo(model) is None else now
 
 
 def _rises(model: ModelShare, outlook: Outlook) -> bool:
@@ -69,7 +69,7 @@ def _rises(model: ModelShare, outlook: Outlook) -> bool:
 def beyond_policy(model: ModelShare) -> int:
     """Replicas that votes ask for beyond the policy's maximum, all of which serves while requests are late."""
     votes, most = model.ballot.need, model.entry.max_replicas
-    if _kept(model) is not False or votes is None or model.ready_staying < most:
+    if _in_slo(model) is not False or votes is None or model.ready_staying < most:
         return 0
     return max(0, votes - most)
 
@@ -79,7 +79,7 @@ def _short_of_own(model: ModelShare) -> int:
     wait, outlook = unclaimed(model), model.load.outlook
     if wait is None or outlook is None or outlook.deferred:
         return 0
-    late = _kept(model) is False or _will_be_late(outlook, has_now(model), model.entry.priority)
+    late = _in_slo(model) is False or _will_be_late(outlook, has_now(model), model.entry.priority)
     return wait.lacks if late else 0
 
 
@@ -91,7 +91,7 @@ def has_now(model: ModelShare) -> int:
 def lateness(model: ModelShare, replicas: int) -> str:
     """What a model has to do with `replicas`, and how late that is: `4.2 replicas of work on 3, about 140 late ...`."""
     outlook = None if model.ballot.blind else model.load.outlook
-    over = f"latency is {_latency(model)}, its SLO {seconds(_slo(model))}" if _kept(model) is False else ""
+    over = f"latency is {_latency(model)}, its SLO {seconds(_slo(model))}" if _in_slo(model) is False else ""
     now = work_now(model.load.work, surge=model.demand.surge)
     return sentences(_lateness_of(now, outlook, replicas, model.entry.priority), over)
 
@@ -114,7 +114,7 @@ def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, pri
 
 def late_now(model: ModelShare) -> str:
     """A clause for late requests of a model that has all its replicas, and how many of these load; "" for none."""
-    if _kept(model) is not False:
+    if _in_slo(model) is not False:
         return ""
     load = f" while {counted(model.loading_staying, 'replica')} load" if model.loading_staying else ""
     return f"its requests are late{load}: {_latency(model)}, its SLO {seconds(_slo(model))}"
@@ -122,7 +122,7 @@ def late_now(model: ModelShare) -> str:
 
 def in_time(model: ModelShare) -> str:
     """Why a model that would use more is not short: `is within its SLO with 2`."""
-    if _kept(model):
+    if _in_slo(model):
         return f"is within its SLO with {has_now(model)} ({_latency(model)} of {seconds(_slo(model))})"
     if model.load.outlook is not None and not model.ballot.blind:
         return f"has its requests in time with {has_now(model)}"
@@ -145,7 +145,7 @@ def _vote(model: ModelShare) -> Vote | None:
     return None if model.entry.slo is None else next(voted, None)
 
 
-def _kept(model: ModelShare) -> bool | None:
+def _in_slo(model: ModelShare) -> bool | None:
     """Whether the latency that votes keeps the SLO; None where none votes, nobody asks, or it does not say."""
     vote = _vote(model)
     return None if vote is None else vote.keeps(_slo(model))

@@ -15,7 +15,7 @@ HOURS_A_MONTH = 730.0
 
 def node_words(state: PoolFacts, at: float) -> tuple[str, ...]:
     """One sentence for each thing that is not as usual: warm GPUs, budgets of people, fixed and exhausted sources."""
-    sentences = [*_warm(state), *_preemption(state), *(group.said(at) for group in state.view.node_groups)]
+    sentences = [*_warm(state), *_preemption(state), *(group.words(at) for group in state.view.node_groups)]
     for view in state.view.node_pools:
         sentences += _node_pool(view, at)
     leaving = [node.name for node in state.view.nodes if any(taint.key == CANDIDATE for taint in node.taints)]

@@ -49,7 +49,7 @@ def steps_of(
     memo, name = scene.memo, model.entry.id
     needs = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost, model.need_now)
     came = (model.staying_replicas, model.committed_replicas, model.doomed, results.allocation, results.after)
-    readings = _readings(memo.of(name, _said, model.ballot), scene.now)
+    readings = _readings(memo.of(name, _ballot_words, model.ballot), scene.now)
     seen = any(vote.signal in _SHOWS_WORK for vote in model.ballot.votes)
     measured = load.work, load.carries, round(load.lag_seconds), seen
     stages = memo.of(
@@ -103,7 +103,7 @@ def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) 
     yield Step("plan", f"{replicas(granted)}, {when}", {"granted": granted})
 
 
-class _Said(NamedTuple):
+class _BallotWords(NamedTuple):
     """A ballot in words that lack the votes' ages, with the instants they were seen at, and in numbers."""
 
     votes: tuple[tuple[str, float], ...]
@@ -111,15 +111,15 @@ class _Said(NamedTuple):
     numbers: dict[str, float | int | str | None]
 
 
-def _readings(ballot: _Said, now: float) -> Step:
+def _readings(ballot: _BallotWords, now: float) -> Step:
     words = [f"{vote}, {max(0.0, now - at):.0f} s ago)" for vote, at in ballot.votes]
     return Step("readings", "; ".join([*words, *ballot.abstained]) or "no signal is configured", ballot.numbers)
 
 
-def _said(ballot: Ballot) -> _Said:
+def _ballot_words(ballot: Ballot) -> _BallotWords:
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)
-    return _Said(
+    return _BallotWords(
         tuple((f"{vote.signal} asks for {vote.replicas} ({_value(vote)}", vote.at) for vote in ballot.votes),
         tuple(f"{abstention(signal, why)}, so it has no vote" for signal, why in ballot.abstained),
         numbers,
@@ -215,7 +215,7 @@ def _demand(  # noqa: PLR0913  # one thing each
 def _schedule(model: ModelShare) -> tuple[Step, ...]:
     """The step of the model's schedules, now and next, and of an override that stands above them."""
     scheduled, ruling = model.ruling.scheduled, model.ruling
-    text = "" if scheduled is None else scheduled.told
+    text = "" if scheduled is None else scheduled.words
     if scheduled is None or not text:
         return ()
     over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
@@ -245,7 +245,7 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
         "roseTo": rose.work,
         "roseFrom": rose.usual,
     }
-    return (Step("outage", outages.told(outage, model.entry.id, rule), numbers),)
+    return (Step("outage", outages.outage_words(outage, model.entry.id, rule), numbers),)
 
 
 def _idle(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
@@ -267,7 +267,7 @@ def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
     others = scene.models[couple.other(name)].staying_replicas
     least, most = couple.span(name, others)
     here = f"{least} to {most} here" if most >= least else "no whole number of its own keeps it"
-    text = f"{couple.said(name, others)}: {here if most < ANY else f'{least} or more here'}"
+    text = f"{couple.words(name, others)}: {here if most < ANY else f'{least} or more here'}"
     if model.alone is not None:
         text += f"; by itself it would be to have {model.alone}, with the other {model.aim}"
     numbers: dict[str, float | int | str | None] = {"least": couple.least, "most": couple.most}

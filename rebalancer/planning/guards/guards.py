@@ -15,7 +15,7 @@ from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.memory.accounts import lost_with_node
-from rebalancer.planning.memory.outages import silence, told
+from rebalancer.planning.memory.outages import outage_words, silence
 from rebalancer.planning.shares.share import ModelShare
 
 COOLDOWNS = 2  # for which demand may stand on what a vote said
@@ -153,7 +153,7 @@ def sudden(release: Release) -> Refusal | None:
     back = figure((1.0 - rule.drop) * silent.work)
     return release.refuse(
         "sudden",
-        f"{told(outage, silent.model, rule)}; this one has {left} of {work_of(silent.work)} left"
+        f"{outage_words(outage, silent.model, rule)}; this one has {left} of {work_of(silent.work)} left"
         f" and keeps what it has until more than {back} are back",
         outage.until,
         fell=outage.fell,

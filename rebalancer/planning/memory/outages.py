@@ -91,7 +91,7 @@ def silence(
     return None
 
 
-def told(outage: Outage, model: str, rule: SuddenRule) -> str:
+def outage_words(outage: Outage, model: str, rule: SuddenRule) -> str:
     """A sentence: which models fell together with `model`, and why that is taken for an outage, or is not."""
     names = [model, *(one.model for one in outage.silent if one.model != model)]
     of = f"{outage.fell} of the {outage.of} models with work" + (

@@ -83,7 +83,7 @@ class Ruling:
             demand = min(demand, max(self.scheduled.standing.cap, self.raised_floor))
         return max(floor, min(demand, model.max_replicas))
 
-    def said(self, model: Model, demand: int) -> str:
+    def words(self, model: Model, demand: int) -> str:
         """The words of the override or schedule that sets the model's number in place of `demand`; "" without one."""
         if self is NO_RULING:
             return ""
@@ -156,9 +156,9 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
     for one in sorted(snapshot.overrides, key=lambda each: (-each.created_at, each.name)):
         ended = _unusable(one, policy, models, pools, snapshot.at)
         if ended is not None:
-            states.append(_told(one, *ended))
+            states.append(_override_state(one, *ended))
         else:
-            states.append(_told(one, *_enter(one, models, drafts)))
+            states.append(_override_state(one, *_enter(one, models, drafts)))
     scheduled = resolve_schedules(snapshot, policy)
     for name in scheduled:
         drafts.setdefault(name, _Draft())
@@ -190,7 +190,7 @@ def _standing(by_kind: Mapping[str, Override]) -> Mapping[str, Override]:
     }
 
 
-def _told(one: Override, phase: str, message: str) -> OverrideState:
+def _override_state(one: Override, phase: str, message: str) -> OverrideState:
     return OverrideState(namespace=one.namespace, name=one.name, uid=one.uid, phase=phase, message=message)
 
 

@@ -49,7 +49,7 @@ class Scheduled:
         return f"cap {most} {self._by(window)}{beaten}"
 
     @cached_property
-    def told(self) -> str:
+    def words(self) -> str:
         """The bounds and their next change in words, in the zone of the first schedule; "" when nothing is near."""
         words = [self.floor_words, self.cap_words]
         if self.turn is not None:
@@ -85,7 +85,7 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
         if model.schedules:
             start = measured.get(model.id)
             lead = (model.load_seconds if start is None else start) + policy.plan_every_seconds
-            by_model[model.id] = _kept(model, snapshot.at, lead)
+            by_model[model.id] = _cached(model, snapshot.at, lead)
     return by_model
 
 
@@ -101,7 +101,7 @@ def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:
 _KEPT: dict[int, Scheduled] = {}
 
 
-def _kept(model: Model, at: float, lead_seconds: float) -> Scheduled:
+def _cached(model: Model, at: float, lead_seconds: float) -> Scheduled:
     """`scheduled_at`, made anew only when it says something else."""
     known = _KEPT.get(id(model))
     if known is None or known.lead_seconds != lead_seconds or not known.at <= at < known.until:

@@ -74,7 +74,7 @@ def sharing_of(
         person = model.ruling.frozen or model.ruling.paused
         unclear = model.ballot.blind or model.plausibility_refusal is not None or person is not None
         if outlook is None or unclear or not free:
-            kept_gpus.update(_kept(model, [] if person else free))
+            kept_gpus.update(_kept_gpus(model, [] if person else free))
             others.append(model)
             continue
         stays = _fixed(model, free)
@@ -114,7 +114,7 @@ def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
     ]
 
 
-def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
+def _kept_gpus(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
     """GPUs by pool that a model without a curve keeps from the others: what it holds.
 
     Where votes say what it needs: what it holds of that, and what is its own though it does not hold it yet. The rest
