@@ -37,7 +37,7 @@ class Parts:
         return None if saved is None else cls(saved.get("limits", cls.of(obj).limits), saved.get("budgets"))
 
     @property
-    def held(self) -> bool:
+    def has_hold(self) -> bool:
         """Whether our hold is among the budgets."""
         return HOLD in (self.budgets or [])
 
@@ -58,13 +58,13 @@ class Parts:
 
     def with_hold(self) -> Self:
         """The parts with our hold behind the NodePool's own budgets: the most restrictive one counts."""
-        return self if self.held else replace(self, budgets=_held(self.budgets))
+        return self if self.has_hold else replace(self, budgets=_with_hold(self.budgets))
 
     def without_hold(self, original: Self) -> Self:
         """The parts with `original`'s budgets; where somebody edited them meanwhile, only the hold goes."""
-        if self.budgets == _held(original.budgets):
+        if self.budgets == _with_hold(original.budgets):
             return replace(self, budgets=original.budgets)
-        return replace(self, budgets=[each for each in self.budgets or [] if each != HOLD]) if self.held else self
+        return replace(self, budgets=[each for each in self.budgets or [] if each != HOLD]) if self.has_hold else self
 
 
 def whole(quantity: Quantity, what: str) -> int:
@@ -85,7 +85,7 @@ def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:
     # Budgets without our hold are not ours: people may have set them since the originals were saved.
     original = Parts(
         limits=saved.limits if saved else now.limits,
-        budgets=saved.budgets if saved and now.held else now.budgets,
+        budgets=saved.budgets if saved and now.has_hold else now.budgets,
     )
     limits = {} if wanted.limits == original.limits else {"limits": original.limits}
     keep = None if wanted == original else {**limits, "budgets": original.budgets}
@@ -94,7 +94,7 @@ def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:
     return {"metadata": annotated(keep, installation), "spec": _difference(now, wanted)}
 
 
-def _held(budgets: list[Object] | None) -> list[Object]:
+def _with_hold(budgets: list[Object] | None) -> list[Object]:
     return [*(budgets or DEFAULT_BUDGETS), HOLD]
 
 

@@ -36,7 +36,7 @@ class Permission:
         if seconds > STOP_READ_SECONDS:  # a process that stood still may find its answer before its deadline rings
             raise Refused("write-stop", f"cannot be read, so nothing is written: the answer is {seconds:.1f} s old")
         if stops:
-            raise Refused("write-stop", _told(stops[0]))
+            raise Refused("write-stop", _stop_words(stops[0]))
         why_not = self._right.why_not()  # last, and without waiting: it is true now
         if why_not is not None:
             raise Refused("leadership", why_not)
@@ -63,6 +63,6 @@ def sees_the_cluster(snapshot: Snapshot) -> None:
         raise Refused("unsynced", f"silent: {', '.join(silent)}")
 
 
-def _told(stop: Object) -> str:
+def _stop_words(stop: Object) -> str:
     spec = stop.get("spec", {})
     return f"{stop['metadata']['name']} by {spec.get('actor', 'somebody')}: {spec.get('reason', 'no reason given')}"

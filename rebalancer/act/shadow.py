@@ -18,9 +18,9 @@ class Shadow:
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:  # noqa: ARG002  part of the protocol
         """One outcome per change: it was decided, and not written."""
-        return tuple([await self._told(change, plan.cycle) for change in changes_of(plan)])
+        return tuple([await self._record(change, plan.cycle) for change in changes_of(plan)])
 
-    async def _told(self, change: AnyChange, cycle: int) -> Outcome:
+    async def _record(self, change: AnyChange, cycle: int) -> Outcome:
         now = self._clock.now()
         outcome = Outcome(intent_of(change, cycle, now), now, SHADOW, "writeMode is shadow")
         await self._recorder.outcome(outcome)

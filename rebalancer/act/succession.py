@@ -88,7 +88,7 @@ async def _node_pool_shows(kube: Port, intent: Intent, policy: Policy) -> bool:
     obj = await kube.get(Ref(NODEPOOLS, None, intent.subject))
     parts = Parts.of(obj)
     if intent.kind in {"hold", "end-hold"}:
-        return parts.held == (intent.kind == "hold")
+        return parts.has_hold == (intent.kind == "hold")
     given_back = intent.kind == "restore-limit" and ORIGINALS not in (obj["metadata"].get("annotations") or {})
     return given_back or parts.limit(pool.resource) == intent.limit_to
 

@@ -59,7 +59,7 @@ class Charts:
             fine[name] = work, decision.ready, over
         self._models.note(minute, figures)
         self._fine.note(int(snapshot.at // FINE_SECONDS), fine)
-        self._gpus.note(minute, {key: (gpus,) for key, gpus in _held(snapshot)})
+        self._gpus.note(minute, {key: (gpus,) for key, gpus in _held_gpus(snapshot)})
 
     def put_before(self, older: "Charts") -> None:
         """Take what `older`, made from the journal, knows of cycles before our first."""
@@ -129,7 +129,7 @@ def _late_per_minute(load: ModelLoad, decision: ModelDecision, priority: int, ov
     return requests * 60.0 / outlook.horizon_seconds
 
 
-def _held(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], int]]:
+def _held_gpus(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], int]]:
     """(pool, model) -> GPUs under its pods, as tiles draw them; model "": those of the pool's nodes."""
     nodes = {pool.name: {node.name for node in pool.nodes} for pool in snapshot.pools}
     for pool in snapshot.pools:

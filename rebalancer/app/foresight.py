@@ -155,10 +155,15 @@ def _course(known: Known, snapshot: Snapshot) -> Course:
     second = decide(after, known.policy, first.memory)
     last = happened(after, second.plan, known.policy)
     lacks = decide(last, known.policy, second.memory).plan.unmet
-    return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), lacks)
+    return Course(
+        first.plan,
+        second.plan,
+        (_held_replicas(snapshot, rules), _held_replicas(after, rules), _held_replicas(last, rules)),
+        lacks,
+    )
 
 
-def _held(snapshot: Snapshot, rules: NodeRules) -> dict[Key, int]:
+def _held_replicas(snapshot: Snapshot, rules: NodeRules) -> dict[Key, int]:
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, rules, snapshot.at)
     return {
         (model.id, target.pool): max(0, converging(target) - len(doomed_pods(target, doomed)))

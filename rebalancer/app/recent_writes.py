@@ -71,7 +71,7 @@ def count_unheard(recent: Sequence[RecentWrite], state: ClusterState, now: float
     for write in recent:
         target = views.get(write.target)
         if target is not None and _shown(target) in {*write.before} - {write.replicas}:
-            state.asked(write.model, write.target, write.replicas, write.at, minimum=write.minimum)
+            state.note_write(write.model, write.target, write.replicas, write.at, minimum=write.minimum)
 
 
 def _ref(target: TargetView) -> WorkloadRef:

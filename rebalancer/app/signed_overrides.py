@@ -73,7 +73,7 @@ class SignedOverrideWriter:
         except Misshapen as error:
             return f"{error.where}: {error}"
         except Conflict:
-            return await self._found(draft)
+            return await self._conflict(draft)
         except Ambiguous as error:
             raise TryAgain(str(error)) from error
         except Forbidden as error:
@@ -105,7 +105,7 @@ class SignedOverrideWriter:
             allow_below_floor=signed.allow_below_floor,
         )
 
-    async def _found(self, draft: OverrideDraft) -> str | None:
+    async def _conflict(self, draft: OverrideDraft) -> str | None:
         try:
             stored = await self._kube.get(Ref(OVERRIDES, draft.namespace, draft.name))
         except KubeError as error:

@@ -57,11 +57,11 @@ def _command(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401  the 
     yield f"```text\n{usage.rstrip()}\n```\n"
     if arguments:
         yield "| argument | meaning |\n| --- | --- |"
-        yield from (f"| `{_name(each)}` | {_said(each, context)} |" for each in arguments)
+        yield from (f"| `{_name(each)}` | {_meaning(each, context)} |" for each in arguments)
         yield ""
     if options:
         yield "| option | meaning |\n| --- | --- |"
-        yield from (f"| {_flags(each, context)} | {_said(each, context)} |" for each in options)
+        yield from (f"| {_flags(each, context)} | {_meaning(each, context)} |" for each in options)
         yield ""
 
 
@@ -85,7 +85,7 @@ def _value(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's o
     return str(parameter.metavar or TYPES.get(named, named)).strip("<>").replace("|", "\\|")
 
 
-def _said(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
+def _meaning(parameter: Any, context: Any) -> str:  # noqa: ANN401  the parser's own types are private to it
     parts = [parameter.help or ""]
     if parameter.param_type_name == "argument" and "|" in parameter.display_type(context):
         parts.append(

@@ -100,7 +100,7 @@ def _read(message: Message | RejectedError, position: Position, now: float) -> I
             notices = [_own(message, position, now)]
         else:
             notices = []
-            for loss in _told(message, now):
+            for loss in _losses(message, now):
                 if isinstance(loss, RejectedError):
                     yield loss
                 else:
@@ -111,7 +111,7 @@ def _read(message: Message | RejectedError, position: Position, now: float) -> I
         yield from (_stale(notice, now) or notice for notice in notices)
 
 
-def _told(message: Message, now: float) -> Sequence[ToldLoss | RejectedError]:
+def _losses(message: Message, now: float) -> Sequence[ToldLoss | RejectedError]:
     read = next((READERS[key] for key in READERS if key in message.keys), None)
     if read is None:
         raise _unknown(message)

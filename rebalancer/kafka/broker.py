@@ -38,13 +38,13 @@ class Topic(NamedTuple):
         return NewTopic(name, self.partitions, replication, topic_configs=dict(self.settings))
 
 
-def _kept(days: int) -> dict[str, str]:
+def _retention(days: int) -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": str(days * 86_400_000)}
 
 
 # A start without a checkpoint reads 5.1 h of metrics and an hour of notices; the rest is for people who look back.
 TOPICS: dict[str, Topic] = {
-    "metrics": Topic(partitions=12, settings=_kept(days=1)),
+    "metrics": Topic(partitions=12, settings=_retention(days=1)),
     # Whoever is away for less than it reads back finds everything; of what is older the last word of each partition.
     "readings": Topic(
         partitions=3,
@@ -54,12 +54,12 @@ TOPICS: dict[str, Topic] = {
             "segment.bytes": str(64 * 1024 * 1024),
         },
     ),
-    "notices": Topic(settings=_kept(days=7)),
-    "overrides": Topic(settings=_kept(days=7)),
-    "decisions": Topic(settings=_kept(days=30)),
+    "notices": Topic(settings=_retention(days=7)),
+    "overrides": Topic(settings=_retention(days=7)),
+    "decisions": Topic(settings=_retention(days=30)),
     # Only closed segments are compacted: 64 MiB ones close often enough to keep a start short.
     "state": Topic(settings={"cleanup.policy": "compact", "segment.bytes": str(64 * 1024 * 1024)}),
-    "dead-letter": Topic(settings=_kept(days=14)),
+    "dead-letter": Topic(settings=_retention(days=14)),
 }
 
 

@@ -139,7 +139,7 @@ def change_decoder(into: type[T] = RAW) -> Callable[[bytes], WatchEvent[T]]:
         try:
             line = line_of(data)
             if line.type == "ERROR":
-                raise _told(line.object)
+                raise _watch_error(line.object)
             version = identity_of(line.object).metadata.resource_version
             if line.type not in _KINDS or not version:
                 raise Gone(f"a watch line of type {line.type[:20]!r}, resourceVersion {version!r}")
@@ -169,7 +169,7 @@ _Kind = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 _KINDS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
-def _told(raw: msgspec.Raw) -> Gone | Temporary:
+def _watch_error(raw: msgspec.Raw) -> Gone | Temporary:
     status = msgspec.json.decode(raw, type=_Status)
     text = f"the watch ended with {status.code} {status.message}"
     return Gone(text) if status.code == _GONE else Temporary(text)

@@ -156,8 +156,8 @@ class GatePorts:
 def mark_unconfirmed(state: ClusterState) -> Callable[[Change, int, float], None]:
     """A gate's `on_written`: an acknowledged write counts in `state` until a watch shows it."""
 
-    def asked(change: Change, replicas: int, at: float) -> None:
+    def note_write(change: Change, replicas: int, at: float) -> None:
         ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
-        state.asked(change.model, ref, replicas, at, minimum=change.minimum if bounding(change.target) else None)
+        state.note_write(change.model, ref, replicas, at, minimum=change.minimum if bounding(change.target) else None)
 
-    return asked
+    return note_write

@@ -100,10 +100,10 @@ class _Side:
 
 
 def _moves(of: Plan, fitted: PolicyFit | None) -> dict[Move, str]:
-    return {(whose, what): text for whose, what, text in _told(of, fitted)}
+    return {(whose, what): text for whose, what, text in _move_rows(of, fitted)}
 
 
-def _told(of: Plan, fitted: PolicyFit | None) -> Iterator[tuple[str, str, str]]:
+def _move_rows(of: Plan, fitted: PolicyFit | None) -> Iterator[tuple[str, str, str]]:
     for change in of.changes:
         name = change.model if fitted is None else fitted.names.get(change.model, change.model)
         moves = f"{change.replicas_from} -> {change.replicas_to}"

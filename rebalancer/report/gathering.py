@@ -174,11 +174,11 @@ class _Gathering:
     def _play(self, day: RecordedDay) -> None:
         into = self._into
 
-        def told(since: int, late: F64) -> None:
+        def add_late(since: int, late: F64) -> None:
             at = (since - int(into.since) + np.arange(len(late))) // into.pieces.width
             np.add.at(into.late, np.clip(at, 0, len(into.late) - 1), late)
 
-        into.hours += played(day, self._autoscaler, told)
+        into.hours += played(day, self._autoscaler, add_late)
         if self._predict:
             into.predictions += predicted(day, writes=self._writes)
         self._writes = 0

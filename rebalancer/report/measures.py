@@ -51,7 +51,7 @@ class Limit(Struct, frozen=True):
     of: str = "all"
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The limit as it was given: `+5%`."""
         return f"{'' if self.of == 'all' else '+'}{self.most:g}{'%' if self.of == 'percent' else ''}"
 
@@ -88,15 +88,15 @@ def judged(limits: Sequence[Limit], measures: Sequence[Measure]) -> tuple[Judged
 
 
 def _judged(limit: Limit, of: Measure) -> Judged:
-    word = f"{limit.measure}={limit.said}"
+    word = f"{limit.measure}={limit.text}"
     value = of.after if limit.of == "all" else of.change
     if value is None:
-        return Judged(word, None, f"{limit.measure}: not known, so {limit.said} cannot be held against it")
+        return Judged(word, None, f"{limit.measure}: not known, so {limit.text} cannot be held against it")
     most = limit.most if limit.of != "percent" else limit.most / 100 * (of.before or 0.0)
     holds = value <= most + 1e-9 * abs(most)
     is_ = f"{number(limit.measure, value)}{'' if limit.of == 'all' else ' more'}"
     verdict = "within" if holds else "over"
-    return Judged(word, holds, f"{limit.measure}: {is_}, {verdict} the limit of {limit.said}")
+    return Judged(word, holds, f"{limit.measure}: {is_}, {verdict} the limit of {limit.text}")
 
 
 def number(name: str, value: float | None, *, signed: bool = False) -> str:

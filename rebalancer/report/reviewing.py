@@ -142,7 +142,7 @@ def _course_notes(courses: Courses) -> Iterator[str]:
         f" makes {was:,.0f} late, with the recorded policy in the simulated cluster {played:,.0f}"
         + ("." if alike else ": these are not alike, so trust the direction more than the numbers.")
     )
-    difference = _difference(courses).said
+    difference = _difference(courses).sentence
     yield f"{difference[0].upper()}{difference[1:]}."
     if courses.before.usd is None or courses.after.usd is None:
         yield f"Money is unknown: there is no pricePerGpuHour for {listed(sorted(courses.unpriced))}."

@@ -156,7 +156,7 @@ async def _perform(
                 show.view.close()
                 console.print(SHADOW)
             else:
-                await _told(show, trace, sandbox, service, console)
+                await _play_and_judge(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
                 loop = Loop(stage, tally, lambda line: console.print(f"{clock.monotonic():7.1f} s  {line}"))
@@ -164,7 +164,9 @@ async def _perform(
     return show.findings
 
 
-async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service: Serves, console: Console) -> None:
+async def _play_and_judge(
+    show: "Show", trace: TracePlay | None, sandbox: Sandbox, service: Serves, console: Console
+) -> None:
     """The story, or what a trace has, and the verdict on it."""
     world = show.stage.cluster.world
     try:

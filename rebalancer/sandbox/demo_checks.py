@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.oracle import CheckAnswer, Evidence, Look, told
+from rebalancer.sandbox.oracle import CheckAnswer, Evidence, Look, write_words
 from rebalancer.sandbox.witness import PodLife
 
 
@@ -12,7 +12,7 @@ def first_write(model: str, donor: str) -> Look:
     def look(evidence: Evidence) -> CheckAnswer | None:
         since = evidence.marks.surge_at
         writes = [write for write in evidence.writes if write.at >= since and write.place.model in {model, donor}]
-        return CheckAnswer(told(writes[0]), writes[0].at - since) if writes else None
+        return CheckAnswer(write_words(writes[0]), writes[0].at - since) if writes else None
 
     return look
 
@@ -26,7 +26,7 @@ def release_to_grant(model: str, donor: str) -> Look:
         if not (released and granted):
             return None
         gone = [pod for pod in evidence.facts.of(donor) if pod.gone_at is not None and pod.gone_at <= granted[0].at]
-        words = f"{told(released[0])}, its GPUs are free, {told(granted[0])}"
+        words = f"{write_words(released[0])}, its GPUs are free, {write_words(granted[0])}"
         return CheckAnswer(words, granted[0].at - released[0].at, held=bool(gone) and granted[0].fits)
 
     return look
@@ -87,7 +87,7 @@ def replacement_asked(model: str) -> Look:
         if not raises or evicted is None:
             return None
         ahead = evicted - raises[0].at
-        words = f"{told(raises[0])}, {ahead:.1f} s before the first eviction"
+        words = f"{write_words(raises[0])}, {ahead:.1f} s before the first eviction"
         return CheckAnswer(words, raises[0].at - marks.notice_at, held=ahead > 0)
 
     return look
@@ -122,7 +122,11 @@ def pin_written(model: str) -> Look:
             if write.place.model == model and write.at >= marks.pin_at and write.after == marks.pinned
         ]
         shown = any(name == marks.pin and phase == "InForce" for _, name, phase in evidence.facts.phases)
-        return CheckAnswer(f"{told(hits[0])}, shown as InForce", hits[0].at - marks.pin_at) if hits and shown else None
+        return (
+            CheckAnswer(f"{write_words(hits[0])}, shown as InForce", hits[0].at - marks.pin_at)
+            if hits and shown
+            else None
+        )
 
     return look
 
@@ -135,7 +139,7 @@ def pin_ended(model: str) -> Look:
         after = [w for w in evidence.writes if w.place.model == model and w.at >= marks.pin_ends_at]
         shown = any(name == marks.pin and phase == "Expired" for _, name, phase in evidence.facts.phases)
         return (
-            CheckAnswer(f"{told(after[0])}, shown as Expired", after[0].at - marks.pin_ends_at)
+            CheckAnswer(f"{write_words(after[0])}, shown as Expired", after[0].at - marks.pin_ends_at)
             if after and shown
             else None
         )

@@ -33,13 +33,13 @@ Say = Callable[[str], None]
 
 def refuse(target: Target, old: Obj | None, new: Obj) -> None:
     """No surge while the story is played, which has its own. Raises StatusError."""
-    if target.resource == DEPLOYMENTS and old is not None and _asked(new) != _asked(old):
+    if target.resource == DEPLOYMENTS and old is not None and _surge_annotation(new) != _surge_annotation(old):
         raise StatusError(
             422, "the demo still plays its story, or runs without --keep: surges are for the time after it"
         )
 
 
-def _asked(deployment: Obj) -> str | None:
+def _surge_annotation(deployment: Obj) -> str | None:
     annotation: str | None = (deployment["metadata"].get("annotations") or {}).get(ANNOTATION)
     return annotation
 
@@ -96,10 +96,14 @@ class Loop:
 
     def _hear(self, change: Revision, group: asyncio.TaskGroup) -> None:
         before = change.previous
-        if change.resource != DEPLOYMENTS or before is None or _asked(change.obj) == _asked(before):
+        if (
+            change.resource != DEPLOYMENTS
+            or before is None
+            or _surge_annotation(change.obj) == _surge_annotation(before)
+        ):
             return
         model = change.obj["metadata"]["name"]  # the demo's Deployments are called as their models
-        seconds = _seconds(_asked(change.obj))
+        seconds = _seconds(_surge_annotation(change.obj))
         if seconds and model in SURGES and model not in self._surging:
             group.create_task(self._surge(model, seconds))
 

@@ -105,7 +105,7 @@ class Audience(Protocol):
         """The next act begins."""
         ...
 
-    def found(self, finding: CheckResult) -> None:
+    def show_finding(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
         ...
 
@@ -148,7 +148,7 @@ async def _seen(
 
 def _enter(finding: CheckResult, audience: Audience, findings: list[CheckResult]) -> None:
     findings.append(finding)
-    audience.found(finding)
+    audience.show_finding(finding)
 
 
 # --- the acts

@@ -35,7 +35,7 @@ class PlainView:
         self.refresh()
         self._line(f"{number}/{total} {title}")
 
-    def found(self, finding: CheckResult) -> None:
+    def show_finding(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
         self.refresh()
         self._line(f"    {_mark(finding)} {finding.what}: {finding.answer.words}{_times(finding, self._clock)}")
@@ -77,7 +77,7 @@ class LiveView:
         self._acts.append(Text(f"{number}/{total} {title}", style="bold", no_wrap=True, overflow="ellipsis"))
         self.refresh()
 
-    def found(self, finding: CheckResult) -> None:
+    def show_finding(self, finding: CheckResult) -> None:
         """Something was seen, or was not seen in time."""
         style = "green" if finding.answer.held else "bold red"
         words = f"    {_mark(finding)} {finding.what}: {finding.answer.words}{_times(finding, self._clock)}"

@@ -128,7 +128,9 @@ def always(evidence: Evidence) -> list[CheckResult]:
 def _floors(evidence: Evidence) -> CheckAnswer:
     writes = evidence.writes
     below = [write for write in writes if write.after < write.before and write.left < write.place.floor]
-    words = f"{len(writes)} writes, {len(below)} below a floor" + "".join(f"; {told(write)}" for write in below[:3])
+    words = f"{len(writes)} writes, {len(below)} below a floor" + "".join(
+        f"; {write_words(write)}" for write in below[:3]
+    )
     return CheckAnswer(words, held=not below)
 
 
@@ -146,10 +148,10 @@ def _grants(evidence: Evidence) -> CheckAnswer:
         else:
             wrong.append(write)
     words = f"{len(raises) - to_come - len(wrong)} raises, {to_come} more into nodes to come"
-    words += "".join(f"; {told(write)} found no room" for write in wrong[:3])
+    words += "".join(f"; {write_words(write)} found no room" for write in wrong[:3])
     return CheckAnswer(words, held=not wrong)
 
 
-def told(write: ScaleWrite) -> str:
+def write_words(write: ScaleWrite) -> str:
     """One write in words."""
     return f"{write.deployment} {write.before} -> {write.after}"

@@ -78,18 +78,18 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
         parts.keep_what_is_not_named(good)
         policy, problems = check_document(parts.document(), sums_last=True)
         if not problems:
-            return Taken(policy, _told(own, more, name), tuple(sorted(parts.refused)))
+            return Taken(policy, _own_then_more(own, more, name), tuple(sorted(parts.refused)))
         more += parts.in_file(problems)
         if not parts.refuse(problem.at for problem in problems):
             break
-    return Taken(None, _told(own, more, name))
+    return Taken(None, _own_then_more(own, more, name))
 
 
 def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
     return tuple(sorted(replace(problem, file=name) for problem in problems))
 
 
-def _told(own: Iterable[Problem], more: Iterable[Problem], name: str) -> tuple[Problem, ...]:
+def _own_then_more(own: Iterable[Problem], more: Iterable[Problem], name: str) -> tuple[Problem, ...]:
     """Problems of the file by itself, then `more`: those that its entries have beside last good forms; each once."""
     known = {replace(problem, at=()) for problem in own}
     return *_sorted(own, name), *_sorted({replace(problem, at=()) for problem in more} - known, name)

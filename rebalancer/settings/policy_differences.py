@@ -33,7 +33,7 @@ def _between(path: str, old: object, new: object) -> Iterator[str]:
         return
     olds, news = _parts(old), _parts(new)
     if olds is None or news is None:
-        texts = _said(old), _said(new)
+        texts = _value_text(old), _value_text(new)
         yield f"{path} is another" if texts == (LONG, LONG) else f"{path} {texts[0]} -> {texts[1]}"
         return
     if isinstance(new, list) and [key for key in olds if key in news] != [key for key in news if key in olds]:
@@ -43,7 +43,7 @@ def _between(path: str, old: object, new: object) -> Iterator[str]:
         if key not in news:
             yield f"{at} is gone"
         elif key not in olds:
-            yield f"{at} is new" if isinstance(news[key], Mapping | list) else f"{at} {_said(news[key])} is new"
+            yield f"{at} is new" if isinstance(news[key], Mapping | list) else f"{at} {_value_text(news[key])} is new"
         else:
             yield from _between(at, olds[key], news[key])
 
@@ -67,6 +67,6 @@ def _name(entry: Mapping[str, object]) -> str:
     return next((str(entry[key]) for key in KNOWN_BY if isinstance(entry.get(key), str)), "")
 
 
-def _said(value: object) -> str:
+def _value_text(value: object) -> str:
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= MOST_CHARACTERS else LONG

@@ -353,7 +353,7 @@ def read_settings(kafka_bootstrap: str | None = None) -> ServiceSettings:
     try:
         settings = ServiceSettings() if kafka_bootstrap is None else ServiceSettings(kafka_bootstrap=kafka_bootstrap)
     except ValidationError as error:
-        wrong += [_said(problem) for problem in error.errors(include_url=False)]
+        wrong += [_error_words(problem) for problem in error.errors(include_url=False)]
     else:
         if not any(wrong):
             return settings
@@ -367,7 +367,7 @@ def _misspelled(name: str) -> str:
     return "" if name.upper() in known or not close else f"{name}: no such setting; did you mean {close[0]}?"
 
 
-def _said(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
+def _error_words(problem: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
     if not problem["loc"]:
         return str(problem["ctx"]["error"])
     field = str(problem["loc"][0])

@@ -57,7 +57,7 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
         what, value, allowed, fix = f"unknown key {key}", show(error["input"]), "", _unknown(path)
     else:
         what, value, allowed, fix = (
-            f"{key} {_said(error)}",
+            f"{key} {_error_words(error)}",
             show(error["input"]),
             words(part_at(path)),
             _spelling(document, path, error),
@@ -67,7 +67,7 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
     )
 
 
-def _said(error: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
+def _error_words(error: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
     kind: str = error["type"]
     if kind.startswith("too_short") and not error["input"]:
         return "is empty"

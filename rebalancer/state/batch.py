@@ -41,7 +41,7 @@ class RingBatch:
         places[places == place] = NOBODY  # in the batch itself
         self._spoken.forget(place)
 
-    def said(self, place: int) -> Looks:
+    def looks_of(self, place: int) -> Looks:
         """The latest figures of work from the producer at `place`."""
         _, looks, places = _work_of(self._work)
         return joined(self._spoken.of(place), Looks(*(one[places == place] for one in looks)))

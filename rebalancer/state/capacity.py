@@ -69,7 +69,7 @@ class Sums(NamedTuple):
         return self.full + self.at_least
 
 
-class CapacityKept(NamedTuple):
+class CapacityPast(NamedTuple):
     """A `Capacity` for the checkpoint.
 
     prior: the policy's figure in requests, 0 where it has none.
@@ -129,7 +129,7 @@ class Capacity:
         "readings",
     )
 
-    def __init__(self, prior: float | None, before: CapacityKept | None = None) -> None:
+    def __init__(self, prior: float | None, before: CapacityPast | None = None) -> None:
         """`before`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
         self.prior = prior
         self._requests_cached, self._cache_used, self.cached_requests = (
@@ -296,7 +296,7 @@ class Capacity:
         )
 
     @property
-    def kept(self) -> CapacityKept:
+    def past(self) -> CapacityPast:
         """The capacity for the checkpoint."""
         places = self._within.keys() | self._late.keys()
         lowest, most = (min(places), max(places)) if places else (0, -1)
@@ -306,4 +306,4 @@ class Capacity:
         )
         cache = self._requests_cached, self._cache_used, self.cached_requests
         carried = tuple(self._sums)
-        return CapacityKept(self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, carried, lowest, cache)
+        return CapacityPast(self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, carried, lowest, cache)

@@ -21,7 +21,7 @@ from rebalancer.domain.starts import MeasuredStart
 from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
-from rebalancer.state.offered import OfferedKept
+from rebalancer.state.offered import OfferedPast
 from rebalancer.state.rings import SPAN_SECONDS, checked, head_sum
 
 MEMORY_KEY = b"memory"
@@ -58,7 +58,7 @@ class ModelPast(Struct, frozen=True):
     seen: dict[int, int] = {}
     offsets: dict[str, int] = {}
     load_seconds: tuple[float, ...] = ()
-    offered: OfferedKept = OfferedKept()
+    offered: OfferedPast = OfferedPast()
     starts: tuple[MeasuredStart, ...] = ()
     positions: dict[str, int] = {}
     loads: tuple[MeasuredLoad, ...] = ()

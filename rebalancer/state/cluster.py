@@ -177,7 +177,7 @@ class ClusterState:
                 self._notices.tell(event, now)
                 self._notices_touched = True
             case SourceState():
-                self._sources.said(event, now)
+                self._sources.reported(event, now)
             case ObjectsListed() | ObjectChanged() | ObjectUnreadable() | ObjectGone():
                 if self._objects.takes(event.source):
                     self._object(event, now)
@@ -268,13 +268,12 @@ class ClusterState:
             self.wakes.add(wakes.NOTICE)
         self._under_notice = under
 
-    def asked(self, model: str, target: WorkloadRef, replicas: int, at: float, *, minimum: int | None = None) -> None:
-        """A write of `replicas` for `target` of `model` was acknowledged: it counts until the watch shows it.
-
-        `minimum`: the lower bound beside it where `replicas` is the maximum of an autoscaler, else None.
-        """
+    def note_write(
+        self, model: str, target: WorkloadRef, replicas: int, at: float, *, minimum: int | None = None
+    ) -> None:
+        """A write of `replicas` was acknowledged: it counts until the watch shows it; `minimum`: as for `Holdings`."""
         if self._holdings.model_of(target) == model:
-            self._holdings.asked(target, replicas, at, minimum)
+            self._holdings.note_write(target, replicas, at, minimum)
 
     def note(self, outcome: Outcome, now: float) -> None:  # noqa: ARG002  every input comes with its instant
         """Notes an outcome of a write for the next cycle."""

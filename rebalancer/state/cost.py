@@ -35,7 +35,7 @@ def beginning(prompt_tokens: float, full: float, cached: float = 0.0) -> float:
     return STEP_TOKENS / (STEP_TOKENS + full * each)
 
 
-class CostKept(NamedTuple):
+class CostPast(NamedTuple):
     """A `Cost` for the checkpoint: fading sums over blocks.
 
     blocks: number of blocks.
@@ -82,7 +82,7 @@ class Cost:
 
     __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "_used", "sums")
 
-    def __init__(self, sums: CostKept = CostKept(), block: Block = Block()) -> None:  # noqa: B008  # frozen
+    def __init__(self, sums: CostPast = CostPast(), block: Block = Block()) -> None:  # noqa: B008  # frozen
         self.sums = sums
         self._since, self._busy, self._able, self._tokens, self._seconds, self._used = block
 
@@ -106,14 +106,14 @@ class Cost:
             self.sums = self._with_block(forgets=True)
             self._begin(until)
 
-    def _with_block(self, *, forgets: bool = False) -> CostKept:
+    def _with_block(self, *, forgets: bool = False) -> CostPast:
         if not self._able or self._tokens <= 0.0:
             return self.sums
         used, rate = self._used / self._tokens, self._tokens / self._able
         stays = exp(-used * max(BLOCK_SECONDS, BLOCK_SAMPLES * self._seconds) / COST_SECONDS) if forgets else 1.0
         tokens, busy = self._tokens, self._busy
         seen = (1.0, tokens, busy, tokens * used, tokens * rate, tokens * rate * used, rate * busy)
-        return CostKept(*(stays * old + new for old, new in zip(self.sums, seen, strict=True)))
+        return CostPast(*(stays * old + new for old, new in zip(self.sums, seen, strict=True)))
 
     def scale(self, times: float) -> None:
         """Corrects all sums where slots in use were `times` the share that they were taken for."""

@@ -63,7 +63,7 @@ class ForeignChanges:
         self._is_target = is_target
         self._past: dict[WorkloadRef, ForeignPast] = {}
 
-    def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
+    def note_write(self, ref: WorkloadRef, numbers: Numbers) -> None:
         """Notes `numbers` as ours from now on: a write of them was acknowledged.
 
         A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
@@ -80,7 +80,7 @@ class ForeignChanges:
         """Another replica led until now: what it asked for is ours. What others did was seen here, too."""
         for one in past:
             if one.ours is not None:
-                self.asked(one.target, one.ours)
+                self.note_write(one.target, one.ours)
             self.answers(one.target, self._still(one.target, one.desired))
 
     def saw(self, change: Change, at: float) -> None:
@@ -89,7 +89,7 @@ class ForeignChanges:
             case (None, Hpa(owner_scaled_object=str())):
                 pass  # KEDA's own: it follows the ScaledObject, whoever wrote there
             case (None, (Workload() | Hpa() | ScaledObject()) as new) if _target(new) in self._past:
-                self._found(new, at)
+                self._appeared(new, at)
                 past = self._past[_target(new)]
                 self.answers(past.target, self._still(past.target, past.desired))
             case ((Workload() | Hpa() | ScaledObject()) as old, None) if _target(old) in self._past:
@@ -152,7 +152,7 @@ class ForeignChanges:
         if isinstance(old, Workload):
             self.answers(past.target, None)
 
-    def _found(self, new: Written, at: float) -> None:
+    def _appeared(self, new: Written, at: float) -> None:
         """After a restart: others may have set numbers or put ours back, and we may have written, while nobody looked.
 
         What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says. What
@@ -198,7 +198,7 @@ class ForeignChanges:
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
         elif moved and not by_others and ref in self._past:
-            self.asked(ref, after)  # as the server has them: an HPA's minimum of 0 is 1 there
+            self.note_write(ref, after)  # as the server has them: an HPA's minimum of 0 is 1 there
         if ref in self._past:
             self._past[ref] = replace(self._past[ref], stood=after)
 

@@ -51,7 +51,7 @@ class Highest:
                 figures[place], shares[place] = max(figure, known), max(share, seen)
                 yield second, max(0.0, figure - known), max(0.0, share - seen)
 
-    def told(self) -> Iterator[More]:
+    def remembered(self) -> Iterator[More]:
         """The figures of all remembered seconds, second by second."""
         for second in range(self._newest - SPAN + 1, self._newest + 1):
             place = second % SPAN

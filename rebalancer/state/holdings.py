@@ -170,7 +170,7 @@ class Holdings:
         if self.starts.see(pod, target.model.id, target.pool.name, known=known):
             self._before.pop(target.model.id, None)
 
-    def asked(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
+    def note_write(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
         """We wrote `replicas` at `at`; they count until a watch shows them, 10 s where it shows others, 90 s at most.
 
         `minimum`: the lower bound beside it, None where it is no autoscaler's maximum. A number that is answered and
@@ -180,7 +180,7 @@ class Holdings:
             self.foreign.answers(target, replicas)
             self._dirty.add(self._targets[target].model.id)
         elif target in self._targets:
-            self.foreign.asked(target, (replicas,) if minimum is None else (minimum, replicas))
+            self.foreign.note_write(target, (replicas,) if minimum is None else (minimum, replicas))
             self._unconfirmed[target] = _Asked(replicas, at)
             self._settle(target)
             self._dirty.add(self._targets[target].model.id)
@@ -267,7 +267,7 @@ class Holdings:
             replicas_of(workload, [(pod, self._pod(pod)) for pod in pods], spec.of.victims),
             replicas,
             claimed_gpus=self._claimed(workload, pool),
-            running_gpus=max((self._held(pod, pool) for pod in pods), default=None),
+            running_gpus=max((self._requested_gpus(pod, pool) for pod in pods), default=None),
             by_others=model.actuation != METRIC
             and by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
             victims=spec.of.victims,
@@ -293,7 +293,7 @@ class Holdings:
             return 0
         return self._devices.requested(workload.ref.namespace, workload.claims, pool.device_class)
 
-    def _held(self, pod: Pod, pool: Pool) -> int:
+    def _requested_gpus(self, pod: Pod, pool: Pool) -> int:
         """GPUs of the pool that a pod requests; those that it asks for by their extended resource are claims, too."""
         requested = pod.gpus.get(pool.resource, 0)
         return requested if requested or pool.device_class is None else self._devices.of_pod(pod.uid, pool.device_class)

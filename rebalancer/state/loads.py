@@ -262,7 +262,7 @@ class Loads:
         for one in (track.whole, *track.pods.values()) if both else (subject,):
             if one.worked is None and one.series:
                 first = next(iter(one.series.values()))
-                one.worked, one.arrived = Highest(self._batch.said(first.place)), Highest()
+                one.worked, one.arrived = Highest(self._batch.looks_of(first.place)), Highest()
         if both and track.worked_sides is None:
             track.take_sides()
 
@@ -370,7 +370,7 @@ class Loads:
             newest_at=track.newest_at,
             interval_seconds=track.interval_seconds,
             offsets=spelled(offsets),
-            offered=track.offered.kept,
+            offered=track.offered.past,
             starts=starts,
             positions=spelled(track.seen_offsets),
             loads=loads,

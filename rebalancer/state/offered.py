@@ -24,9 +24,9 @@ from typing import NamedTuple
 from rebalancer.domain.events import Counters, Gauges, MetricSample
 from rebalancer.domain.readings import NOT_LEARNT, Carries, keeps
 from rebalancer.domain.signals import ConcurrencySignal
-from rebalancer.state.capacity import Capacity, CapacityKept
+from rebalancer.state.capacity import Capacity, CapacityPast
 from rebalancer.state.cost import beginning
-from rebalancer.state.pace import Pace, PaceKept
+from rebalancer.state.pace import Pace, PacePast
 from rebalancer.state.series import Arrivals, Loaded
 
 ARRIVALS, CONCURRENCY, UTILISATION = "arrivals", "concurrency", "utilisation"
@@ -64,7 +64,7 @@ KEPT_SECONDS = 15.0  # between two states of what was learnt that are kept for t
 DOUBTED_SECONDS = SILENT_SECONDS + KEPT_SECONDS
 
 
-class OfferedKept(NamedTuple):
+class OfferedPast(NamedTuple):
     """An `Offered` for the checkpoint.
 
     path: where the newest figure of offered work came from.
@@ -80,8 +80,8 @@ class OfferedKept(NamedTuple):
     path: Path = Path("", "")
     resolution_seconds: float = 0.0
     tells_tokens: bool = False
-    pace: PaceKept = PaceKept()
-    capacity: CapacityKept | None = None
+    pace: PacePast = PacePast()
+    capacity: CapacityPast | None = None
     spoken_at: tuple[float, float, float] = (0.0, 0.0, 0.0)
     owed: float = 0.0
 
@@ -122,7 +122,7 @@ class Offered:
         self._counted_at = self._finished_at = self._resolved_at = -inf
         self._measure: float | None = None  # requests on a replica, by which work is told
         self._owed = 0.0  # replica-seconds, 0 or less: a request that ends takes back what its beginning promised
-        self._before: deque[tuple[float, CapacityKept]] = deque()  # what was known then, in the last `DOUBTED_SECONDS`
+        self._before: deque[tuple[float, CapacityPast]] = deque()  # what was known then, in the last `DOUBTED_SECONDS`
 
     def configure(
         self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
@@ -130,7 +130,7 @@ class Offered:
         """Takes over the policy: signal concurrency (None: not configured), full use, and the SLO (None: no SLO)."""
         self._high_utilisation = high_utilisation
         self._slo_seconds = slo_seconds
-        known = None if self.capacity is None else self.capacity.kept
+        known = None if self.capacity is None else self.capacity.past
         self.capacity = None if concurrency is None else Capacity(concurrency.per_replica, known)
         if self.capacity is None:
             self._measure = None
@@ -174,7 +174,7 @@ class Offered:
         """What is known at that instant is kept, in case that it was silent pods that taught what comes: `unlearn`."""
         self._forget_old(at)
         if self.capacity is not None and (not self._before or at - self._before[-1][0] >= KEPT_SECONDS):
-            self._before.append((at, self.capacity.kept))
+            self._before.append((at, self.capacity.past))
 
     def _forget_old(self, at: float) -> None:
         """States of long ago, or of a clock that has been set back since."""
@@ -318,15 +318,15 @@ class Offered:
         return None if self.capacity is None else self.capacity.carries
 
     @property
-    def kept(self) -> OfferedKept:
+    def past(self) -> OfferedPast:
         """The paths and what they learnt, for the checkpoint."""
-        capacity = None if self.capacity is None else self.capacity.kept
+        capacity = None if self.capacity is None else self.capacity.past
         spoken_at = max(0.0, self._counted_at), max(0.0, self._finished_at), max(0.0, self._resolved_at)
-        return OfferedKept(
-            self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity, spoken_at, self._owed
+        return OfferedPast(
+            self.path, self.resolution_seconds, self.tells_tokens, self.pace.past, capacity, spoken_at, self._owed
         )
 
-    def restore(self, saved: OfferedKept) -> None:
+    def restore(self, saved: OfferedPast) -> None:
         """Go on with what `saved` said; work that was told by another measure is counted anew."""
         self.path, self.resolution_seconds, self.tells_tokens = saved.path, saved.resolution_seconds, saved.tells_tokens
         self.pace, self._owed = Pace(saved.pace), saved.owed

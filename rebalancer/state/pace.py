@@ -7,7 +7,7 @@ where replicas are full (`state.cost`). Where nobody counts tokens: busy replica
 from math import exp
 from typing import NamedTuple
 
-from rebalancer.state.cost import Block, Cost, CostKept, beginning
+from rebalancer.state.cost import Block, Cost, CostPast, beginning
 
 PROMPT_SHARE = 1 / 8  # of a generated token's work that a prompt's has: 1/3 (8B) to 1/8 (70B) with full batches
 BLOCK_SECONDS = 10.0  # sums are folded once in so long: an exponential for each sample would cost as much as the rest
@@ -15,7 +15,7 @@ LENGTHS_SECONDS = 300.0  # after which the lengths of requests are forgotten: th
 LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known last stands
 
 
-class PaceKept(NamedTuple):
+class PacePast(NamedTuple):
     """A `Pace` for the checkpoint; pairs are fading sums, one over the other.
 
     lengths: tokens over requests finished.
@@ -33,7 +33,7 @@ class PaceKept(NamedTuple):
     """
 
     lengths: tuple[float, float] = (0.0, 0.0)
-    cost: CostKept = CostKept()
+    cost: CostPast = CostPast()
     plain: tuple[float, float] = (0.0, 0.0)
     by_tokens: float = 0.0
     by_requests: float = 0.0
@@ -74,8 +74,8 @@ class Pace:
         "of_token",
     )
 
-    def __init__(self, before: PaceKept | None = None) -> None:
-        before = before or PaceKept()
+    def __init__(self, before: PacePast | None = None) -> None:
+        before = before or PacePast()
         self._lengths, self._cost, self._plain = before.lengths, Cost(before.cost, before.block), before.plain
         self.by_tokens, self.by_requests = before.by_tokens, before.by_requests
         self._read, self._prompts = before.read
@@ -143,10 +143,10 @@ class Pace:
         )
 
     @property
-    def kept(self) -> PaceKept:
+    def past(self) -> PacePast:
         """The pace for the checkpoint."""
         unfolded = self._finished, self._tokens, self._busy, self._able, self._seconds
-        return PaceKept(
+        return PacePast(
             self._lengths,
             self._cost.sums,
             self._plain,

@@ -130,7 +130,9 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     values, coverages = (np.array((best.values, best.coverage)).round(6) + 0.0).tolist()
     at, bounds = best.at.tolist(), best.bounds.tolist()
     return [
-        SignalReadings(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
+        SignalReadings(
+            _signals(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag
+        )
         for n, (track, (until, lag)) in enumerate(zip(tracks, bounds, strict=True))
     ]
 
@@ -213,7 +215,7 @@ def _better(one: _Readings, other: _Readings) -> _Readings:
     return _Readings(values, at, coverage, usable, np.minimum(one.bounds, other.bounds))
 
 
-def _told(track: Track, values: list[float], at: list[float], coverages: list[float]) -> dict[str, Signal]:
+def _signals(track: Track, values: list[float], at: list[float], coverages: list[float]) -> dict[str, Signal]:
     signals: dict[str, Signal] = {}
     bound = values[BOUND]
     for name, value, instant, coverage in zip(SIGNALS, values, at, coverages, strict=False):

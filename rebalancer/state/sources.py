@@ -53,7 +53,7 @@ class Sources:
         """A single object came: the source is alive."""
         self._heard_at[source] = now
 
-    def said(self, event: SourceState, now: float) -> None:
+    def reported(self, event: SourceState, now: float) -> None:
         """A source came alive, or says why it is not."""
         source = event.source
         optional = source in OPTIONAL or source in self.advisory or source in self._others

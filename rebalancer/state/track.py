@@ -248,7 +248,7 @@ class Track:
         self.worked_sides, self.arrived_sides = Sides(self.min_coverage), Sides(None)
         for subject in (self.whole, *self.pods.values()):
             for highest, sides in ((subject.worked, self.worked_sides), (subject.arrived, self.arrived_sides)):
-                for second, figure, share in highest.told() if highest else ():
+                for second, figure, share in highest.remembered() if highest else ():
                     sides.more(second, figure, share, whole=subject is self.whole)
 
     def _contradicts(self, subject: SampledSubject, since: float, latest: Latest) -> bool:

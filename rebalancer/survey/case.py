@@ -113,10 +113,10 @@ class Case:
         left = [0]
         for model, target, _ in self.homes(workload):
             others = (WorkloadRef(model.namespace, each.kind, each.name) for each in model.targets if each != target)
-            left.append(model.min_replicas - sum(map(self._held, others)))
+            left.append(model.min_replicas - sum(map(self._least_replicas, others)))
         return max(left)
 
-    def _held(self, workload: WorkloadRef) -> int:
+    def _least_replicas(self, workload: WorkloadRef) -> int:
         """Replicas below which nobody but the service takes a target; 0 of one that is not here."""
         if scalers := self.scalers.get(workload):
             return max(map(_minimum, scalers))

@@ -40,8 +40,11 @@ class Template:
     @cached_property
     def devices(self) -> dict[str, int]:
         """What the scheduler counts for one pod, by extended resource; a limit alone is a request too."""
-        steps = ((text(each, "restartPolicy") == "Always", _asked(each)) for each in items(self.spec, "initContainers"))
-        return devices_of(steps, map(_asked, items(self.spec, "containers")))
+        steps = (
+            (text(each, "restartPolicy") == "Always", _requested_devices(each))
+            for each in items(self.spec, "initContainers")
+        )
+        return devices_of(steps, map(_requested_devices, items(self.spec, "containers")))
 
     @cached_property
     def gpus(self) -> dict[str, int]:
@@ -119,5 +122,5 @@ def _below(owner: Object, obj: object, meta: Object, path: tuple[str, ...]) -> I
                 yield from _below(owner, each, meta_of_pods, (*path, str(key)))
 
 
-def _asked(container: Object) -> dict[str, int]:
+def _requested_devices(container: Object) -> dict[str, int]:
     return devices(part(container, "resources", "limits")) | devices(part(container, "resources", "requests"))

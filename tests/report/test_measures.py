@@ -17,7 +17,7 @@ LATE = Measure("late-requests", 1000.0, 1080.0)
 )
 def test_a_limit_is_all_there_is_or_what_is_added_or_that_in_percent(word: str, limit: Limit) -> None:
     assert limit_of(word) == limit
-    assert f"{limit.measure}={limit.said}" == word
+    assert f"{limit.measure}={limit.text}" == word
 
 
 @pytest.mark.parametrize("word", ["late-requests", "late-requests=", "late-requests=5%", "late-requests=-1", "usd=x"])

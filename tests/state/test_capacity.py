@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.policy import Policy
 from rebalancer.state import ClusterState
-from rebalancer.state.capacity import Capacity, CapacityKept
+from rebalancer.state.capacity import Capacity, CapacityPast
 from tests.builders import NOW, a_model, a_policy
 from tests.state.loads import load_of, two_pods, work_per_second
 from tests.state.objects import a_ready_pod, a_sample, changed, feed, gone
@@ -151,16 +151,16 @@ def test_what_a_quiet_hour_showed_is_no_evidence_against_what_is_carried_in_time
 def test_what_was_learnt_goes_through_a_checkpoint_and_outlives_another_figure() -> None:
     """The figure is a guess that is worth a second and a half; what was seen is not less true when it changes."""
     learnt = slowed(30.0, HOUR)
-    again = Capacity(PRIOR, msgspec.json.decode(msgspec.json.encode(learnt.kept), type=CapacityKept))
+    again = Capacity(PRIOR, msgspec.json.decode(msgspec.json.encode(learnt.past), type=CapacityPast))
     assert again.learnt == pytest.approx(learnt.learnt, rel=0.001)
     assert (again.readings, again.carries) == (learnt.readings, learnt.carries)
     full = lived(80.0, HOUR)
-    assert Capacity(60.0, full.kept).learnt == pytest.approx(80.0, rel=0.01)
+    assert Capacity(60.0, full.past).learnt == pytest.approx(80.0, rel=0.01)
 
 
 def test_a_checkpoint_of_an_older_version_is_read_and_teaches_nothing() -> None:
     written = b"[50.0,61.5,3600,[" + b",".join([b"1.5"] * 17) + b"],[" + b",".join([b"0.0"] * 17) + b"],["
-    kept = msgspec.json.decode(written + b",".join([b"60.0"] * 17) + b"]]", type=CapacityKept)
+    kept = msgspec.json.decode(written + b",".join([b"60.0"] * 17) + b"]]", type=CapacityPast)
     assert (Capacity(PRIOR, kept).learnt, Capacity(PRIOR, kept).readings) == (PRIOR, 0)
 
 
@@ -199,7 +199,7 @@ def test_without_a_figure_it_is_half_way_between_what_was_carried_and_what_the_c
 
 def test_what_the_cache_holds_goes_through_a_checkpoint() -> None:
     capacity = cached(Capacity(PRIOR), 20.0)
-    again = Capacity(PRIOR, msgspec.json.decode(msgspec.json.encode(capacity.kept), type=CapacityKept))
+    again = Capacity(PRIOR, msgspec.json.decode(msgspec.json.encode(capacity.past), type=CapacityPast))
     assert again.carries == capacity.carries
     assert cached(again, 600.0).carries == cached(capacity, 600.0).carries
 

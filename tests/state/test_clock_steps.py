@@ -170,7 +170,7 @@ def test_a_node_that_is_not_listed_yet_is_not_gone_because_the_clock_was_set_for
 
 def test_a_write_that_no_watch_has_shown_counts_for_as_long_as_it_would_have() -> None:
     watched = Watched(a_state(None, a_cluster_node(), a_workload(replicas=2)))
-    watched.state.asked("b", ref(), 5, NOW)
+    watched.state.note_write("b", ref(), 5, NOW)
 
     def asked(now: float) -> int | None:
         (target,) = next(model for model in watched.state.peek(now).models if model.id == "b").targets

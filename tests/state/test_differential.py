@@ -181,7 +181,7 @@ def tell(state: ClusterState, found: Heard, now: float) -> None:
     if isinstance(found, Policy):
         state.set_policy(found, now)
     elif isinstance(found, tuple):
-        state.asked("a" if found[0] == "a" else "b", ref(found[0]), found[1], now)
+        state.note_write("a" if found[0] == "a" else "b", ref(found[0]), found[1], now)
     else:
         state.apply(found, now)
 

@@ -60,7 +60,7 @@ def test_before_we_have_taken_it_over_everybody_may_write() -> None:
 @pytest.mark.parametrize(("last", "repaired"), [(9, None), (4, NOW + 50.0)])
 def test_bounds_of_ours_are_known_after_a_pause_in_which_somebody_scaled(last: int, repaired: float | None) -> None:
     state = with_scaled_object(scaled(1, 4))
-    state.asked("b", a_workload().ref, 4, NOW, minimum=1)
+    state.note_write("b", a_workload().ref, 4, NOW, minimum=1)
     theirs, by_hand = scaled(1, 9, "", "argocd"), replace(a_workload(replicas=1), writer="kubectl")
     seen(
         replace(theirs, paused=True),
@@ -196,10 +196,10 @@ class TestRepairs:
 
     def test_ours_is_what_was_written_though_somebody_wrote_over_it_before_a_watch_showed_it(self) -> None:
         state, ref = with_scaled_object(scaled(1, 4)), a_workload().ref
-        state.asked("b", ref, 6, NOW, minimum=2)
+        state.note_write("b", ref, 6, NOW, minimum=2)
         found = seen(scaled(1, 9, "argocd", "argocd"), scaled(2, 6, "argocd", "argocd"), state=state)
         assert (len(found), repaired_at(state)) == (1, NOW + 20.0)
-        state.asked("b", ref, 7, NOW, minimum=2)
+        state.note_write("b", ref, 7, NOW, minimum=2)
         over = replace(scaled(1, 5, "kubectl-edit", "kubectl-edit"), resource_version="103")
         back = replace(scaled(2, 7, "kubectl-edit", "kubectl-edit"), resource_version="104")
         feed(state, changed(over, at=NOW + 30.0), changed(back, at=NOW + 40.0))
@@ -208,7 +208,7 @@ class TestRepairs:
     def test_after_a_restart_ours_is_what_was_written_before_it(self) -> None:
         """Also where somebody wrote over it while nobody looked; our own later write is seen by its name."""
         before = with_scaled_object(scaled(1, 4))
-        before.asked("b", a_workload().ref, 6, NOW, minimum=2)
+        before.note_write("b", a_workload().ref, 6, NOW, minimum=2)
         entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
         for found, ours in ((scaled(1, 9, "argocd", "argocd"), (2, 6)), (scaled(3, 9, "", "argocd"), (3, 6))):
             after = ClusterState(a_policy(a_model("a"), a_model("b")), NOW)
@@ -220,7 +220,7 @@ class TestRepairs:
 
     def test_ours_is_what_the_server_made_of_it(self) -> None:
         state = with_scaled_object(scaled(1, 4))
-        state.asked("b", a_workload().ref, 6, NOW, minimum=0)
+        state.note_write("b", a_workload().ref, 6, NOW, minimum=0)
         found = seen(scaled(1, 6), scaled(1, 9, "", "argocd"), scaled(1, 6, "", "argocd"), state=state)
         assert (len(found), repaired_at(state)) == (1, NOW + 30.0)
 

@@ -202,7 +202,7 @@ def test_somebody_elses_autoscaler_is_not_ours() -> None:
 
 def test_a_write_counts_until_the_watch_shows_it() -> None:
     state = a_state(None, a_workload("b", 2))
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     assert target_of(state).unconfirmed_replicas == 5
     feed(state, changed(a_workload("b", 2, resource_version="2")))
     assert target_of(state).unconfirmed_replicas == 5
@@ -214,7 +214,7 @@ def test_a_write_counts_until_the_watch_shows_it() -> None:
 
 def test_a_write_in_whose_place_another_number_is_shown_is_forgotten_after_ten_seconds() -> None:
     state = a_state(None, a_workload("b", 2))
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     feed(state, changed(a_workload("b", 3, resource_version="2")))
     assert target_of(state, NOW + 9.9).unconfirmed_replicas == 5
     assert target_of(state, NOW + 10).unconfirmed_replicas is None
@@ -222,21 +222,21 @@ def test_a_write_in_whose_place_another_number_is_shown_is_forgotten_after_ten_s
 
 def test_a_write_of_which_a_silent_watch_says_nothing_counts_until_it_has_listed_everything_anew() -> None:
     state = a_state(None, a_workload("b", 2))
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     assert target_of(state, NOW + 89.9).unconfirmed_replicas == 5
     assert target_of(state, NOW + 90).unconfirmed_replicas is None
 
 
 def test_what_the_replicas_are_says_nothing_against_a_write_of_bounds() -> None:
     state = a_state(None, a_workload("b", 9), a_scaled_object(bounds=(1, 9)))
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     feed(state, changed(a_workload("b", 8, resource_version="2")))
     assert target_of(state, NOW + 10).unconfirmed_replicas == 5
 
 
 def test_a_write_of_bounds_is_shown_by_the_autoscaler_not_by_the_replicas() -> None:
     state = a_state(None, a_workload("b", 5), a_scaled_object(bounds=(1, 9)))
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     assert target_of(state).unconfirmed_replicas == 5
     feed(state, changed(a_scaled_object(bounds=(1, 5), resource_version="2")))
     assert target_of(state).unconfirmed_replicas is None
@@ -244,14 +244,14 @@ def test_a_write_of_bounds_is_shown_by_the_autoscaler_not_by_the_replicas() -> N
 
 def test_a_write_of_what_is_there_already_is_not_under_way() -> None:
     state = a_state(None, a_workload("b", 2))
-    state.asked("b", ref(), 2, NOW)
+    state.note_write("b", ref(), 2, NOW)
     assert target_of(state).unconfirmed_replicas is None
 
 
 def test_a_write_for_a_target_that_left_the_policy_is_ignored() -> None:
     state = a_state(None, a_workload("b", 2))
-    state.asked("b", ref("x"), 5, NOW)
-    state.asked("a", ref("b"), 5, NOW)
+    state.note_write("b", ref("x"), 5, NOW)
+    state.note_write("a", ref("b"), 5, NOW)
     assert target_of(state).unconfirmed_replicas is None
 
 

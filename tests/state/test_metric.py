@@ -48,7 +48,7 @@ def test_before_a_plan_asked_for_a_number_the_replicas_there_are_are_it() -> Non
 
 def test_a_number_counts_until_the_next_one_and_a_release_until_the_replicas_have_gone() -> None:
     state = a_following_state(3)
-    state.asked("b", ref(), 2, NOW)
+    state.note_write("b", ref(), 2, NOW)
     later = next(model for model in state.peek(NOW + 3600.0).models if model.id == "b").targets[0]
     assert (converging(later), peak_replicas(later), assured(later)) == (2, 3, 2)
     feed(state, changed(a_workload(replicas=2, resource_version="2", writer="kube-controller-manager")))
@@ -58,13 +58,13 @@ def test_a_number_counts_until_the_next_one_and_a_release_until_the_replicas_hav
 
 def test_its_own_bounds_hold_whatever_is_asked_for() -> None:
     state = a_following_state(3, scaled=follower(2, 4))
-    state.asked("b", ref(), 7, NOW)
+    state.note_write("b", ref(), 7, NOW)
     assert converging(target_in(state)) == 4
 
 
 def test_a_new_start_goes_on_with_the_number_unless_more_runs_by_then() -> None:
     before = a_following_state(3)
-    before.asked("b", ref(), 5, NOW)
+    before.note_write("b", ref(), 5, NOW)
     for replicas, then in ((3, 5), (5, 5), (6, None)):
         after = a_following_state(replicas)
         after.restore_foreign(before.foreign_past())
@@ -76,12 +76,12 @@ def test_a_new_start_goes_on_with_the_number_unless_more_runs_by_then() -> None:
 
 def test_a_number_does_not_come_back_with_the_actuation_nor_for_another_deployment_of_that_name() -> None:
     state = a_following_state(3)
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     state.set_policy(BY_BOUNDS, NOW)
     assert target_in(state).metric is UNSET
     state.set_policy(POLICY, NOW)
     assert desired(target_in(state)) is None
-    state.asked("b", ref(), 5, NOW)
+    state.note_write("b", ref(), 5, NOW)
     feed(state, gone(a_workload()), changed(a_workload(replicas=1, uid="another")))
     assert desired(target_in(state)) is None
 

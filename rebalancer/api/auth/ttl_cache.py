@@ -36,7 +36,7 @@ class TtlCache(Generic[K, V]):
         task = self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.get_running_loop().create_task(self._ask(key, ask))
-            task.add_done_callback(lambda done: self._asked(key, done))
+            task.add_done_callback(lambda done: self._forget_task(key, done))
         return await asyncio.shield(task)  # who waits may go away; the others still want the answer
 
     async def _ask(self, key: K, ask: Ask[V]) -> V:
@@ -47,7 +47,7 @@ class TtlCache(Generic[K, V]):
             self._answers.popitem(last=False)
         return answer
 
-    def _asked(self, key: K, done: asyncio.Task[V]) -> None:
+    def _forget_task(self, key: K, done: asyncio.Task[V]) -> None:
         del self._asking[key]
         if not done.cancelled():
             done.exception()  # told to those who wait; when all have gone away nobody misses it

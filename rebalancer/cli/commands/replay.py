@@ -74,7 +74,7 @@ def _same(files: tuple[Path, ...], output: ReviewOutput) -> int:
     result = again(turns(files, tally), tally)
     if result.cycles == 0:
         raise Failed(_damaged(result.damaged) or NOTHING)
-    show(output.plain, msgspec.json.encode(result), lambda: _said(result))
+    show(output.plain, msgspec.json.encode(result), lambda: _text(result))
     return FAILED if result.differences or len(result.damaged) > tally.cut_off else DONE
 
 
@@ -115,7 +115,7 @@ def _damaged(damaged: "list[str] | tuple[str, ...]") -> str:
     return f"no cycle could be read: {damaged[0]}" if damaged else ""
 
 
-def _said(result: "Replay") -> str:
+def _text(result: "Replay") -> str:
     same = result.cycles - len(result.differences)
     lines = [f"{result.cycles} cycles replayed, {same} byte-equal, {len(result.differences)} differ"]
     lines.append(f"{result.changes} changes, {result.refusals} refusals")

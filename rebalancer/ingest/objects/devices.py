@@ -242,12 +242,12 @@ def resource_claim(wire: ResourceClaimWire) -> ResourceClaim:
 def claim_template(wire: ClaimTemplateWire) -> ClaimTemplate:
     """The template's certain numbers."""
     meta, asks = wire.metadata, Counter[str]()
-    for name, count in _asked(wire.spec.spec.devices.requests or ()):
+    for name, count in _exact_counts(wire.spec.spec.devices.requests or ()):
         asks[name] += count
     return ClaimTemplate(meta.namespace, meta.name, meta.uid, meta.resource_version, dict(asks))
 
 
-def _asked(requests: tuple[_Request, ...]) -> Iterator[tuple[str, Any]]:
+def _exact_counts(requests: tuple[_Request, ...]) -> Iterator[tuple[str, Any]]:
     for request in requests:
         exactly = request.exactly
         if exactly is not None and exactly.allocation_mode == "ExactCount" and not exactly.admin_access:

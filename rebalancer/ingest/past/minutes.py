@@ -57,7 +57,7 @@ def minutes(looks: Iterable[PodLook], seconds: float, slo_seconds: Mapping[str, 
 def _minute(
     model: str, at: float, seconds: float, pods: list[Mapping[str, float]], slo_seconds: float | None
 ) -> ModelMinute:
-    running, used = (_told(pods, name) for name in ("running", "gpuUtilisation"))
+    running, used = (_known_readings(pods, name) for name in ("running", "gpuUtilisation"))
     used = [share for share in used if 0.0 <= share <= 1.0]
     busy = used or [float(each > 0.0) for each in running]
     return ModelMinute(
@@ -68,7 +68,7 @@ def _minute(
         busy=sum(busy) / len(busy) if busy else None,
         by_gpus=bool(used),
         running=sum(running) if running else None,
-        waiting=sum(counts) if (counts := _told(pods, "waiting")) else None,
+        waiting=sum(counts) if (counts := _known_readings(pods, "waiting")) else None,
         late=None if slo_seconds is None else _late(pods, slo_seconds),
     )
 
@@ -78,10 +78,10 @@ def _late(pods: list[Mapping[str, float]], slo_seconds: float) -> bool | None:
     in_slo = {
         keeps(seconds, slo_seconds, above=above)
         for reading, above in ((LATENCY, False), (ABOVE[LATENCY], True))
-        for seconds in _told(pods, reading)
+        for seconds in _known_readings(pods, reading)
     }
     return True if False in in_slo else False if in_slo == {True} else None
 
 
-def _told(pods: list[Mapping[str, float]], reading: str) -> list[float]:
+def _known_readings(pods: list[Mapping[str, float]], reading: str) -> list[float]:
     return [pod[reading] for pod in pods if isfinite(pod.get(reading, float("nan")))]

@@ -92,13 +92,13 @@ class Watch:
         log = self._store.log(self._target.resource)
         changes = log.since(self._position)
         self._position = log.end
-        lines = [line for change in changes if (line := self._told(change))]
+        lines = [line for change in changes if (line := self._event_line(change))]
         if self._bookmark_due and self._bookmarks:
             lines.append(self._bookmark({}))
         self._bookmark_due = False
         return b"".join(lines)
 
-    def _told(self, change: Revision) -> bytes:
+    def _event_line(self, change: Revision) -> bytes:
         """A change as this selection sees it: an object that comes to match is ADDED, one that ceases to is DELETED."""
         before = change.previous is not None and self._selection.matches(change.previous)
         after = change.kind != "DELETED" and self._selection.matches(change.obj)

@@ -70,11 +70,11 @@ def contest(
     for side in sides:
         called = side.called or side.who.name
 
-        def told(share: float, called: str = called) -> None:
+        def tell_share(share: float, called: str = called) -> None:
             tell(called, share)
 
         moves: list[SimulatedMove] = []
-        record = _played(side, metrics_delay_seconds, seed, told, moves)
+        record = _played(side, metrics_delay_seconds, seed, tell_share, moves)
         owned = [model.entitlement for model in side.policy.models]
         runs.append(
             ContestRun(record, outcome(record, side.called or record.controller, owned, side.paid), owned, moves)

@@ -35,7 +35,7 @@ class OutcomeDifference(Struct, frozen=True):
         return OutcomeDifference(self.second, self.first, -self.violation, low, high, self.counts)
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """In plain words."""
         points = 100 * self.violation
         more = "less" if round(points, 2) < 0 else "more"

@@ -70,14 +70,14 @@ class FastWorld:
     def ask(self, model: int, replicas: int, pool: int | None = None) -> None:
         """Ask for that many replicas of its Deployment for that pool; less than the floor in all counts as a breach."""
         fleet = self.fleet
-        before = fleet.desired[model] if pool is None else fleet.asked_in(pool)[model]
+        before = fleet.desired[model] if pool is None else fleet.desired_in(pool)[model]
         if replicas != before:
             self._floor_breaches += fleet.desired[model] - before + replicas < self._scenario.models[model].floor
             fleet.ask(model, replicas, pool)
 
     def ask_by_pool(self, model: int, replicas: tuple[int, int]) -> None:
         """The same of both Deployments: what is more first."""
-        before = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
+        before = [self.fleet.desired_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
         for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: before[pool] - replicas[pool]):
             self.ask(model, replicas[pool], pool)
 

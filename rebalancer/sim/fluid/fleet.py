@@ -143,7 +143,7 @@ class Fleet:
         """The replicas of a model that were asked to go and still hold their GPUs."""
         return [pod for pod in self._ending if pod.model == index]
 
-    def asked_in(self, pool: int) -> list[int]:
+    def desired_in(self, pool: int) -> list[int]:
         """Replicas asked for of the Deployments for that pool, by model."""
         return [sum(pod.pool == pool for pod in pods) for pods in self._pods]
 

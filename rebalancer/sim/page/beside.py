@@ -39,7 +39,7 @@ def pictures(runs: Sequence[ContestRun], fine: Bins) -> list[Picture]:
     late = [fine.sums(run.record.late.sum(axis=0)) for run in runs]
     most = float(max(1.0, *(each.max() for each in late)))
     return [
-        Picture(f"beside-{at}", run.outcome.name, _said(run), (_held(run, fine), _late(late[at], most, fine)))
+        Picture(f"beside-{at}", run.outcome.name, _caption(run), (_gpus_panel(run, fine), _late(late[at], most, fine)))
         for at, run in enumerate(runs)
     ]
 
@@ -61,7 +61,7 @@ def held_by(run: ContestRun, model: int, pieces: Bins) -> F64:
     return pieces.means(run.record.ready[model]) * run.record.scenario.models[model].gpus
 
 
-def _held(run: ContestRun, fine: Bins) -> Panel:
+def _gpus_panel(run: ContestRun, fine: Bins) -> Panel:
     scenario = run.record.scenario
     lines = [
         Line(held_by(run, index, fine), f"model-{index % MODEL_COLOURS}", model.name)
@@ -78,7 +78,7 @@ def _late(values: F64, most: float, fine: Bins) -> Panel:
     return Panel("late requests", [Line(values, "second", "late", filled=True)], unit=f"in {step}", least=most)
 
 
-def _said(run: ContestRun) -> str:
+def _caption(run: ContestRun) -> str:
     outcome = run.outcome
     return (
         f"{outcome.name}: {outcome.late:,.0f} late requests of {outcome.requests:,.0f}, {outcome.gpu_hours:,.1f}"

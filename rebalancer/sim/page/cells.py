@@ -14,7 +14,7 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rest)) + "\n"
 
 
-def told(row: Row | None, case: CasePage) -> str:
+def headline_cell(row: Row | None, case: CasePage) -> str:
     """The headline: lost utility, or late requests in per cent."""
     value = None if row is None else headline(row)
     if value is None:
@@ -22,9 +22,9 @@ def told(row: Row | None, case: CasePage) -> str:
     return f"{value:.3f}" if case.by_utility else f"{100 * value:.2f}"
 
 
-def told_peer(each: Against, case: CasePage) -> str:
+def peer_cell(each: Against, case: CasePage) -> str:
     """The best peer's headline, and who it is."""
-    return f"{told(each.peer, case)} {called(each.peer)}"
+    return f"{headline_cell(each.peer, case)} {called(each.peer)}"
 
 
 def difference(each: Against, case: CasePage) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.sim.page.cases import SHOWN, Against, CasePage, cases_of, read_played
-from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
+from rebalancer.sim.page.cells import difference, headline_cell, markdown, number, peer_cell
 from rebalancer.sim.page.robust import robust
 from rebalancer.sim.suite.names import called
 from rebalancer.sim.suite.peers import TOLD_THE_FUTURE
@@ -84,7 +84,7 @@ def _late(cases: Sequence[tuple[CasePage, Against]]) -> Iterator[str]:
         worst = sorted(lost, key=lambda pair: (pair[0].by_utility, -pair[1].difference))
         lines = [["case", "ours", "best peer", "ours - peer (95 %)"]]
         lines += [
-            [_whole_name(case), told(each.ours, case), told_peer(each, case), difference(each, case)]
+            [_whole_name(case), headline_cell(each.ours, case), peer_cell(each, case), difference(each, case)]
             for case, each in worst
         ]
         yield markdown(lines)
@@ -104,7 +104,7 @@ def _dear(cases: Sequence[tuple[CasePage, Against]]) -> Iterator[str]:
         lines = [["case", "ours, %", "USD", "best peer, %", "USD"]]
         for case, each in lost:
             ours, peer = (number(row.cost_usd) for row in (each.ours, each.peer))
-            lines.append([_whole_name(case), told(each.ours, case), ours, told_peer(each, case), peer])
+            lines.append([_whole_name(case), headline_cell(each.ours, case), ours, peer_cell(each, case), peer])
         yield markdown(lines)
 
 
@@ -132,7 +132,7 @@ def _cell(row: Row | None, case: CasePage) -> str:
         return "-"
     if row.controller == "bound":
         return "-" if row.late_work_share is None else f"{100 * row.late_work_share:.2f}"
-    cell = told(row, case)
+    cell = headline_cell(row, case)
     return f"**{cell}**" if case.best is not None and case.best.controller == row.controller else cell
 
 

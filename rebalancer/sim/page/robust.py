@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rebalancer.domain.words import counted
 from rebalancer.sim.page.cases import Against, CasePage, Name
-from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
+from rebalancer.sim.page.cells import difference, headline_cell, markdown, number, peer_cell
 from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.given import EXACT, GIVEN
 from rebalancer.sim.suite.row import OURS, Row, broken_floors, headline
@@ -51,12 +51,12 @@ def _given(cases: Sequence[CasePage], by_name: Mapping[Name, CasePage]) -> Itera
             [
                 str(case.name._replace(given=EXACT.name)),
                 case.name.given,
-                "not played" if ours is None else told(ours, case),
-                "-" if exact is None else told(exact.means.get(OURS), exact),
-                told(static, case),
-                "-" if best is None else told_peer(Against(best, best, 0.0, None, None), case),
+                "not played" if ours is None else headline_cell(ours, case),
+                "-" if exact is None else headline_cell(exact.means.get(OURS), exact),
+                headline_cell(static, case),
+                "-" if best is None else peer_cell(Against(best, best, 0.0, None, None), case),
                 "-" if case.against is None else difference(case.against, case),
-                "-" if exact is None or best is None else told(exact.means.get(best.controller), exact),
+                "-" if exact is None or best is None else headline_cell(exact.means.get(best.controller), exact),
                 "-" if ours is None else number(ours.floor_breaches),
             ]
         )
@@ -96,12 +96,12 @@ def _families(cases: Sequence[CasePage]) -> Iterator[str]:
             [
                 case.name.scenario,
                 str(len(worlds)),
-                told(ours, case),
-                "-" if case.against is None else told_peer(case.against, case),
+                headline_cell(ours, case),
+                "-" if case.against is None else peer_cell(case.against, case),
                 "-" if case.against is None else difference(case.against, case),
                 stand,
-                told(case.means.get("static"), case),
-                told(case.means.get("foresight"), case),
+                headline_cell(case.means.get("static"), case),
+                headline_cell(case.means.get("foresight"), case),
                 f"{100 * _worse(worlds):.0f} %" if worlds else "-",
                 "-" if ours is None else number(ours.floor_breaches),
             ]

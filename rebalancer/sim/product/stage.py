@@ -48,7 +48,7 @@ Serve = Callable[[ScenarioModel, float, int], RecordedService]
 class Stage:
     """The world of one run, at the beginning of second 0; `note` keeps each second to the last, `record` is what came.
 
-    `asked`: shape (models, seconds), the replicas that its Deployments were asked for together; `asked_in`: shape
+    `desired`: shape (models, seconds), the replicas that its Deployments were asked for together; `desired_in`: shape
     (pools, models, seconds), each for itself. `deployments`: one a model, on the primary pool; `elastic`: on the other.
     """
 
@@ -84,8 +84,8 @@ class Stage:
         self.elastic = tuple(self._deployment(model, policy, pool) for pool in pools[1:] for model in scenario.models)
         self.world.advance(STARTED_AT)
         self._already = self.world.starts, self.world.stops
-        self.asked_in = np.zeros((len(pools), len(scenario.models), scenario.seconds), np.int32)
-        self._last_asked = [deployment.replicas for deployment in self.deployments]
+        self.desired_in = np.zeros((len(pools), len(scenario.models), scenario.seconds), np.int32)
+        self._last_desired = [deployment.replicas for deployment in self.deployments]
         self._ready = np.zeros((len(scenario.models), scenario.seconds), np.int32)
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._primary_gpu_seconds = self._elastic_gpu_seconds = 0
@@ -94,9 +94,9 @@ class Stage:
         self._floor_breaches = 0
 
     @property
-    def asked(self) -> NDArray[np.int32]:
+    def desired(self) -> NDArray[np.int32]:
         """Replicas asked for of each model."""
-        desired: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
+        desired: NDArray[np.int32] = self.desired_in.sum(axis=0, dtype=np.int32)
         return desired
 
     def _deployment(self, model: ScenarioModel, policy: Policy, pool: Pool) -> Deployment:
@@ -131,7 +131,7 @@ class Stage:
     def _repeat_until(self, second: int) -> None:
         """What was noted last was true until then: three calls of numpy a second cost more than the second's world."""
         last = self._noted
-        for rows in (self._gpus, self._ready, self.asked_in):
+        for rows in (self._gpus, self._ready, self.desired_in):
             rows[..., last + 1 : second] = rows[..., last : last + 1]
 
     def _note_anew(self, second: int) -> None:
@@ -141,12 +141,12 @@ class Stage:
         self._held_now = held - elastic, elastic
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = len(self.world.ready_pods(deployment.model))
-            self.asked_in[PRIMARY, index, second] = desired = deployment.replicas
+            self.desired_in[PRIMARY, index, second] = desired = deployment.replicas
             if self.elastic:
-                self.asked_in[ELASTIC, index, second] = self.elastic[index].replicas
+                self.desired_in[ELASTIC, index, second] = self.elastic[index].replicas
                 desired += self.elastic[index].replicas
-            if desired != self._last_asked[index]:
-                self._last_asked[index] = desired
+            if desired != self._last_desired[index]:
+                self._last_desired[index] = desired
                 self._floor_breaches += desired < self.scenario.models[index].floor
 
     def record(self, controller: str) -> Record:

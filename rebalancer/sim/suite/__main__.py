@@ -85,12 +85,12 @@ def _parser() -> argparse.ArgumentParser:
 def _cases(chosen: argparse.Namespace) -> list[SuiteCase]:
     """Raises NothingToPlay for a scenario or a `given` that there is not."""
     every = quick_cases() if chosen.quick else every_case()
-    scenarios = _asked(chosen.scenarios, "scenario", dict.fromkeys(case.scenario for case in every))
-    given = _asked(chosen.given, "given", dict.fromkeys(case.given.name for case in every))
+    scenarios = _chosen(chosen.scenarios, "scenario", dict.fromkeys(case.scenario for case in every))
+    given = _chosen(chosen.given, "given", dict.fromkeys(case.given.name for case in every))
     return [case for case in every if case.scenario in scenarios and case.given.name in given]
 
 
-def _asked(names: str | None, what: str, there: Iterable[str]) -> list[str]:
+def _chosen(names: str | None, what: str, there: Iterable[str]) -> list[str]:
     """The names between commas, all that there are where none was asked for. Raises NothingToPlay."""
     if names is None:
         return list(there)
@@ -145,7 +145,7 @@ def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
     """Raises NothingToPlay where no run is left; a name that others leave without a run is warned of."""
     kinds, settings = named(_names(chosen))
     actuations = tuple(each for each in ACTUATIONS if OURS in kinds or f"{OURS}@{each}" in kinds)
-    wanted = _asked("fluid" if chosen.quick and chosen.worlds is None else chosen.worlds, "world", WORLDS)
+    wanted = _chosen("fluid" if chosen.quick and chosen.worlds is None else chosen.worlds, "world", WORLDS)
     worlds = tuple(world for world in WORLDS if world in wanted)
     field = Field(_peers(kinds), actuations, BOUND in kinds, worlds, settings)
     planned = plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)

@@ -132,7 +132,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
     middle = usual(ladder)
     most = np.maximum(busiest(ladder, HOUR), [one.busiest for one in learned])
     curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
-    return _told(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
+    return _outlook_per_model(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
 
 
 def _one(ahead: Ahead, service: ModelTerms, middle: F64) -> F64:
@@ -244,7 +244,7 @@ def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
     return mean, np.sqrt(variance * doubled)
 
 
-def _told(  # noqa: PLR0913  # one thing each
+def _outlook_per_model(  # noqa: PLR0913  # one thing each
     ahead: Ahead,
     parts: Base,
     shifted: LevelShift,

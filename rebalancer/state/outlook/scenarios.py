@@ -142,7 +142,7 @@ def _replayed(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models
     lanes = Paths(
         work.reshape(ahead.steps, -1), np.repeat(models, anchors), weight.ravel(), np.repeat(level_now, anchors)
     )
-    return lanes if lanes.weight.all() else _kept(lanes, np.flatnonzero(lanes.weight))
+    return lanes if lanes.weight.all() else _of_lanes(lanes, np.flatnonzero(lanes.weight))
 
 
 def _prior(ahead: Ahead, models: I64, usable: I64, now: F64) -> Paths:
@@ -202,7 +202,7 @@ def _after(ahead: Ahead, models: I64, begins: Sequence[I64]) -> tuple[I64, I64, 
     return column, begin, moved.astype(np.float32)
 
 
-def _kept(of: Paths, lanes: I64) -> Paths:
+def _of_lanes(of: Paths, lanes: I64) -> Paths:
     return Paths(of.work[:, lanes], of.model[lanes], of.weight[lanes], of.level[lanes])
 
 

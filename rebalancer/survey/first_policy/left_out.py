@@ -50,7 +50,7 @@ def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[s
             continue
         if namespaces and value(obj, "metadata", "namespace") not in namespaces:
             continue
-        resources = sorted(set(_asked(obj.get("spec"))))
+        resources = sorted(set(_gpu_resources(obj.get("spec"))))
         if resources and address(obj) not in known:
             yield f"{address(obj)}: asks for {', '.join(resources)}; {_unscaled(kind)}"
 
@@ -60,14 +60,14 @@ def unread_kinds(survey: Survey) -> Iterator[str]:
     other = [
         str(obj["kind"])
         for obj in survey.objects
-        if str(obj["kind"]) not in _READ | _SCALERS and not any(_asked(obj.get("spec")))
+        if str(obj["kind"]) not in _READ | _SCALERS and not any(_gpu_resources(obj.get("spec")))
     ]
     if other:
         kinds = ", ".join(sorted(set(other)))
         yield f"{counted(len(other), 'object')} of kinds that a policy takes nothing from: {kinds}"
 
 
-def _asked(spec: object) -> Iterator[str]:
+def _gpu_resources(spec: object) -> Iterator[str]:
     """GPU resources that any `requests` or `limits` in a spec names; each part is looked at once: YAML repeats them."""
     left, seen = [spec], set[int]()
     while left:

@@ -59,7 +59,7 @@ def text_of(draft: PolicyDraft, most_bytes: int = MAX_BYTES // 2) -> str:
 
 def _text(draft: PolicyDraft, once: Mapping[tuple[str, str], None]) -> str:
     """The file; the sentences of `once`, by their keys, stand above all models."""
-    lines = [*_HEAD.format(seen=_said(draft.seen)).splitlines(), "", "pools:"]
+    lines = [*_HEAD.format(seen=_one_line(draft.seen)).splitlines(), "", "pools:"]
     for pool in draft.pools:
         lines += [*chain.from_iterable(map(_line, _entry(pool, Pool.model_fields))), ""]
     if once:
@@ -132,7 +132,7 @@ def _lines(
 
 def _line(line: _Line) -> Iterator[str]:
     """The sentence beside the value where it fits, else above it."""
-    text, sentence = line.text, _said(line.why)
+    text, sentence = line.text, _one_line(line.why)
     beside = f"{text:<{_COLUMN}}# {sentence}" if len(text) < _COLUMN else f"{text}  # {sentence}"
     if not sentence:
         yield text
@@ -146,7 +146,7 @@ def _line(line: _Line) -> Iterator[str]:
 
 def _comment(sentence: str, first: str, then: str) -> Iterator[str]:
     yield from wrap(
-        _said(sentence),
+        _one_line(sentence),
         WIDTH,
         initial_indent=first,
         subsequent_indent=then,
@@ -155,7 +155,7 @@ def _comment(sentence: str, first: str, then: str) -> Iterator[str]:
     )
 
 
-def _said(sentence: str) -> str:
+def _one_line(sentence: str) -> str:
     """One line of printable text: what somebody named a thing must not end a comment."""
     return " ".join("".join(char if char.isprintable() else " " for char in sentence).split())
 

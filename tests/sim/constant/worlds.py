@@ -132,7 +132,7 @@ async def _played(stage: Stage, policy: Policy) -> None:
 
 def _course(stage: Stage, policy: Policy, number: int) -> Course:
     served, ruled = stage.scenario.models[number], policy.models[number]
-    moves = np.flatnonzero(np.diff(stage.asked[number])) + 1
+    moves = np.flatnonzero(np.diff(stage.desired[number])) + 1
     window = served.start_seconds + getattr(policy.classes, ruled.workload_class).cooldown_seconds
     judged = tuple(int(move) for move in moves if move >= LEARNING_SECONDS)
     return Course(served.name, float(served.work.mean()), ruled.entitlement, window, judged)

@@ -96,7 +96,7 @@ def test_a_deployment_for_a_pool_lands_there_and_nowhere_else() -> None:
     world = FastWorld(scenario, split=True)
     world.ask(0, 3, ELASTIC)
     world.advance(100)
-    assert world.fleet.asked_in(PRIMARY) == [1]
+    assert world.fleet.desired_in(PRIMARY) == [1]
     assert world.fleet.ready_in(ELASTIC) == [1]
     assert world.seen.ready_elastic == [1]
     assert (world.fleet.ready, world.fleet.waiting) == ([2], [2])
@@ -134,7 +134,7 @@ def test_counts_of_a_fleet_are_those_of_its_pods(deeds: list[tuple[str, int, int
         fleet.advance(now)
         for index, model in enumerate(models):
             counted = fleet.ready[index] + fleet.loading[index] + fleet.waiting[index]
-            assert counted == fleet.desired[index] == sum(fleet.asked_in(pool)[index] for pool in (PRIMARY, ELASTIC))
+            assert counted == fleet.desired[index] == sum(fleet.desired_in(pool)[index] for pool in (PRIMARY, ELASTIC))
             assert model.gpus * fleet.waiting[index] >= 0
         assert fleet.used == sum(fleet.used_in) == sum(size) - sum(fleet.free)
         assert min(fleet.free) >= 0

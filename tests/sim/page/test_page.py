@@ -198,7 +198,7 @@ LATER = "b is late with 2.00 points more of the requests than a"
 )
 def test_a_difference_is_said_in_plain_words(low: float | None, high: float | None, words: str) -> None:
     counts = None if low is None or high is None else not low <= 0 <= high
-    assert words in OutcomeDifference("a", "b", 0.02, low, high, counts).said
+    assert words in OutcomeDifference("a", "b", 0.02, low, high, counts).sentence
 
 
 def _late(name: str, late: float) -> RunOutcome:
@@ -242,7 +242,7 @@ def test_owned_gpus_cost_the_same_whoever_uses_them_and_rented_ones_while_they_a
 
 
 def test_what_rounds_to_nothing_has_no_minus() -> None:
-    assert OutcomeDifference("a", "b", -0.000004, -0.00001, 0.02, counts=False).said == (
+    assert OutcomeDifference("a", "b", -0.000004, -0.00001, 0.02, counts=False).sentence == (
         "b is late with 0.00 points more of the requests than a (95 % interval +0.00 to +2.00): "
         "this does not count, it may be chance"
     )

@@ -23,7 +23,7 @@ def answered_after(draw: int) -> int:
     scenario = Scenario("step", "0", (model,), (24,), len(rate))
     stage = Stage(scenario, default_policy(scenario))
     play_on(stage, default_policy(scenario))
-    asked = stage.asked[0]
+    asked = stage.desired[0]
     more = np.flatnonzero(asked[step:] > asked[step - 1])
     return int(more[0]) if len(more) else LONGEST
 

@@ -29,7 +29,7 @@ def test_idle_gpus_reach_the_surge_through_the_hpas(played: Record) -> None:
 
 def test_replicas_move_when_an_hpa_looks_and_at_no_other_time(stage: Stage, played: Record) -> None:
     assert played.starts > 0
-    moved = [second for second in range(1, 1200) if (stage.asked[:, second] != stage.asked[:, second - 1]).any()]
+    moved = [second for second in range(1, 1200) if (stage.desired[:, second] != stage.desired[:, second - 1]).any()]
     assert moved
     assert all(second % 15 == 0 for second in moved)
 

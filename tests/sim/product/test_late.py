@@ -38,7 +38,7 @@ def played(lags: dict[int, float]) -> Stage:
 )
 def test_a_lag_that_moves_delays_the_answer_to_a_surge_and_prevents_none(lags: dict[int, float], by: int) -> None:
     stage = played(lags)
-    record, asked = stage.record("late"), stage.asked[0]
+    record, asked = stage.record("late"), stage.desired[0]
     assert asked[SURGE_AT - 1] == 4
     assert asked[SURGE_AT : SURGE_AT + 40].max() == 4, "nobody can know yet"
     assert asked[by] >= 8, "seven replicas are busy"

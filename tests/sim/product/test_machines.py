@@ -113,7 +113,7 @@ def on_spot() -> tuple[Stage, Record]:
 
 def test_spot_machines_serve_the_surge(on_spot: tuple[Stage, Record]) -> None:
     stage, record = on_spot
-    assert stage.asked_in[ELASTIC, :, 600:1200].sum(axis=0).max() >= 3
+    assert stage.desired_in[ELASTIC, :, 600:1200].sum(axis=0).max() >= 3
     assert record.floor_breaches == 0
     assert record.gpus.max() <= 13
     held = record.gpus.sum() / 3600
@@ -135,7 +135,7 @@ def test_the_service_hears_of_an_interruption_before_karpenter_drains_the_node()
 
 def test_no_more_is_asked_for_on_spot_than_there_is(on_spot: tuple[Stage, Record]) -> None:
     stage, _ = on_spot
-    assert stage.asked_in[ELASTIC, :, 590:799].sum(axis=0).max() <= 2  # the fourth comes at 800, the first is doomed
+    assert stage.desired_in[ELASTIC, :, 590:799].sum(axis=0).max() <= 2  # the fourth comes at 800, the first is doomed
 
 
 def test_the_service_asks_for_nodes_in_a_surge_and_gives_them_back() -> None:
@@ -148,7 +148,7 @@ def test_the_service_asks_for_nodes_in_a_surge_and_gives_them_back() -> None:
     scenario = replace(BROUGHT, models=models, seconds=3600, nodes=(9,), launches=launches)
     stage = Stage(scenario, default_policy(scenario))
     record = play_on(stage, default_policy(scenario))
-    asked = stage.asked_in[ELASTIC].sum(axis=0)
+    asked = stage.desired_in[ELASTIC].sum(axis=0)
     assert asked[:600].max() == 0
     assert asked[800:1200].min() == 4  # as many as Karpenter may bring
     assert record.gpus.max() == 13

@@ -50,7 +50,7 @@ def played(ratio: RoleRatio | None, actuation: Actuation) -> Stage:
 
 def seconds_outside(stage: Stage) -> int:
     """In which the replicas asked for are out of the ratio."""
-    prefill, decode = stage.asked[0], stage.asked[1]
+    prefill, decode = stage.desired[0], stage.desired[1]
     return int(((prefill < LEAST * decode) | (prefill > MOST * decode)).sum())
 
 
@@ -58,6 +58,6 @@ def seconds_outside(stage: Stage) -> int:
 def test_the_ratio_holds_in_every_second_while_one_role_alone_rises(actuation: Actuation) -> None:
     coupled = played(RoleRatio.model_validate({"to": DECODE, "min": LEAST, "max": MOST}), actuation)
     assert seconds_outside(coupled) == 0
-    assert coupled.asked[1].max() >= 6, "decode has what its work needs"
-    assert coupled.asked[0][-1] >= 3, "prefill went along, though its own work asks for one"
+    assert coupled.desired[1].max() >= 6, "decode has what its work needs"
+    assert coupled.desired[0][-1] >= 3, "prefill went along, though its own work asks for one"
     assert seconds_outside(played(None, actuation)) > 600, "uncoupled decode goes up alone"

@@ -76,7 +76,7 @@ def test_the_fast_path_that_plays_the_recorded_asks_agrees_with_the_full_world()
     full = play_on(stage, default_policy(SCENARIO))
     world = FastWorld(SCENARIO)
     for second in range(SCENARIO.seconds):
-        for model, replicas in enumerate(stage.asked[:, second]):
+        for model, replicas in enumerate(stage.desired[:, second]):
             world.ask(model, int(replicas))
         world.advance(second + 1)
     fast = world.record("recorded")

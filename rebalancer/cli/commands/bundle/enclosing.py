@@ -78,7 +78,7 @@ def enclose(sources: BundleSources) -> Enclosed:
         into.values["settings.json"] = settings_told(read_settings())
     except BadSettings as wrong:
         into.missing.append(f"settings: none here ({str(wrong).splitlines()[0]}); run it where the service runs")
-    asyncio.run(_asked(sources, into))
+    asyncio.run(_add_answers(sources, into))
     if sources.log is not None:
         try:
             with sources.log.open("rb") as file:
@@ -95,7 +95,7 @@ def settings_told(settings: ServiceSettings) -> dict[str, Any]:
     return by_name
 
 
-async def _asked(sources: BundleSources, into: Enclosed) -> None:
+async def _add_answers(sources: BundleSources, into: Enclosed) -> None:
     try:
         async with open_api(sources.where) as api:
             into.values["status.json"] = msgspec.json.decode(await api.get("/v1/status"))

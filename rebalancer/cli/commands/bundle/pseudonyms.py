@@ -32,7 +32,7 @@ class Pseudonyms:
     def __init__(self, texts: Iterable[str]) -> None:
         ours = _ours()
         words = {word for text in texts for word in _WORD.findall(text)}
-        names = sorted(word for word in words if not _told(word, ours))
+        names = sorted(word for word in words if not _stays(word, ours))
         width = max(4, len(str(len(names))))
         # Digits in front stay there: `1` is a figure, and sorts before `1a` and after `0g`.
         self._instead = {
@@ -60,7 +60,7 @@ def texts_of(value: Any) -> Iterator[str]:  # noqa: ANN401  any JSON
             yield from texts_of(each)
 
 
-def _told(word: str, ours: frozenset[str]) -> bool:
+def _stays(word: str, ours: frozenset[str]) -> bool:
     """Whether a word may be told: it is ours, or a figure."""
     numbered = _NUMBERED.fullmatch(word)
     return word in ours or (numbered is not None and numbered[1] in ours) or _FIGURE.fullmatch(word) is not None

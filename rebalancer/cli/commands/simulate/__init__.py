@@ -144,7 +144,7 @@ def command(
             msgspec.json.encode(body),
             lambda: "\n".join(
                 [
-                    _said(simulated.title, simulated.words, rows(outcomes, wide=output is ReviewOutput.WIDE)),
+                    _text(simulated.title, simulated.words, rows(outcomes, wide=output is ReviewOutput.WIDE)),
                     *(f"{'ok' if each.holds else 'no'}  {each.said}" for each in judged),
                 ]
             ),
@@ -157,7 +157,7 @@ def command(
     return DIFFERS if exit_code and result.difference is not None and result.difference.counts else DONE
 
 
-def _said(title: str, words: list[str], table: list[list[str]]) -> str:
+def _text(title: str, words: list[str], table: list[list[str]]) -> str:
     wide = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = []
     for head, *cells in table:

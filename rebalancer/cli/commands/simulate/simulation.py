@@ -100,7 +100,7 @@ def simulate(request: SimulationRequest, talk: Talk) -> Simulated:
     difference = result.difference
     if told_last(sides) and difference is not None:
         sides, runs, difference = sides[::-1], runs[::-1], difference.other_way
-    words = [] if difference is None else [*_words(sides, runs), f"{difference.said}."]
+    words = [] if difference is None else [*_words(sides, runs), f"{difference.sentence}."]
     gpus = ", ".join(dict.fromkeys(str(run.record.scenario.gpus) for run in runs))
     title = f"{request.trace}: {clock(result.seconds)} h, {len(sides[0].policy.models)} models on {gpus} GPUs"
     return Simulated(title, words, result, runs)

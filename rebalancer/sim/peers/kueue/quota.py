@@ -36,7 +36,7 @@ class QueueQuota:
     weight: float = 1.0
 
     @property
-    def kept(self) -> float:
+    def never_lent(self) -> float:
         """What it never lends."""
         return 0.0 if self.lending_limit is None else max(0.0, self.nominal - self.lending_limit)
 
@@ -69,7 +69,7 @@ class CohortQuota:
         self.queues = tuple(queues)
         self.admitted: list[list[QueuedWorkload]] = [[] for _ in queues]
         self.used = [0.0] * len(self.queues)
-        self.capacity = shared + sum(queue.nominal - queue.kept for queue in queues)
+        self.capacity = shared + sum(queue.nominal - queue.never_lent for queue in queues)
 
     def admit(self, workload: QueuedWorkload) -> None:
         """Admit the workload as the last of its queue; it uses quota from now on."""
@@ -84,16 +84,18 @@ class CohortQuota:
     def available(self, index: int) -> float:
         """What a queue may still take: of its own that it does not lend, and of what is left in the cohort."""
         queue, used = self.queues[index], self.used[index]
-        left = self.capacity - sum(max(0.0, use - of.kept) for of, use in zip(self.queues, self.used, strict=True))
+        left = self.capacity - sum(
+            max(0.0, use - of.never_lent) for of, use in zip(self.queues, self.used, strict=True)
+        )
         if queue.borrowing_limit is not None:
-            own = queue.nominal - queue.kept - max(0.0, used - queue.kept)
+            own = queue.nominal - queue.never_lent - max(0.0, used - queue.never_lent)
             left = min(left, own + queue.borrowing_limit)
-        return max(0.0, queue.kept - used) + left
+        return max(0.0, queue.never_lent - used) + left
 
     def most(self, index: int) -> float:
         """What a queue could use if nobody used anything."""
         queue = self.queues[index]
-        most = queue.kept + self.capacity
+        most = queue.never_lent + self.capacity
         return most if queue.borrowing_limit is None else min(most, queue.nominal + queue.borrowing_limit)
 
     def borrows(self, index: int, more: float = 0.0) -> bool:
