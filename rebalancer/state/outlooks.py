@@ -15,9 +15,9 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import ModelView
-from rebalancer.state.outlook.book import Book, Group
+from rebalancer.state.outlook.cache import Group, OutlookCache
 from rebalancer.state.outlook.outlook import ModelTerms, Terms
-from rebalancer.state.outlook.past import I64, RUNG_SECONDS
+from rebalancer.state.outlook.past import I64, ROW_SECONDS
 from rebalancer.state.outlook.rule import KEPT_SECONDS, step_seconds
 from rebalancer.state.outlook.value import Serving, Standing
 from rebalancer.state.rings import Rings
@@ -70,7 +70,7 @@ class Outlooks:
     """Keeps each model's curve until what it was made from changes."""
 
     def __init__(self, policy: Policy, columns: Mapping[str, int]) -> None:
-        self._book = Book(0)
+        self._cache = OutlookCache(0)
         self._rules: dict[str, _Rules] = {}
         self._held: dict[str, _Held] = {}
         self._carried: dict[str, float] = {}
@@ -85,8 +85,8 @@ class Outlooks:
         self._wanted = policy.look_ahead
         for name, rules in self._rules.items():
             if columns.get(name) != rules.column:
-                self._book.forget(rules.column)
-        self._book.widen(max(columns.values(), default=-1) + 1)
+                self._cache.forget(rules.column)
+        self._cache.widen(max(columns.values(), default=-1) + 1)
         self._rules = {}
         self._services = {}
         for model in policy.models:
@@ -112,7 +112,7 @@ class Outlooks:
         """
         known = [load for load in loads if load.model in self._rules]
         made = {self._rules[load.model].column: load.outlook for load in known if load.outlook is not None}
-        self._book.restore(rings, made)
+        self._cache.restore(rings, made)
         self._before = known, views, frozenset(doomed), at
 
     def _caught_up(self, rings: Rings, now: float) -> bool:
@@ -128,7 +128,7 @@ class Outlooks:
         self._before = None
         if caught_up:
             for group in self._groups(loads, {view.id: view for view in views}, doomed, int(newest), at):
-                self._book.resume(rings, group)
+                self._cache.resume(rings, group)
         return True
 
     def look(
@@ -139,7 +139,7 @@ class Outlooks:
             return
         self._begin_anew(loads)
         groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), rings.head, now)
-        self._book.look(rings, groups, self._every_seconds)
+        self._cache.look(rings, groups, self._every_seconds)
 
     def _begin_anew(self, loads: Sequence[ModelLoad]) -> None:
         """Learn again what was learnt of a model in replicas that carry something else."""
@@ -148,7 +148,7 @@ class Outlooks:
             before = self._carried.get(load.model)
             if before is None or abs(carries - before) > CARRIED * before:
                 if before:
-                    self._book.forget(self._rules[load.model].column)
+                    self._cache.forget(self._rules[load.model].column)
                 self._carried[load.model] = carries
 
     def onto(self, loads: Sequence[ModelLoad]) -> tuple[ModelLoad, ...]:
@@ -156,7 +156,7 @@ class Outlooks:
         return tuple(self._with(load) for load in loads)
 
     def _with(self, load: ModelLoad) -> ModelLoad:
-        outlook = self._book.outlooks[self._rules[load.model].column] if self._wanted else None
+        outlook = self._cache.outlooks[self._rules[load.model].column] if self._wanted else None
         before = self._onto.get(load.model)
         if before is None or before[0] is not load or (before[1] is not outlook and before[1] != outlook):
             self._onto[load.model] = before = (load, outlook, replace(load, outlook=outlook))
@@ -190,7 +190,7 @@ class Outlooks:
                 _service([rules for rules, _, _ in some], terms.horizon_seconds),
             )
             columns, service = self._services[known] = service_of_group
-            standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
+            standing = _standing(some, cold, self._cache.work_of_one(columns).tolist(), now)
             groups.append(Group(columns, standing, service, terms, head and head - late))
         return groups
 
@@ -212,13 +212,13 @@ def coarseness(resolution_seconds: float) -> int:
 
 
 def behind(load: ModelLoad, head: int | None) -> int:
-    """Seconds, in whole rungs, from where knowledge of a model ends to the rings' `head`: others may be less late.
+    """Seconds, in whole rows, from where knowledge of a model ends to the rings' `head`: others may be less late.
 
     Read up to the head, the last minute of a model that is a minute late would be unobserved, and no rise ever seen.
     """
     if head is None or load.known_until is None:
         return 0
-    return int(max(0.0, head - load.known_until) // RUNG_SECONDS) * RUNG_SECONDS
+    return int(max(0.0, head - load.known_until) // ROW_SECONDS) * ROW_SECONDS
 
 
 def cold_seconds(start: float) -> int:

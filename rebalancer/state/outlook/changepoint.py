@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.learned import Excesses, Learned
-from rebalancer.state.outlook.past import F64, NOW, RUNG_SECONDS, Ladder, Rungs
+from rebalancer.state.outlook.past import F64, NOW, ROW_SECONDS, PastPoints, RunningSums
 from rebalancer.state.outlook.rule import (
     DISPERSION_SECONDS,
     GROWS_ON,
@@ -37,7 +37,7 @@ from rebalancer.state.outlook.rule import (
 
 TO_DEVIATION = 1.4826  # of a median of absolute values, where they are normal
 LEAST_TYPICAL = 0.001
-BEFORE_A_SHIFT = SHIFT_WINDOWS_SECONDS[-1] // RUNG_SECONDS
+BEFORE_A_SHIFT = SHIFT_WINDOWS_SECONDS[-1] // ROW_SECONDS
 
 
 class LevelShift(NamedTuple):
@@ -55,11 +55,11 @@ class LevelShift(NamedTuple):
     times_usual: F64
 
 
-def excesses(ladder: Ladder, at: Rungs, levels: F64, off: F64, known: F64) -> list[tuple[Excesses, Excesses]]:
+def excesses(sums: RunningSums, at: PastPoints, levels: F64, off: F64, known: F64) -> list[tuple[Excesses, Excesses]]:
     """Per model what the grid of past forecasts says about each window. `levels`, `off`, `known`: (points, models)."""
     windows = []
     for window in SHIFT_WINDOWS_SECONDS:
-        rates = np.nan_to_num(ladder.mean(at, window))
+        rates = np.nan_to_num(sums.mean(at, window))
         x = np.where(known > 0.0, (rates - levels) / np.sqrt(levels), 0.0)
         most = SHIFT_CLIP * np.abs(x)
         windows.append(_of_window(x, np.clip(off, -most, most), known))
@@ -105,14 +105,14 @@ def _median(of: F64) -> F64:
     return middle
 
 
-def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
+def shift(sums: RunningSums, levels: F64, learned: Sequence[Learned], usual: F64) -> LevelShift:
     """Whether each model's level has shifted by now, the end of the past. `levels`: (models,), `usual`: `usual_of`."""
-    rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
+    rates = np.array([sums.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
     shifted = shift_of_means(rates, levels, learned, usual)
     moved = np.flatnonzero(shifted.p >= SHIFT_LEAST)
     if not len(moved):
         return shifted
-    means = np.stack([ladder.mean(NOW, window)[0, moved] for window in SINCE_SECONDS])
+    means = np.stack([sums.mean(NOW, window)[0, moved] for window in SINCE_SECONDS])
     since = shifted.level.copy()
     since[moved] = level_since(np.where(np.isnan(means), since[moved], means), levels[moved], usual[-1, moved])
     return shifted._replace(level=since)
@@ -140,11 +140,11 @@ def level_since(means: F64, levels: F64, usual: F64) -> F64:
     return np.maximum(level, LEAST_LEVEL)
 
 
-def usual_of(learned: Sequence[Learned], ladder: Ladder, each: F64) -> F64:
+def usual_of(learned: Sequence[Learned], sums: RunningSums, each: F64) -> F64:
     """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (windows, models): learnt, else `usual_at_first`."""
     if all(window.typical for one in learned for window in one.excesses):
         return learnt_usual(learned, np.zeros(()))
-    return learnt_usual(learned, usual_at_first(ladder, each))
+    return learnt_usual(learned, usual_at_first(sums, each))
 
 
 def learnt_usual(learned: Sequence[Learned], otherwise: F64) -> F64:
@@ -155,7 +155,7 @@ def learnt_usual(learned: Sequence[Learned], otherwise: F64) -> F64:
     return usual
 
 
-def usual_at_first(ladder: Ladder, each: F64) -> F64:
+def usual_at_first(sums: RunningSums, each: F64) -> F64:
     """The usual excess over each of `SHIFT_WINDOWS_SECONDS` of models that have none learnt yet, (windows, models).
 
     Work of variance D x level per second has means over a window that stand off the level by sqrt(D / window), in
@@ -163,26 +163,26 @@ def usual_at_first(ladder: Ladder, each: F64) -> F64:
     `each`: replica-seconds per request, (models,), 0 where nobody counts requests.
     """
     each = np.where(each > 0.0, each, UNKNOWN_WORK_OF_ONE)
-    spread = np.maximum(SHIFT_PRIOR_DISPERSION * each, roughness(ladder))
+    spread = np.maximum(SHIFT_PRIOR_DISPERSION * each, roughness(sums))
     usual: F64 = np.sqrt(spread / np.array(SHIFT_WINDOWS_SECONDS)[:, np.newaxis])
     return usual
 
 
-def roughness(ladder: Ladder) -> F64:
+def roughness(sums: RunningSums) -> F64:
     """Variance per second over mean of what came in the five minutes before the last one; (models,), in replicas.
 
     From the differences of rates 10 s apart (von Neumann's estimate): a step or a ramp among them is no roughness, and
     a surge in its fifth minute would lose by it what it has. 10 where fewer than six such rates are known.
     """
-    rungs = slice(-(BEFORE_A_SHIFT + DISPERSION_SECONDS // RUNG_SECONDS) - 1, -BEFORE_A_SHIFT)
-    seen, work = (of[rungs][1:] - of[rungs][:-1] for of in (ladder.seen, ladder.work))
-    known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
+    rows = slice(-(BEFORE_A_SHIFT + DISPERSION_SECONDS // ROW_SECONDS) - 1, -BEFORE_A_SHIFT)
+    seen, work = (of[rows][1:] - of[rows][:-1] for of in (sums.seen, sums.work))
+    known = np.broadcast_to(seen * 2 >= ROW_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
     both = known[1:] & known[:-1]
     number, mean = both.sum(axis=0), rates.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     variance = (np.diff(rates, axis=0) ** 2 * both).sum(axis=0) / (2.0 * np.maximum(number, 1))
     enough = (number + 1 >= LEAST_BINS) & (mean > 0.0)
-    rough: F64 = RUNG_SECONDS * np.divide(variance, mean, out=np.ones(mean.shape), where=enough)
+    rough: F64 = ROW_SECONDS * np.divide(variance, mean, out=np.ones(mean.shape), where=enough)
     return rough
 
 

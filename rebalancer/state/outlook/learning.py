@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.state.outlook.changepoint import excesses
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, busiest, dispersion, level
-from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs
+from rebalancer.state.outlook.past import F64, I64, ROW_SECONDS, Past, PastPoints, RunningSums
 from rebalancer.state.outlook.period import periods
 from rebalancer.state.outlook.rule import (
     DISPERSION_AHEAD_SECONDS,
@@ -45,7 +45,7 @@ class Grid(NamedTuple):
     known: 1 where at least five minutes were, else 0.
     """
 
-    at: Rungs
+    at: PastPoints
     of_level: Base
     came: F64
     young: F64
@@ -58,17 +58,17 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     count = min(LEARN_SECONDS, oldest - horizon_seconds - YOUNGEST_SECONDS) // GRID_SECONDS
     if count < LEAST_POINTS:
         return (Learned(at=past.until),) * past.models
-    points = Rungs(horizon_seconds // RUNG_SECONDS, GRID_SECONDS // RUNG_SECONDS, count)
-    ladder = past.ladder(horizon_seconds + GRID_SECONDS * count + HOUR_SECONDS)
-    grid = _grid(ladder, points, cold_seconds, horizon_seconds)
+    points = PastPoints(horizon_seconds // ROW_SECONDS, GRID_SECONDS // ROW_SECONDS, count)
+    sums = past.running_sums(horizon_seconds + GRID_SECONDS * count + HOUR_SECONDS)
+    grid = _grid(sums, points, cold_seconds, horizon_seconds)
     beta, error, plain = _correction(grid)
     levels = level(grid.of_level, beta)
     off = np.where(grid.young > 0, (grid.came - levels) / np.sqrt(levels), 0.0)
-    gamma = _persistence(ladder, grid, horizon_seconds)
+    gamma = _persistence(sums, grid, horizon_seconds)
     lag, rho = periods(off, grid.young.sum(axis=0).astype(np.int64), -(-horizon_seconds // GRID_SECONDS) + 1)
-    known = excesses(ladder, grid.at, levels, off, grid.known)
+    known = excesses(sums, grid.at, levels, off, grid.known)
     rare = _rare(past.until - grid.at.seconds_ago, np.where(grid.known > 0, off, 0.0), past.until - horizon_seconds)
-    most = busiest(ladder, points)
+    most = busiest(sums, points)
     beta, gamma, rho, most = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho, most))
     return tuple(
         Learned(
@@ -107,10 +107,10 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), QUANTUM)
 
 
-def _grid(ladder: Ladder, points: Rungs, cold_seconds: int, horizon_seconds: int) -> Grid:
-    parts = base(ladder, points)
-    came = ladder.mean(points.earlier(-horizon_seconds), horizon_seconds - cold_seconds)
-    age = ladder.age - points.seconds_ago[:, np.newaxis]
+def _grid(sums: RunningSums, points: PastPoints, cold_seconds: int, horizon_seconds: int) -> Grid:
+    parts = base(sums, points)
+    came = sums.mean(points.earlier(-horizon_seconds), horizon_seconds - cold_seconds)
+    age = sums.age - points.seconds_ago[:, np.newaxis]
     there = ~np.isnan(came) & ~np.isnan(parts.base)
     young, known = ((there & (age >= span)).astype(np.float64) for span in (YOUNGEST_SECONDS, SEEN_BEFORE_SECONDS))
     features = np.where(there, parts.features, 0.0)
@@ -182,9 +182,9 @@ def _solve(gram: F64, moments: F64) -> F64:
     return beta
 
 
-def _persistence(ladder: Ladder, grid: Grid, horizon_seconds: int) -> F64:
+def _persistence(sums: RunningSums, grid: Grid, horizon_seconds: int) -> F64:
     """Slope, called gamma, of the logarithm of the dispersion after the horizon on that before; (models,)."""
-    counted = bins(ladder)
+    counted = bins(sums)
     before = dispersion(counted, grid.at, DISPERSION_SECONDS)
     after = dispersion(counted, grid.at.earlier(-horizon_seconds), DISPERSION_AHEAD_SECONDS)
     before, after = (np.log(np.maximum(of, LEAST_DISPERSION)) for of in (before, after))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs, at, running
+from rebalancer.state.outlook.past import F64, I64, ROW_SECONDS, Past, PastPoints, RunningSums, at, running
 from rebalancer.state.outlook.rule import (
     BUSIEST_SECONDS,
     CORRECTION_LEAST,
@@ -22,7 +22,7 @@ from rebalancer.state.outlook.rule import (
 MINUTE_SECONDS = 60
 LEVEL_MEANS_SECONDS = (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)
 FEATURES = [0, 1, 3]  # of these means: the last minute, 5 minutes and hour
-HOUR = Rungs(0, MINUTE_SECONDS // RUNG_SECONDS, HOUR_SECONDS // MINUTE_SECONDS)  # the ends of its minutes
+HOUR = PastPoints(0, MINUTE_SECONDS // ROW_SECONDS, HOUR_SECONDS // MINUTE_SECONDS)  # the ends of its minutes
 _WEIGHTS = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis]
 
 
@@ -33,9 +33,9 @@ class Base(NamedTuple):
     features: F64
 
 
-def base(ladder: Ladder, points: Rungs) -> Base:
+def base(sums: RunningSums, points: PastPoints) -> Base:
     """The weighted mean of the windows that are known, and how the last minute, 5 minutes and hour differ from it."""
-    return base_of_means(np.array([ladder.mean(points, window) for window in LEVEL_MEANS_SECONDS]))
+    return base_of_means(np.array([sums.mean(points, window) for window in LEVEL_MEANS_SECONDS]))
 
 
 def base_of(past: Past, columns: I64, ends: I64) -> Base:
@@ -65,40 +65,40 @@ def level(of: Base, beta: F64) -> F64:
     return corrected
 
 
-def usual(ladder: Ladder) -> F64:
+def usual(sums: RunningSums) -> F64:
     """Median of the means of the last hour's minutes, of those observed; (models,), NaN where none was."""
-    minutes = np.sort(ladder.mean(HOUR, MINUTE_SECONDS), axis=0)
+    minutes = np.sort(sums.mean(HOUR, MINUTE_SECONDS), axis=0)
     known = (~np.isnan(minutes)).sum(axis=0)
     models = np.arange(minutes.shape[1])
     median: F64 = (minutes[np.maximum(known - 1, 0) // 2, models] + minutes[known // 2, models]) / 2.0
     return median
 
 
-def busiest(ladder: Ladder, ends: Rungs) -> F64:
+def busiest(sums: RunningSums, ends: PastPoints) -> F64:
     """Highest mean of the five minutes before one of the ends, of those half observed; (models,), 0 where none was."""
-    seen = at(ladder.seen, ends) - at(ladder.seen, ends.earlier(BUSIEST_SECONDS))
-    means = np.where(2 * seen >= BUSIEST_SECONDS, ladder.mean(ends, BUSIEST_SECONDS), 0.0)
+    seen = at(sums.seen, ends) - at(sums.seen, ends.earlier(BUSIEST_SECONDS))
+    means = np.where(2 * seen >= BUSIEST_SECONDS, sums.mean(ends, BUSIEST_SECONDS), 0.0)
     most: F64 = means.max(axis=0)
     return most
 
 
 class RateBins(NamedTuple):
-    """Running sums over the 10-s bins of a ladder, (rungs, models) each: bins known, their rates, rates squared."""
+    """Running sums over the 10-s bins between rows, (rows, models) each: bins known, their rates, rates squared."""
 
     known: F64
     rates: F64
     squares: F64
 
 
-def bins(ladder: Ladder) -> RateBins:
-    """The bins of a ladder; a bin counts where at least half of it was observed."""
-    seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
-    known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
+def bins(sums: RunningSums) -> RateBins:
+    """The bins between rows of `sums`; a bin counts where at least half of it was observed."""
+    seen, work = (of[1:] - of[:-1] for of in (sums.seen, sums.work))
+    known = np.broadcast_to(seen * 2 >= ROW_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
     return RateBins(*(running(of) for of in (known.astype(np.float64), rates, rates * rates)))
 
 
-def dispersion(of: RateBins, ends: Rungs, window_seconds: int) -> F64:
+def dispersion(of: RateBins, ends: PastPoints, window_seconds: int) -> F64:
     """Variance over mean of the 10-s rates in the window before each end, in replicas; (points, models).
 
     1 where fewer than six bins of it are known, or nothing arrived.

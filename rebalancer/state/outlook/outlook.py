@@ -14,7 +14,7 @@ from rebalancer.domain.outlook import NEED_ROOTS, Outlook
 from rebalancer.state.outlook.changepoint import LevelShift, shift, usual_of
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import HOUR, Base, base, bins, busiest, dispersion, level, usual
-from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
+from rebalancer.state.outlook.past import F64, I64, NOW, ROW_SECONDS, Past, RunningSums
 from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
     COMMON_SECONDS,
@@ -71,8 +71,8 @@ class Terms(NamedTuple):
 
     @property
     def horizon_seconds(self) -> int:
-        """Seconds from now to the horizon: a start and 90 s in which a move must earn itself back, in whole rungs."""
-        return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
+        """Seconds from now to the horizon: a start and 90 s in which a move must earn itself back, in whole rows."""
+        return -(-(self.cold_seconds + DWELL_SECONDS) // ROW_SECONDS) * ROW_SECONDS
 
     @property
     def steps(self) -> int:
@@ -114,23 +114,23 @@ def outlooks(  # noqa: PLR0913  # one thing each
     standing: Standing,
     service: ModelTerms,
     terms: Terms,
-    ladder: Ladder | None = None,
+    sums: RunningSums | None = None,
 ) -> tuple[Outlook | None, ...]:
     """The outlook of each model, in order; None of a model of which nothing was ever observed.
 
     The stages: the level now and before correction, paths of work to the horizon, a queue on each path for each count
-    of replicas, and the cost of each count. `ladder`: running sums over the terms' `past_seconds`, where the caller has
+    of replicas, and the cost of each count. `sums`: running sums over the terms' `past_seconds`, where the caller has
     them already.
     """
-    ladder = ladder or past.ladder(terms.past_seconds)
-    parts = base(ladder, NOW)
-    ahead = _ahead(past, ladder, learned, parts, terms)
+    sums = sums or past.running_sums(terms.past_seconds)
+    parts = base(sums, NOW)
+    ahead = _ahead(past, sums, learned, parts, terms)
     known = ~np.isnan(parts.base[0])
-    shifted = shift(ladder, ahead.level, learned, usual_of(learned, ladder, past.each))
+    shifted = shift(sums, ahead.level, learned, usual_of(learned, sums, past.each))
     lanes, replays = paths(ahead, shifted)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
-    middle = usual(ladder)
-    most = np.maximum(busiest(ladder, HOUR), [one.busiest for one in learned])
+    middle = usual(sums)
+    most = np.maximum(busiest(sums, HOUR), [one.busiest for one in learned])
     curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
     return _outlook_per_model(ahead, parts, shifted, replays, curves, service, (spread, middle, most), known)
 
@@ -144,13 +144,11 @@ def _one(ahead: Ahead, service: ModelTerms, middle: F64) -> F64:
     return np.where(service.serving.by_minute, np.fmax(middle, LEAST_SECOND), ahead.each)
 
 
-def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], parts: Base, terms: Terms) -> Ahead:
+def _ahead(past: Past, sums: RunningSums, learned: Sequence[Learned], parts: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(parts, beta)[0], nan=1.0)
     each = np.where(past.each > 0.0, past.each, UNKNOWN_WORK_OF_ONE)
-    return Ahead(
-        past, ladder, bins(ladder), learned, now, each, terms.steps, terms.step_seconds, terms.interval_seconds
-    )
+    return Ahead(past, sums, bins(sums), learned, now, each, terms.steps, terms.step_seconds, terms.interval_seconds)
 
 
 def _curves(  # noqa: PLR0913  # one thing each

@@ -14,32 +14,32 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-RUNG_SECONDS = 10  # all windows are multiples of it
+ROW_SECONDS = 10  # between rows of running sums; all windows are multiples of it
 
 
-class Rungs(NamedTuple):
-    """Points in the past, newest first: `back` rungs before the end, and `number` - 1 more, each `apart` earlier."""
+class PastPoints(NamedTuple):
+    """Points in the past, newest first: `back` rows before the end, and `number` - 1 more, each `apart` earlier."""
 
     back: int
     apart: int
     number: int
 
-    def earlier(self, seconds: int) -> "Rungs":
+    def earlier(self, seconds: int) -> "PastPoints":
         """Each so many seconds (a multiple of 10) earlier; later if negative."""
-        return Rungs(self.back + seconds // RUNG_SECONDS, self.apart, self.number)
+        return PastPoints(self.back + seconds // ROW_SECONDS, self.apart, self.number)
 
     @property
     def seconds_ago(self) -> I64:
         """Seconds from each point to the end, (number,)."""
-        return RUNG_SECONDS * (self.back + self.apart * np.arange(self.number, dtype=np.int64))
+        return ROW_SECONDS * (self.back + self.apart * np.arange(self.number, dtype=np.int64))
 
 
-NOW = Rungs(0, 1, 1)
+NOW = PastPoints(0, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
-    """Running sums every 10 s, the last row being the end. `work`: (rungs, models); `seen`: seconds observed.
+class RunningSums:
+    """Running sums every 10 s, the last row being the end. `work`: (rows, models); `seen`: seconds observed.
 
     `seen` has one column where all models are alike. `age`: (models,) seconds since a model was first observed.
     """
@@ -48,7 +48,7 @@ class Ladder:
     seen: F64
     age: I64
 
-    def mean(self, ends: Rungs, window_seconds: int) -> F64:
+    def mean(self, ends: PastPoints, window_seconds: int) -> F64:
         """Replicas kept busy by what arrived in the window before each end, over the seconds observed of it.
 
         Returns (points, models), NaN where nothing was observed.
@@ -58,12 +58,12 @@ class Ladder:
         return _over(work, at(self.seen, ends) - at(self.seen, begins))
 
 
-def at(sums: F64, points: Rungs) -> F64:
+def at(sums: F64, points: PastPoints) -> F64:
     """The rows of a running sum at those points; (points, models)."""
     first = len(sums) - 1 - points.back
     last = first - points.apart * (points.number - 1)
     if last < 0 or first >= len(sums):
-        raise ValueError(f"{points} are not on a ladder of {len(sums)} rungs")
+        raise ValueError(f"{points} are not within {len(sums)} rows of running sums")
     return sums[last : first + 1 : points.apart][::-1]
 
 
@@ -99,17 +99,17 @@ class Past:
         seen = None if self.seen is None else self.seen[:, columns]
         return Past(self.edges, self.work[:, columns], self.since[columns], self.each[columns], seen)
 
-    def ladder(self, seconds: int) -> "Ladder":
+    def running_sums(self, seconds: int) -> "RunningSums":
         """Running sums every 10 s, from `seconds` ago (or more) to the end."""
-        rungs = -(-seconds // RUNG_SECONDS) + 1
-        begin = self.until - RUNG_SECONDS * (rungs - 1)
+        rows = -(-seconds // ROW_SECONDS) + 1
+        begin = self.until - ROW_SECONDS * (rows - 1)
         age = self.until - self.since
         if self.seen is not None:
-            seen = self._evenly(self.seen, begin, rungs, RUNG_SECONDS)
+            seen = self._evenly(self.seen, begin, rows, ROW_SECONDS)
         else:
-            times = begin + RUNG_SECONDS * np.arange(rungs, dtype=np.int64)
+            times = begin + ROW_SECONDS * np.arange(rows, dtype=np.int64)
             seen = np.maximum(times, self.edges[0]).astype(np.float64)[:, np.newaxis]
-        return Ladder(self._evenly(self.work, begin, rungs, RUNG_SECONDS), seen, age)
+        return RunningSums(self._evenly(self.work, begin, rows, ROW_SECONDS), seen, age)
 
     def mean_of(self, columns: I64, ends: I64, window_seconds: int) -> F64:
         """Mean over the window before each end for lanes of one model and one end each; (lanes,), NaN: unobserved."""

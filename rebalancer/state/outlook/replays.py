@@ -8,7 +8,7 @@ import numpy as np
 from rebalancer.state.outlook.chance import normals
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import RateBins, base, dispersion, level
-from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
+from rebalancer.state.outlook.past import F64, I64, NOW, ROW_SECONDS, Past, PastPoints, RunningSums
 from rebalancer.state.outlook.rule import (
     ANCHOR_SECONDS,
     DISPERSION_SECONDS,
@@ -47,7 +47,7 @@ class Ahead:
     """The time from the end of the past to the horizon, and the knowledge of each model for it.
 
     past: the offered work of all models that is remembered, on one grid of time.
-    ladder: the past as running sums every 10 s.
+    sums: the past as running sums every 10 s.
     bins: running sums over bins of 10 s, for dispersions.
     learned: figures learnt about each model.
     level: offered work that is expected from now on, in replicas, (models,).
@@ -58,7 +58,7 @@ class Ahead:
     """
 
     past: Past
-    ladder: Ladder
+    sums: RunningSums
     bins: RateBins
     learned: Sequence[Learned]
     level: F64
@@ -86,13 +86,13 @@ class Ahead:
 def replays(ahead: Ahead) -> Replays:
     """Anchors every two minutes of the past hour, as far as their horizon is over by now."""
     past, horizon = ahead.past, ahead.horizon_seconds
-    known = int(ahead.ladder.age.max()) - horizon - YOUNGEST_SECONDS
+    known = int(ahead.sums.age.max()) - horizon - YOUNGEST_SECONDS
     count = min(PAST_SECONDS, known) // ANCHOR_SECONDS + 1
     if known < 0:
         none = np.zeros((0, past.models))
         return Replays(np.zeros(0, dtype=np.int64), none, none, none)
-    points = Rungs(horizon // RUNG_SECONDS, ANCHOR_SECONDS // RUNG_SECONDS, count)
-    then = level(base(ahead.ladder, points), ahead.beta)
+    points = PastPoints(horizon // ROW_SECONDS, ANCHOR_SECONDS // ROW_SECONDS, count)
+    then = level(base(ahead.sums, points), ahead.beta)
     spread_then, spread_now = (dispersion(ahead.bins, when, DISPERSION_SECONDS) for when in (points, NOW))
     ratio = np.divide(spread_now, spread_then, out=np.ones(then.shape), where=spread_then > 0.0)
     scale = np.minimum(np.maximum(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST), SCALE_MOST)

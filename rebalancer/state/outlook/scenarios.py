@@ -93,7 +93,7 @@ def _ceiling(ahead: Ahead) -> F64:
     It is that of the highest minute of the last hour, or of the busiest five of the last three, and as much more as
     that has grown within the time to the horizon, up to `GROWN_MOST`: a tide goes on to rise, a step is over.
     """
-    minutes = np.nan_to_num(ahead.ladder.mean(HOUR, MINUTE_SECONDS))
+    minutes = np.nan_to_num(ahead.sums.mean(HOUR, MINUTE_SECONDS))
     back = min(len(minutes) - 1, -(-ahead.horizon_seconds // MINUTE_SECONDS))
     busiest = [one.busiest for one in ahead.learned]
     highest, before = (np.maximum(of.max(axis=0), busiest) for of in (minutes, minutes[back:]))

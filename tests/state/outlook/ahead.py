@@ -33,10 +33,10 @@ def ahead_of(
     learned: list[Learned] | None = None,
 ) -> Ahead:
     known = learned or [Learned()] * past.models
-    ladder = past.ladder(7200 + steps * step_seconds)
+    sums = past.running_sums(7200 + steps * step_seconds)
     beta = np.array([one.beta for one in known])
-    now = level(base(ladder, NOW), beta)[0]
-    return Ahead(past, ladder, bins(ladder), known, now, past.each, steps, step_seconds)
+    now = level(base(sums, NOW), beta)[0]
+    return Ahead(past, sums, bins(sums), known, now, past.each, steps, step_seconds)
 
 
 def serving(

@@ -120,11 +120,11 @@ class Played:
         count = past.models
         if not self.keeps:
             return np.ones(count, dtype=np.bool_)
-        ladder = past.ladder(HOUR_SECONDS)
+        sums = past.running_sums(HOUR_SECONDS)
         beta = np.array([one.beta for one in self._learned])
-        now = level(base(ladder, NOW), beta)[0]
+        now = level(base(sums, NOW), beta)[0]
         standing = self._standing(seen, np.arange(count))
-        p = shift(ladder, now, self._learned, usual_of(self._learned, ladder, past.each)).p
+        p = shift(sums, now, self._learned, usual_of(self._learned, sums, past.each)).p
         glance = Glance(standing.ready, standing.starting, standing.backlog, now, p, np.full(count, seen.now))
         if self._then is None:
             self._then = glance

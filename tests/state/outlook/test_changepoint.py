@@ -12,7 +12,7 @@ from rebalancer.state.outlook.changepoint import LevelShift, level_since, probab
 from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
-from rebalancer.state.outlook.past import NOW, Ladder
+from rebalancer.state.outlook.past import NOW, RunningSums
 from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS, SINCE_SECONDS
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import past_of
@@ -72,17 +72,15 @@ def test_its_probability_is_the_share_of_such_excesses_that_outlived_a_start(
     assert probability(x, told) == pytest.approx(plain.shift_probability(x, pairs))
 
 
-def usual_excess(ladder: Ladder, learned: Sequence[Learned]) -> np.ndarray:
-    return usual_of(learned, ladder, np.full(len(learned), 0.5))
+def usual_excess(sums: RunningSums, learned: Sequence[Learned]) -> np.ndarray:
+    return usual_of(learned, sums, np.full(len(learned), 0.5))
 
 
 def test_an_ordinary_minute_is_no_shift() -> None:
     work = with_bursts()
-    ladder = past_of(work[np.newaxis]).ladder(4000)
+    sums = past_of(work[np.newaxis]).running_sums(4000)
     learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
-    found = shift(
-        ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
-    )
+    found = shift(sums, level(base(sums, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(sums, learned))
     assert found.p[0] == 0.0
     assert found.times_usual[0] < 6.0
 
@@ -94,10 +92,8 @@ def test_a_rise_is_as_likely_to_last_as_earlier_ones_were(stays: int, least: flo
         work[begin : begin + stays] *= 5
     learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
     work[-60:] *= 5
-    ladder = past_of(work[np.newaxis]).ladder(4000)
-    found = shift(
-        ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
-    )
+    sums = past_of(work[np.newaxis]).running_sums(4000)
+    found = shift(sums, level(base(sums, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(sums, learned))
     assert found.times_usual[0] >= 6.0
     assert least <= found.p[0] <= most
     assert found.level[0] == pytest.approx(work[-60:].mean(), rel=0.1)
@@ -109,9 +105,9 @@ def test_an_unheard_of_excess_counts_as_lasting_and_downwards_too() -> None:
     for factor in (6.0, 0.0):
         work = calm.copy()
         work[-60:] *= factor
-        ladder = past_of(work[np.newaxis]).ladder(4000)
+        sums = past_of(work[np.newaxis]).running_sums(4000)
         found = shift(
-            ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(ladder, learned)
+            sums, level(base(sums, NOW), np.array([learned[0].beta]))[0], learned, usual_excess(sums, learned)
         )
         assert found.p[0] > 0.8
         assert (found.level[0] > 4.0) == (factor > 1.0)
@@ -119,9 +115,9 @@ def test_an_unheard_of_excess_counts_as_lasting_and_downwards_too() -> None:
 
 def young(work: np.ndarray, each: float) -> LevelShift:
     """What is made of the end of the work of a model of which nothing is learnt yet."""
-    ladder, nothing = past_of(work[np.newaxis]).ladder(4000), [Learned()]
-    now = level(base(ladder, NOW), np.zeros((1, 3)))[0]
-    return shift(ladder, now, nothing, usual_of(nothing, ladder, np.array([each])))
+    sums, nothing = past_of(work[np.newaxis]).running_sums(4000), [Learned()]
+    now = level(base(sums, NOW), np.zeros((1, 3)))[0]
+    return shift(sums, now, nothing, usual_of(nothing, sums, np.array([each])))
 
 
 def requests(seconds: int, per_second: float, each: float, chance: np.random.Generator) -> np.ndarray:
@@ -154,8 +150,8 @@ def test_a_surge_in_its_third_minute_is_still_one_before_anything_was_learnt() -
 
 
 def test_without_counted_requests_the_usual_excess_is_that_of_requests_of_a_replica_second() -> None:
-    ladder = past_of(np.full((1, 600), 4.0)).ladder(4000)
-    unknown, one = (usual_of([Learned()], ladder, np.array([each])) for each in (0.0, 1.0))
+    sums = past_of(np.full((1, 600), 4.0)).running_sums(4000)
+    unknown, one = (usual_of([Learned()], sums, np.array([each])) for each in (0.0, 1.0))
     assert unknown == pytest.approx(one)
     assert one[:, 0] == pytest.approx([np.sqrt(9.0 / window) for window in SHIFT_WINDOWS_SECONDS])
 
@@ -205,9 +201,9 @@ def steps(minutes: int, last: int) -> np.ndarray:
 def effective(work: np.ndarray) -> float:
     """The level, and as much of a shift as is likely, at the end of the work."""
     learned = learn(past_of(work[np.newaxis, : len(work) // 300 * 300]), COLD, HORIZON)
-    ladder = past_of(work[np.newaxis]).ladder(4000)
-    now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
-    found = shift(ladder, now, learned, usual_excess(ladder, learned))
+    sums = past_of(work[np.newaxis]).running_sums(4000)
+    now = level(base(sums, NOW), np.array([learned[0].beta]))[0]
+    found = shift(sums, now, learned, usual_excess(sums, learned))
     return float(now[0] + found.p[0] * (found.level[0] - now[0]))
 
 

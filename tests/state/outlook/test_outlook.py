@@ -34,11 +34,9 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
     there = standing((5, [20.0], 3.0))
     found = outlooks(past, learned, there, service(floor=2, priority=2.0), TERMS)[0]
     assert found is not None
-    ladder = past.ladder(9000)
-    now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
-    of, _ = paths(
-        ahead_of(past, 75, 2, list(learned)), shift(ladder, now, learned, usual_of(learned, ladder, past.each))
-    )
+    sums = past.running_sums(9000)
+    now = level(base(sums, NOW), np.array([learned[0].beta]))[0]
+    of, _ = paths(ahead_of(past, 75, 2, list(learned)), shift(sums, now, learned, usual_of(learned, sums, past.each)))
     tried = (2, 3, 4, 5, 6, 7, 8, 9, 12)
     each = costs(of, capacities(there, np.array(tried)[:, np.newaxis], 75, 2, 60), there.backlog, serving(1), 2)
     assert (found.least, len(found.values), found.current) == (2, 11, 6)
@@ -67,7 +65,7 @@ def test_by_the_minute_a_late_second_counts_the_same_however_much_traffic_it_has
         for of in (service(priority=2.0), minutes):
             found = outlook(times * work, (9 * times, [], 0.0), of)
             late[times, found.by_minute] = found.late[9 * times - found.least]
-            usually = usual(past_of(times * work).ladder(9000))[0]
+            usually = usual(past_of(times * work).running_sums(9000))[0]
             assert found.work_of_one == pytest.approx(usually if found.by_minute else 0.5, abs=1e-6)
     assert late[1, True] > 1.0
     assert late[2, True] == pytest.approx(late[1, True], rel=1e-3)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rebalancer.state.outlook import Book, Group, outlooks
-from rebalancer.state.outlook.book import remembered
+from rebalancer.state.outlook import Group, OutlookCache, outlooks
+from rebalancer.state.outlook.cache import remembered
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
 from rebalancer.state.rings import Rings
 from tests.state.outlook.ahead import TERMS, bursty, service, standing
@@ -42,19 +42,19 @@ def rings(work: np.ndarray) -> Rings:
 
 
 def test_before_the_first_sample_there_is_nothing_to_say() -> None:
-    book = Book(MODELS)
-    book.look(Rings(MODELS), [group()], 10)
-    assert book.outlooks == [None] * MODELS
+    cache = OutlookCache(MODELS)
+    cache.look(Rings(MODELS), [group()], 10)
+    assert cache.outlooks == [None] * MODELS
 
 
 def test_the_first_look_learns_and_makes_all(rings: Rings) -> None:
-    book = Book(MODELS)
-    book.look(rings, [group()], 10)
-    assert book.renewed == MODELS
-    assert all(one.at for one in book.learned)
+    cache = OutlookCache(MODELS)
+    cache.look(rings, [group()], 10)
+    assert cache.renewed == MODELS
+    assert all(one.at for one in cache.learned)
     past = remembered(rings, np.arange(MODELS), 16_000, np.full(MODELS, 0.4))
-    afresh = outlooks(past, book.learned, group().standing, group().service, TERMS)
-    for one, other in zip(book.outlooks, afresh, strict=True):
+    afresh = outlooks(past, cache.learned, group().standing, group().service, TERMS)
+    for one, other in zip(cache.outlooks, afresh, strict=True):
         assert one is not None
         assert other is not None
         assert one.values == pytest.approx(other.values, rel=1e-4, abs=1e-3)
@@ -62,29 +62,29 @@ def test_the_first_look_learns_and_makes_all(rings: Rings) -> None:
 
 
 def test_later_looks_renew_what_changed_and_each_model_within_a_minute(rings: Rings, work: np.ndarray) -> None:
-    book, renewed, stood = Book(MODELS), [], [0] * MODELS
-    book.look(rings, [group()], 10)
+    cache, renewed, stood = OutlookCache(MODELS), [], [0] * MODELS
+    cache.look(rings, [group()], 10)
     for plan in range(12):
-        before = list(book.outlooks)
+        before = list(cache.outlooks)
         feed(rings, work, SECONDS + 10 * plan, SECONDS + 10 * plan + 10)
-        book.look(rings, [group()], 10)
-        renewed.append(book.renewed)
+        cache.look(rings, [group()], 10)
+        renewed.append(cache.renewed)
         for model in range(MODELS):
-            stood[model] = stood[model] + 1 if book.outlooks[model] is before[model] else 0
+            stood[model] = stood[model] + 1 if cache.outlooks[model] is before[model] else 0
             assert stood[model] < 6
     assert sum(renewed) < 0.7 * 12 * MODELS
-    book.look(rings, [group(READY + 1)], 10)
-    assert book.renewed == MODELS
+    cache.look(rings, [group(READY + 1)], 10)
+    assert cache.renewed == MODELS
 
 
 def test_a_model_that_is_forgotten_is_made_and_learnt_again(rings: Rings) -> None:
-    book = Book(MODELS)
-    book.look(rings, [group()], 10)
-    first = book.outlooks[3]
-    book.forget(3)
-    assert book.outlooks[3] is None
-    book.look(rings, [group()], 10)
-    (again,) = (one for one in book.outlooks[3:4] if one is not None)
+    cache = OutlookCache(MODELS)
+    cache.look(rings, [group()], 10)
+    first = cache.outlooks[3]
+    cache.forget(3)
+    assert cache.outlooks[3] is None
+    cache.look(rings, [group()], 10)
+    (again,) = (one for one in cache.outlooks[3:4] if one is not None)
     assert first is not None
     assert again.values == pytest.approx(first.values, rel=1e-5)  # alone its sums are made in another order
     assert again.at == first.at
@@ -92,29 +92,29 @@ def test_a_model_that_is_forgotten_is_made_and_learnt_again(rings: Rings) -> Non
 
 def test_who_starts_between_two_turns_goes_on_as_the_one_who_did_not(rings: Rings, work: np.ndarray) -> None:
     """Learnt as of the last turn, outlooks as they were, and renewed when the other one's are."""
-    book = Book(MODELS)
+    cache = OutlookCache(MODELS)
     for plan in range(34):  # a turn to learn comes every 30 plans
         feed(rings, work, SECONDS + 10 * plan, SECONDS + 10 * plan + 10)
-        book.look(rings, [group()], 10)
-    started = Book(MODELS)
-    started.restore(rings, {column: one for column, one in enumerate(book.outlooks) if one is not None})
+        cache.look(rings, [group()], 10)
+    started = OutlookCache(MODELS)
+    started.restore(rings, {column: one for column, one in enumerate(cache.outlooks) if one is not None})
     started.resume(rings, group())
-    assert started.outlooks == book.outlooks
+    assert started.outlooks == cache.outlooks
     for plan in range(34, 46):
         feed(rings, work, SECONDS + 10 * plan, SECONDS + 10 * plan + 10)
-        for each in (book, started):
+        for each in (cache, started):
             each.look(rings, [group()], 10)
-        assert started.renewed == book.renewed
-        for one, other in zip(started.outlooks, book.outlooks, strict=True):
+        assert started.renewed == cache.renewed
+        for one, other in zip(started.outlooks, cache.outlooks, strict=True):
             assert one is not None
             assert other is not None
             assert one.at == other.at
             assert one.values == pytest.approx(other.values, rel=1e-4, abs=1e-3)
-    assert [one.beta for one in started.learned] == [pytest.approx(one.beta, abs=1e-3) for one in book.learned]
+    assert [one.beta for one in started.learned] == [pytest.approx(one.beta, abs=1e-3) for one in cache.learned]
 
 
 def test_models_in_groups_have_the_outlooks_that_they_have_together(rings: Rings) -> None:
-    whole, split = Book(MODELS), Book(MODELS)
+    whole, split = OutlookCache(MODELS), OutlookCache(MODELS)
     whole.look(rings, [group()], 10)
     parts = []
     for columns in (np.arange(0, MODELS, 2), np.arange(1, MODELS, 2)):
@@ -147,11 +147,11 @@ def test_a_model_of_which_less_is_known_yet_is_judged_as_it_was_then(work: np.nd
             ones = np.ones(int(there.sum()))
             rings.add(columns[there], seconds[there] + T0, ones.astype(np.int64), {WORK: ones, COVERAGE: ones})
     of = Group(np.arange(1), standing((READY, [], 0.0)), service(1), TERMS)
-    books = [Book(MODELS) for _ in range(3)]
-    books[0].look(late, [of._replace(until=T0 + SECONDS - 121)], 10)
-    books[1].look(then, [of], 10)
-    books[2].look(late, [of], 10)
-    (known, same, unseen) = (book.outlooks[0] for book in books)
+    caches = [OutlookCache(MODELS) for _ in range(3)]
+    caches[0].look(late, [of._replace(until=T0 + SECONDS - 121)], 10)
+    caches[1].look(then, [of], 10)
+    caches[2].look(late, [of], 10)
+    (known, same, unseen) = (cache.outlooks[0] for cache in caches)
     assert known is not None
     assert same is not None
     assert unseen is not None

@@ -60,7 +60,7 @@ class Group(NamedTuple):
         return head if self.until is None else min(head, self.until)
 
 
-class Book:
+class OutlookCache:
     """The outlooks of all models and the figures learnt about them, by column; None: nothing was observed."""
 
     def __init__(self, columns: int) -> None:
@@ -115,9 +115,9 @@ class Book:
         for second, places in by_second.items():
             mine, stood = group.columns[places], group.standing.of(np.array(places))
             past = remembered(rings, mine, HOUR_SECONDS, self._each[mine], second)
-            ladder = past.ladder(HOUR_SECONDS)
-            self._slow[:, mine] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
-            self._usual[:, mine] = usual_of([self.learned[column] for column in mine.tolist()], ladder, past.each)
+            sums = past.running_sums(HOUR_SECONDS)
+            self._slow[:, mine] = [sums.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+            self._usual[:, mine] = usual_of([self.learned[column] for column in mine.tolist()], sums, past.each)
             self._made(mine, stood, second)
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
@@ -191,14 +191,14 @@ class Book:
         learned = [self.learned[column] for column in columns.tolist()]
         end = group.end(rings)
         past = remembered(rings, columns, max(span, _reach(learned, end)), self._each[columns], end)
-        ladder = past.ladder(terms.past_seconds)
-        self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
-        self._usual[:, columns] = usual_of(learned, ladder, past.each)
+        sums = past.running_sums(terms.past_seconds)
+        self._slow[:, columns] = [sums.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+        self._usual[:, columns] = usual_of(learned, sums, past.each)
         standing, service = group.standing, group.service
         some = standing.of(places)
         serving, priority = service.serving.of(places), service.priority[places]
         rules = ModelTerms(serving, service.floor[places], service.most[places], priority)
-        renewed = outlooks(past, learned, some, rules, terms, ladder)
+        renewed = outlooks(past, learned, some, rules, terms, sums)
         for column, one in zip(columns.tolist(), renewed, strict=True):
             self.outlooks[column] = one
 
