@@ -1,9 +1,10 @@
-"""Words: each public class name stands once in the product, and no variable has a name that says nothing of the thing.
+"""Words: each public class name stands once in the product; no variable or function hides what it is or returns.
 
 What docs/glossary.md gives up for a meaning, in its column `not`, is in no page, runbook or docstring.
 
-A local variable, parameter or attribute called `found` or `said` makes the reader look up what it is. Fields of msgspec
-Structs are the keys of journals, checkpoints and answers of the API, which go on as they are.
+A local variable, parameter or attribute called `found` or `said` makes the reader look up what it is, and a function of
+that name what it returns. Fields of msgspec Structs are the keys of journals, checkpoints and answers of the API, which
+go on as they are.
 """
 
 import ast
@@ -22,6 +23,7 @@ PROSE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)  # code, in which names of
 DOCSTRING = re.compile(r'"""(.*?)"""', re.DOTALL)
 OTHERS = ("rebalancer/sim/",)  # controllers there are told in the words of their papers
 RIDDLES = frozenset({"asked", "found", "kept", "said", "told"})
+OF_FUNCTIONS = RIDDLES | {"held"}  # which as a variable is a number of GPUs or replicas, or whether a check holds
 
 
 def classes(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -32,7 +34,7 @@ def classes(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def riddles(tree: ast.Module, structs: frozenset[str] = frozenset({"Struct"})) -> Iterator[str]:
-    """Bindings that have one of RIDDLES for a name, with or without an underscore before it: `line: name`."""
+    """Variables and functions with one of those names, with or without an underscore before it: `line: name`."""
     keys = {
         id(item.target)
         for node in ast.walk(tree)
@@ -41,7 +43,10 @@ def riddles(tree: ast.Module, structs: frozenset[str] = frozenset({"Struct"})) -
         if isinstance(item, ast.AnnAssign)
     }
     for node in ast.walk(tree):
+        names = RIDDLES
         match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names = OF_FUNCTIONS
             case ast.Name(id=name, ctx=ast.Store()) if id(node) not in keys:
                 pass
             case ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
@@ -52,7 +57,7 @@ def riddles(tree: ast.Module, structs: frozenset[str] = frozenset({"Struct"})) -
                 pass
             case _:
                 continue
-        if name.lstrip("_") in RIDDLES:
+        if name.lstrip("_") in names:
             yield f"{node.lineno}: {name}"
 
 
@@ -106,7 +111,7 @@ def test_each_public_class_name_stands_once_in_the_product() -> None:
     assert not twice, "\n" + "\n".join(twice)
 
 
-def test_no_variable_is_called_found_kept_told_said_or_asked() -> None:
+def test_no_variable_or_function_is_called_found_kept_told_said_or_asked_and_no_function_held() -> None:
     named = [f"{path}:{each}" for path, tree in product().items() for each in riddles(tree)]
     assert not named, "\n" + "\n".join(named)
 
@@ -124,10 +129,16 @@ def test_no_variable_is_called_found_kept_told_said_or_asked() -> None:
         ("class Step(NamedTuple):\n    said: str", ["2: said"]),
         ("class Step(Struct, frozen=True):\n    said: str", []),
         ("class Step(msgspec.Struct):\n    said: str", []),
-        ("def told(): return step.said", []),
+        ("text = step.said", []),
+        ("def told(): return 1", ["1: told"]),
+        ("async def _asked(): ...", ["1: _asked"]),
+        ("class Gate:\n    def held(self): ...", ["2: held"]),
+        ("def outer():\n    def kept(): ...", ["2: kept"]),
+        ("held = gpus_of(model)", []),
+        ("def told_at(): ...", []),
     ],
 )
-def test_a_variable_is_noticed_wherever_it_is_bound_and_a_key_of_a_struct_is_none(text: str, named: list[str]) -> None:
+def test_a_name_is_noticed_wherever_it_is_bound_and_a_key_of_a_struct_is_none(text: str, named: list[str]) -> None:
     assert sorted(riddles(ast.parse(text))) == named
 
 
