@@ -21,7 +21,7 @@ More = tuple[int, float, float]  # a second, what is added to its figure, and to
 
 
 class Highest:
-    """The seconds of one subject; `said`: those of its first producer."""
+    """The seconds of one subject; `looks`: those of its first producer."""
 
     __slots__ = ("_figures", "_newest", "_shares")
 
