@@ -137,6 +137,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("rebalancer_plan_every_seconds", GAUGE, "The policy's planning period; absent without a policy.", "seconds"),
     Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
     Metric(
+        "rebalancer_pool_failed_cycles_in_a_row",
+        GAUGE,
+        "Cycles since the last one that planned the pool; they planned others, and failed on it.",
+        "cycles",
+        (POOL,),
+    ),
+    Metric(
         "rebalancer_skipped_outcomes_total",
         COUNTER,
         "Outcomes of writes that could not be remembered: their model left the policy, or nobody understands them.",
