@@ -69,7 +69,7 @@ class PutOff:
     async def _read_again(self, consumer: AIOKafkaConsumer, one: TopicPartition, frontier: Frontier) -> None:
         first, last = frontier.put_off_between or (0, -1)
         log.info("what was put off is read again", partition=str(one), first=first, last=last)
-        again = Frontier(first)
+        again = Frontier(first, frontier.refused)
         self._reader.frontiers = {one: again}
         consumer.seek(one, first)
         while frontier.put_off_between is not None and again.put_off_between is None:
