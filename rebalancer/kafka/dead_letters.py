@@ -72,8 +72,7 @@ class Letter(NamedTuple):
 class DeadLetters:
     """Run `run()` as a task; `bury` from anywhere, it returns at once.
 
-    `counts`: buried (acknowledged), put-off (no room to wait in: the service reads them again,
-    see `kafka.put_off`; of an aggregate's partition whoever has it next).
+    `counts`: buried (acknowledged), put-off (no room to wait in: they are read again, see `kafka.put_off`).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What found no room to wait in is read again once there is some, beside the consumer that reads what is new."""
+"""What found no room to wait in is read again once there is some, beside what reads the new."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -73,6 +73,8 @@ class PutOff:
         self._reader.frontiers = {one: again}
         consumer.seek(one, first)
         while frontier.put_off_between is not None and again.put_off_between is None:
+            if self._frontiers.get(one) is not frontier:
+                return  # the partition is another's now, who reads it from there
             if self._may_read() and again.next_offset <= frontier.put_off_between[1]:
                 await self._take(consumer, one, again)
                 await self._clock.sleep(PACE_SECONDS)

@@ -6,6 +6,8 @@ import random
 import pytest
 from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
 
+from rebalancer.app.aggregate import Aggregate
+from rebalancer.app.tasks import end
 from rebalancer.domain.events import Event
 from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.broker import Broker
@@ -41,6 +43,33 @@ async def test_letters_that_were_put_off_are_buried_without_a_restart(embedded: 
             await until(lambda: time_passes(clock) and consumer.safe_offsets()[METRICS, 0] == POISONED)
             assert {rejection.position.offset for rejection in keeper.asked} == set(range(POISONED))
             assert intake.intake.counts["rejected.not-json"] == POISONED, "each is counted once"
+
+
+async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the_group_back_no_longer(
+    embedded: EmbeddedBroker, broker: Broker
+) -> None:
+    """It knew only that whoever has the partition next would read it again, and nobody may for weeks."""
+    clock = SkippingClock()
+    aggregate = Aggregate(broker, "aggregate-0", clock, random.Random(1))
+    async with AIOKafkaProducer(
+        bootstrap_servers=embedded.bootstrap, compression_type="gzip", max_batch_size=900_000
+    ) as producer:
+        for _ in range(POISONED):
+            await producer.send(METRICS, POISON, headers=list(STRUCTURED), partition=0)
+        await producer.flush()
+    aggregate.aggregation.own({PARTITION: 0})
+    records = [
+        ConsumerRecord(METRICS, 0, offset, 0, 0, None, POISON, None, 0, len(POISON), STRUCTURED)
+        for offset in range(POISONED)
+    ]
+    aggregate.aggregation.read({PARTITION: records}, clock.now())
+    assert aggregate.dead_letters.counts["put-off"] > 0
+    parts = [aggregate.outbox, aggregate.dead_letters, aggregate.put_off]
+    tasks = [asyncio.create_task(part.run()) for part in parts]
+    await until(lambda: time_passes(clock) and aggregate.aggregation.frontiers[PARTITION].safe == POISONED)
+    assert aggregate.dead_letters.counts["buried"] == POISONED
+    await end(*tasks)
+    await aggregate.outbox.close()
 
 
 def choking(events: list[Event]) -> None:
