@@ -64,8 +64,8 @@ async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the
     ]
     aggregate.aggregation.read({PARTITION: records}, clock.now())
     assert aggregate.dead_letters.counts["put-off"] > 0
-    parts = [aggregate.outbox, aggregate.dead_letters, aggregate.put_off]
-    tasks = [asyncio.create_task(part.run()) for part in parts]
+    runs = aggregate.outbox.run(), aggregate.dead_letters.run(), aggregate.put_off.run()
+    tasks = [asyncio.create_task(run) for run in runs]
     await until(lambda: time_passes(clock) and aggregate.aggregation.frontiers[PARTITION].safe == POISONED)
     assert aggregate.dead_letters.counts["buried"] == POISONED
     await end(*tasks)
