@@ -1,5 +1,6 @@
 """What fails on a pool costs its models their decisions alone: the others are planned as if it were not there."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -117,7 +118,10 @@ def test_a_failure_that_belongs_to_no_pool_fails_the_cycle() -> None:
 
 def test_a_memo_that_a_failing_plan_has_left_half_made_is_forgotten() -> None:
     memo, world = Memo(), a_world(POLICY)
+    plan_apart(world, POLICY, Memory(), memo)
+    memo.sums(Counter)["half"] += 1
     plan_apart(with_a_node_of_no_gpus_known(world), POLICY, Memory(), memo)
+    assert memo.sums(Counter) == Counter()
     assert to_bytes(plan_apart(world, POLICY, Memory(), memo)) == to_bytes(plan(world, POLICY, Memory()))
 
 
