@@ -62,7 +62,8 @@ class CountingPorts:
         seen = a_snapshot(self.policy, at=now, cycle=len(self.looks))
         if self.spoils:
             self.spoils -= 1
-            spoilt = (replace(view, nodes=(a_node(gpus=None),)) if view.name == "h100" else view for view in seen.pools)
+            nobody_knows = replace(a_node(), gpus=None)
+            spoilt = (replace(view, nodes=(nobody_knows,)) if view.name == "h100" else view for view in seen.pools)
             return replace(seen, pools=tuple(spoilt))
         return seen
 
