@@ -34,7 +34,7 @@ class CyclePorts(Protocol):
         ...
 
 
-class Turn(NamedTuple):
+class CycleTurn(NamedTuple):
     """What came of a cycle.
 
     decision: what was decided and written.
@@ -51,7 +51,7 @@ class Turn(NamedTuple):
         return self.decision
 
 
-async def cycle(now: float, ports: CyclePorts) -> Turn:
+async def cycle(now: float, ports: CyclePorts) -> CycleTurn:
     """Look, decide, remember, carry out, explain: no write waits for sentences and a journal line of some megabytes."""
     snapshot = ports.look(now)
     before = ports.memory
@@ -60,4 +60,4 @@ async def cycle(now: float, ports: CyclePorts) -> Turn:
     await ports.carry_out(decided.orders)
     decision = decided.explained()
     ports.note(snapshot, decision)
-    return Turn(decision, decided.failures)
+    return CycleTurn(decision, decided.failures)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from rebalancer.loop.cycle import CyclePorts, Turn, cycle
+from rebalancer.loop.cycle import CyclePorts, CycleTurn, cycle
 from rebalancer.obs.clock import Clock
 
 AT_MOST_EVERY_SECONDS = 0.1
@@ -73,7 +73,7 @@ class Runner:
             log.warning("the last cycle did not end in time")
 
     async def run(self) -> None:
-        """Turn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
+        """CycleTurn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
         self.began_monotonic = self._clock.monotonic()
         while not self._stopping:
             await self._turn()
@@ -115,7 +115,7 @@ class Runner:
         self.ended_monotonic = self._clock.monotonic()
         self._turned(self.ended_monotonic - began, self.failed_in_a_row == 0)
 
-    def _count_pools(self, turn: Turn) -> None:
+    def _count_pools(self, turn: CycleTurn) -> None:
         """Pools on which planning failed, in a row; the log has the whole of it once, when it begins."""
         before, self.pools_failed_in_a_row = self.pools_failed_in_a_row, {}
         for unplanned, failure in zip(turn.decision.plan.unplanned or (), turn.failures, strict=True):

@@ -20,13 +20,13 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import ModelView, Snapshot
 from rebalancer.planning import planner
 from rebalancer.planning.explanation.lacks import by_model
-from rebalancer.planning.facts.families import Family, families
+from rebalancer.planning.facts.families import PoolFamily, families
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.memory.outcomes import recall
 from rebalancer.planning.planner import Unexplained
 
 
-class World(NamedTuple):
+class PlanInput(NamedTuple):
     """All that a plan is made from."""
 
     snapshot: Snapshot
@@ -46,59 +46,59 @@ def decide_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo 
     except Exception as error:
         if memo is not None:
             memo.forget()
-        world = World(snapshot, policy, memory)
+        given = PlanInput(snapshot, policy, memory)
         kin = families(snapshot, policy)
-        failures = [(family, why) for family in kin if (why := _failure(family, kin, world)) is not None]
+        failures = [(family, why) for family in kin if (why := _failure(family, kin, given)) is not None]
         if not failures or len(failures) == len(kin):
             raise
-        return _with_unplanned(failures, world, error)
+        return _with_unplanned(failures, given, error)
 
 
-def _failure(family: Family, kin: tuple[Family, ...], world: World) -> Exception | None:
+def _failure(family: PoolFamily, kin: tuple[PoolFamily, ...], given: PlanInput) -> Exception | None:
     """What planning `family` by itself raises, None where it does not."""
     others = _together(each for each in kin if each is not family)
     try:
-        planner.decide(*_without(others, world))
+        planner.decide(*_without(others, given))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this family's, and it is told
         return error
     return None
 
 
-def _with_unplanned(failures: list[tuple[Family, Exception]], world: World, error: Exception) -> Unexplained:
+def _with_unplanned(failures: list[tuple[PoolFamily, Exception]], given: PlanInput, error: Exception) -> Unexplained:
     """The decision for all families but those that fail, whose models keep what they have."""
     away = _together(family for family, _ in failures)
     try:
-        rest = planner.decide(*_without(away, world))
+        rest = planner.decide(*_without(away, given))
     except Exception:  # noqa: BLE001  # it was not these families alone
         raise error from None
     unplanned = tuple(
         Unplanned(tuple(sorted(family.pools)), tuple(sorted(family.models)), f"{type(why).__name__}: {why}")
         for family, why in failures
     )
-    orders = Decision(replace(rest.orders.plan, unplanned=unplanned), _remembered(away, world, rest.orders.memory))
-    kept = tuple(
-        _kept(one, world, each.why) for each in unplanned for one in world.policy.models if one.id in each.models
+    orders = Decision(replace(rest.orders.plan, unplanned=unplanned), _remembered(away, given, rest.orders.memory))
+    left_alone = tuple(
+        _left_alone(one, given, each.why) for each in unplanned for one in given.policy.models if one.id in each.models
     )
-    return changed(rest, orders=orders, kept=kept, failures=tuple(why for _, why in failures))
+    return changed(rest, orders=orders, left_alone=left_alone, failures=tuple(why for _, why in failures))
 
 
-def _together(kin: Iterable[Family]) -> Family:
+def _together(kin: Iterable[PoolFamily]) -> PoolFamily:
     """Several families as one."""
     all_of = tuple(kin)
-    return Family(
+    return PoolFamily(
         frozenset(pool for each in all_of for pool in each.pools),
         frozenset(model for each in all_of for model in each.models),
     )
 
 
-def _without(away: Family, world: World) -> World:
-    """The world as if the pools and models of `away` were not there.
+def _without(away: PoolFamily, given: PlanInput) -> PlanInput:
+    """What is given, as if the pools and models of `away` were not there.
 
     Planning itself drops views of what is not in the policy, and what memory has of it.
     """
-    snapshot, policy, memory = world
+    snapshot, policy, memory = given
     nodes = _nodes(away, snapshot)
-    return World(
+    return PlanInput(
         replace(
             snapshot,
             overrides=tuple(one for one in snapshot.overrides if not _about(one, away, nodes)),
@@ -118,22 +118,22 @@ def _without(away: Family, world: World) -> World:
     )
 
 
-def _nodes(away: Family, snapshot: Snapshot) -> frozenset[str]:
+def _nodes(away: PoolFamily, snapshot: Snapshot) -> frozenset[str]:
     return frozenset(node.name for view in snapshot.pools if view.name in away.pools for node in view.nodes)
 
 
-def _about(one: Override, away: Family, nodes: frozenset[str]) -> bool:
+def _about(one: Override, away: PoolFamily, nodes: frozenset[str]) -> bool:
     if one.named_model in away.models:
         return True
     return one.subject in {"pool": away.pools, "node": nodes}.get(one.subject_kind, frozenset())
 
 
-def _remembered(away: Family, world: World, rest: Memory) -> Memory:
+def _remembered(away: PoolFamily, given: PlanInput, rest: Memory) -> Memory:
     """`rest`, and of `away` what was remembered before, with what became of its writes.
 
     Guards' windows rest on that.
     """
-    snapshot, policy, memory = world
+    snapshot, policy, memory = given
     before = recall(memory, snapshot.outcomes, policy, snapshot.at)
     nodes = _nodes(away, snapshot)
     overrides = {one.uid for one in snapshot.overrides if _about(one, away, nodes)}
@@ -160,20 +160,20 @@ def _remembered(away: Family, world: World, rest: Memory) -> Memory:
     )
 
 
-def _kept(model: Model, world: World, why: str) -> ModelDecision:
+def _left_alone(model: Model, given: PlanInput, why: str) -> ModelDecision:
     """What is told of a model for which nothing is decided: it keeps what it has."""
-    snapshot = world.snapshot
+    snapshot = given.snapshot
     view = next((each for each in snapshot.models if each.id == model.id), ModelView(model.id, ()))
     due = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)}
     staying = [pod.phase for target in view.targets for pod in target.pods if not pod.on(due)]
     doomed = sum(pod.on(due) for target in view.targets for pod in target.pods if pod.phase != "terminating")
-    asked = max(0, sum(converging(target) for target in view.targets) - doomed)
-    lent, _, borrowed = by_model(world.memory.loans)
+    replicas = max(0, sum(converging(target) for target in view.targets) - doomed)
+    lent, _, borrowed = by_model(given.memory.loans)
     return ModelDecision(
         model=model.id,
         demand=None,
-        allocation=asked,
-        granted=asked,
+        allocation=replicas,
+        granted=replicas,
         ready=staying.count("ready"),
         loading=staying.count("pending") + staying.count("loading"),
         doomed=doomed,
@@ -181,6 +181,6 @@ def _kept(model: Model, world: World, why: str) -> ModelDecision:
         surge=False,
         lent=lent[model.id],
         borrowed=borrowed[model.id],
-        unowned=sum(loan.owner is None for loan in world.memory.loans if loan.borrower == model.id),
+        unowned=sum(loan.owner is None for loan in given.memory.loans if loan.borrower == model.id),
         why=f"is left as it is: {why}",
     )

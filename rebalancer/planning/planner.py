@@ -74,7 +74,7 @@ class Unexplained:
     booked: the loans after this plan.
     granted: replicas by model after this plan.
     lacks: what models lack, by id.
-    kept: models for which nothing is decided, with what is told of them.
+    left_alone: models for which nothing is decided, with what is told of them.
     failures: what their pools' planning raised, an exception for each of `Plan.unplanned`.
     """
 
@@ -85,7 +85,7 @@ class Unexplained:
     booked: tuple[Loan, ...]
     granted: dict[str, int]
     lacks: Mapping[str, Lack]
-    kept: tuple[ModelDecision, ...] = ()
+    left_alone: tuple[ModelDecision, ...] = ()
     failures: tuple[Exception, ...] = ()
 
     def explained(self) -> Decision:
@@ -94,8 +94,8 @@ class Unexplained:
         models = explain.explain_models(
             self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, self.lacks
         )
-        if self.kept:
-            models = tuple(sorted((*models, *self.kept), key=lambda each: each.model))
+        if self.left_alone:
+            models = tuple(sorted((*models, *self.left_alone), key=lambda each: each.model))
         pools = explain.explain_pools(self.scene, self.booked)
         return replace(self.orders, plan=replace(orders, models=models, pools=pools))
 

@@ -230,8 +230,8 @@ def expected_at(view: ModelView) -> float | None:
 
 def _troubles(view: ModelView, now: float) -> Iterator[str]:
     """What the oldest of those that do not serve yet say of themselves, as kubelet or the scheduler put it."""
-    said = (pod for pod in _pods(view) if pod.trouble and not _just_placed(pod, now))
-    waiting = sorted(said, key=lambda pod: (pod.created_at, pod.name))
+    speaking = (pod for pod in _pods(view) if pod.trouble and not _just_placed(pod, now))
+    waiting = sorted(speaking, key=lambda pod: (pod.created_at, pod.name))
     for pod in waiting[:MOST_PODS]:
         yield f"{pod.name}, {pod.phase} since {when(pod.since, now)}: {pod.trouble}"
     if len(waiting) > MOST_PODS:

@@ -119,15 +119,15 @@ def _short_of(
     if stands_down or one.kind == "cap":  # a cap is no number to be reached
         return ""
     lack, wanted, soon = lacks.get(one.subject), model.demand.replicas, granted[one.subject]
-    said, value = f"{one.kind} {one.value}", one.value or 0
+    wish, value = f"{one.kind} {one.value}", one.value or 0
     if lack is not None and wanted <= min(soon, model.staying_replicas) and wanted - lack.replicas < value:
-        return f"{said}, room for {wanted - lack.replicas}: {lack.why}"  # the others have no node, and none comes
+        return f"{wish}, room for {wanted - lack.replicas}: {lack.why}"  # the others have no node, and none comes
     if wanted <= soon or (one.kind == "floor" and soon >= value):  # it has its floor, and is refused more than that
         return ""
     if lack is not None:
-        return f"{said} is not reached: {lack.why}"
+        return f"{wish} is not reached: {lack.why}"
     over = _over_budget(scene, model)  # it has as many, and some are taken back
-    return f"{said}, room for {soon}: {over}" if over else f"{said} is not reached"
+    return f"{wish}, room for {soon}: {over}" if over else f"{wish} is not reached"
 
 
 def _over_budget(scene: Scene[ModelShare], model: ModelShare) -> str:

@@ -9,21 +9,21 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 
 
-class Family(NamedTuple):
+class PoolFamily(NamedTuple):
     """Pools, and the models that have targets there, by name; no other family has one of them."""
 
     pools: frozenset[str]
     models: frozenset[str]
 
 
-def families(snapshot: Snapshot, policy: Policy) -> tuple[Family, ...]:
+def families(snapshot: Snapshot, policy: Policy) -> tuple[PoolFamily, ...]:
     """The families of the policy's pools, by the name of their first pool."""
     kin = [frozenset([pool.name]) for pool in policy.pools]
     for bond in _bonds(snapshot, policy):
         apart = [pools for pools in kin if pools.isdisjoint(bond)]
         kin = [*apart, frozenset().union(*(pools for pools in kin if not pools.isdisjoint(bond)))]
     models = {pools: [one.id for one in policy.models if one.targets[0].pool in pools] for pools in kin}
-    return tuple(Family(pools, frozenset(models[pools])) for pools in sorted(kin, key=min))
+    return tuple(PoolFamily(pools, frozenset(models[pools])) for pools in sorted(kin, key=min))
 
 
 def _bonds(snapshot: Snapshot, policy: Policy) -> Iterator[frozenset[str]]:
