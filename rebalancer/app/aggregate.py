@@ -20,6 +20,7 @@ from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.group import GroupConsumer, Membership
 from rebalancer.kafka.outbox import Outbox
+from rebalancer.kafka.put_off import PutOff
 from rebalancer.kafka.topic_plan import GROUP
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
@@ -45,6 +46,13 @@ class Aggregate:
         self.group = GroupConsumer(
             broker, clock, rng, membership, "metrics", SINCE_SECONDS["metrics"], self.aggregation
         )
+        self.put_off = PutOff(
+            broker,
+            clock,
+            self.aggregation.frontiers,
+            self.aggregation.second_reader,
+            lambda: self.dead_letters.has_room and not self.aggregation.full,
+        )
         self._clock = clock
         self._metrics = Metrics(AGGREGATE)
         self._since: dict[str, float] = {}
@@ -53,10 +61,11 @@ class Aggregate:
         """Read and write for ever. Raises nothing but cancellation, and then hands on what was read."""
         sending = asyncio.create_task(self.outbox.run(), name="outbox")
         burying = asyncio.create_task(self.dead_letters.run(), name="dead-letters")
+        again = asyncio.create_task(self.put_off.run(), name="put-off")
         try:
             await self.group.run()
         finally:
-            await end(burying, sending)
+            await end(again, burying, sending)
             await self.outbox.close()
 
     # --- what probes and Prometheus ask
@@ -95,6 +104,7 @@ class Aggregate:
         counts = self.aggregation.counts + self.dead_letters.counts + self.group.counts
         yield Figure("rebalancer_aggregate_partitions", len(self.aggregation.frontiers))
         yield Figure("rebalancer_aggregate_lag_records", self.group.lag_records)
+        yield Figure("rebalancer_aggregate_held_back_records", self.aggregation.held_back_records)
         yield from record_figures(counts)
         yield from output_figures(self.outbox, None)
 

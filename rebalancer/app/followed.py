@@ -31,6 +31,14 @@ class NoPolicy(ValueError):
     """The service cannot start: the policy file has problems. The text names all of them."""
 
 
+def _lost(before: Policy, after: Policy) -> tuple[str, ...]:
+    """A sentence for each model that was renamed and is not heard any more; the log has it, too."""
+    lost = tuple(unheard(before, after))
+    for problem in lost:
+        log.warning("policy", problem=problem)
+    return lost
+
+
 class FollowedPolicy:
     """The policy file, followed: `first` at the start, `go_on` once Kafka is there, then `follow`.
 
@@ -96,6 +104,8 @@ class FollowedPolicy:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             if self._file.trouble is not None:
                 log.warning("policy", problem=self._file.trouble)
+            if self._file.current is not None:
+                self._change = replace(self._change, differences=_lost(last, self._file.current))
 
     def _begin(self, policy: Policy) -> None:
         self._change = replace(self._change, at=self._clock.now())
@@ -127,9 +137,7 @@ class FollowedPolicy:
                 log.warning("policy", problem=self._file.trouble)
             policy = self._file.current
             if policy is not None and policy is not cycle_ports.policy:
-                lost = tuple(unheard(cycle_ports.policy, policy))
-                for problem in lost:
-                    log.warning("policy", problem=problem)
+                lost = _lost(cycle_ports.policy, policy)
                 others = lost + await asyncio.to_thread(differences, cycle_ports.policy, policy)
                 self._change = replace(self._change, at=now, before=digest, differences=others)
                 cycle_ports.policy = policy

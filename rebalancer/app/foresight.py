@@ -19,7 +19,7 @@ from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal, Unmet
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
-from rebalancer.planning import plan as decide
+from rebalancer.planning import plan_apart
 from rebalancer.planning.guard_preview import passed_guards
 
 Key = tuple[str, str]  # model, pool
@@ -150,11 +150,11 @@ def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...
 
 def _course(known: Known, snapshot: Snapshot) -> Course:
     rules = known.policy.nodes
-    first = decide(snapshot, known.policy, known.memory)
+    first = plan_apart(snapshot, known.policy, known.memory)
     after = happened(snapshot, first.plan, known.policy)
-    second = decide(after, known.policy, first.memory)
+    second = plan_apart(after, known.policy, first.memory)
     last = happened(after, second.plan, known.policy)
-    lacks = decide(last, known.policy, second.memory).plan.unmet
+    lacks = plan_apart(last, known.policy, second.memory).plan.unmet
     return Course(
         first.plan,
         second.plan,

@@ -16,7 +16,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
-from rebalancer.planning import Memo, plan
+from rebalancer.planning import Memo, plan_apart
 
 MOST_CYCLES = 100  # made again: 10 s of planning at 1,000 models, which is longer than anybody should wait for a start
 
@@ -56,7 +56,7 @@ def remade(  # noqa: PLR0913  # what there is, and what is wanted
     for number in range(begin, last_cycle + 1):
         snapshot = journal.apply(snapshot, cycles[number].delta)
         if number > cycle:
-            memory = plan(snapshot, policy, memory, memo).memory
+            memory = plan_apart(snapshot, policy, memory, memo).memory
         for load in snapshot.loads:
             if load.model not in made or made[load.model].outlook != load.outlook:
                 made[load.model] = load

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rebalancer.act.restoring import Restoring
-from rebalancer.api.ports.status import LEASE, Status, Unready
+from rebalancer.api.ports.status import LEASE, UNPLANNED, Status, Unready
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.figures import (
@@ -23,7 +23,9 @@ from rebalancer.app.predictions import StoredPredictions
 from rebalancer.domain.cluster import CLOCK, SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.words import listed
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.notice_queue import NoticeQueue
 from rebalancer.ingest.prometheus import PrometheusReadings
@@ -200,12 +202,15 @@ class StatusReporter:
     def _abstaining(self) -> tuple[Unready, ...]:
         """A second source without readings, rules or Lease unread, a topic late, unseen or passed over, a clock off.
 
+        Or pools for which nothing is decided.
+
         We are ready, but somebody should know.
         """
         troubles = self._state.troubles() if self._state else {}
         beside = {*self._state.advisory, CLOCK} if self._state else {CLOCK}
         advisory = {source: why for source, why in troubles.items() if source in beside}
         advisory |= self._of_topics()
+        advisory |= self._of_pools()
         if self._leadership.trouble is not None:
             advisory[LEASE] = self._leadership.trouble
         if self.kube is not None and self.kube.login_trouble is not None:
@@ -219,6 +224,13 @@ class StatusReporter:
         if self.notice_queue is not None and self.notice_queue.trouble is not None:
             rows.append(Unready("notice-queue", self.notice_queue.since, self.notice_queue.trouble))
         return tuple(rows)
+
+    def _of_pools(self) -> dict[str, str]:
+        """Pools for which nothing is decided, while others are planned."""
+        rows = (self.plan.unplanned or ()) if self.plan is not None else ()
+        return {
+            f"{UNPLANNED} {' '.join(row.pools)}": f"{row.why}: {listed(row.models)} stay as they are" for row in rows
+        }
 
     def _of_topics(self) -> dict[str, str]:
         """Topics that are read late or are not there, while others are read."""
@@ -291,6 +303,11 @@ class StatusReporter:
             return f"no cycle planned for {fruitless:.0f} s, the last failed with {runner.failure}"
         return None
 
+    def _pool_figures(self, policy: Policy) -> Iterator[Figure]:
+        failed = self._runner.pools_failed_in_a_row if self._runner else {}
+        for pool in policy.pools:
+            yield Figure("rebalancer_pool_failed_cycles_in_a_row", failed.get(pool.name, 0), (pool.name,))
+
     def metrics(self) -> bytes:
         """Prometheus exposition format."""
         return self._metrics.text(self._figures(self._clock.now()))
@@ -328,6 +345,7 @@ class StatusReporter:
             yield from start_figures(known)
             yield from latency_figures(known, self._cycle_ports.policy)
             yield from ledger_figures(self._cycle_ports.books, self._cycle_ports.policy)
+            yield from self._pool_figures(self._cycle_ports.policy)
             yield from prediction_figures(self.predictions.known, self._cycle_ports.policy)
         if self.plan is not None:
             sees_replicas = self._state is not None and self._state.sync(now).sees_replicas

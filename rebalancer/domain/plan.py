@@ -4,14 +4,14 @@ A change says which number is to be written and why; `act` turns it into writes.
 values by whoever shows them (`__str__` is one line that can be read aloud); nothing here is parsed back.
 """
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant, clock
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.quota_view import Holder
 from rebalancer.domain.snapshot import TargetView
-from rebalancer.domain.words import node_pool_words, replicas
+from rebalancer.domain.words import listed, node_pool_words, replicas
 
 DRAIN_WORDS = {
     "cordon": "is cordoned",
@@ -324,6 +324,24 @@ class OverrideState(Struct, frozen=True):
     message: str
 
 
+class Unplanned(Struct, frozen=True):
+    """Pools that a plan leaves as they are, since a stage of planning failed on what is seen of them.
+
+    pools: names of the pools, sorted; none of them shares models or elastic GPUs with a pool that is planned.
+    models: ids of their models, sorted.
+    error: what failed, as `KeyError: 'n1'`.
+    """
+
+    pools: tuple[str, ...]
+    models: tuple[str, ...]
+    error: str
+
+    @property
+    def why(self) -> str:
+        """What failed, as a clause: `planning failed on pool a100 (KeyError: 'n1')`."""
+        return f"planning failed on {'pool' if len(self.pools) == 1 else 'pools'} {listed(self.pools)} ({self.error})"
+
+
 class Plan(Struct, frozen=True):
     """One cycle's answer.
 
@@ -338,6 +356,7 @@ class Plan(Struct, frozen=True):
     overrides: what each override does.
     accounts: accounts of notices that are new or otherwise than in the plan before.
     drains: writes to nodes under notice and to replicas on them, after all other writes.
+    unplanned: pools for which nothing is decided, left out where there are none.
     """
 
     cycle: int
@@ -351,6 +370,7 @@ class Plan(Struct, frozen=True):
     overrides: tuple[OverrideState, ...] = ()
     accounts: tuple[NoticeAccount, ...] = ()
     drains: tuple[DrainChange, ...] = ()
+    unplanned: tuple[Unplanned, ...] | UnsetType = UNSET
 
     @property
     def empty(self) -> bool:

@@ -21,6 +21,11 @@ SAID = {
     "warm": "a launcher was there",
     "cold": "neither launcher nor engine was there",
 }
+SET_UP_SECONDS = 60.0  # a node has a pod's volumes and network ready within seconds; a disk of a cloud takes up to 60 s
+NOT_SET_UP = (
+    "PodReadyToStartContainers is False: a volume, a Secret, a ConfigMap or the network is not there; kubectl describe"
+    " pod says which"
+)
 ENOUGH = 3  # starts from which on their figures count more than the policy's `loadSeconds`
 # Half of all starts are quicker: a figure for what is worth how much, where too long and too short cost alike.
 MIDDLE = 0.5

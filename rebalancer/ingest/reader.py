@@ -25,6 +25,7 @@ from rebalancer.kafka.records import ConsumerRecord, TopicPartition
 REMEMBERED_IDS = 10_000
 LINE_EVERY_SECONDS = 3600.0
 MOST_LINES = 100  # of gauges that are left out, in that time: the rest is in the counters
+PASSING = frozenset({Reason.NOT_APPLIED, Reason.TIME_AHEAD})  # whoever reads such a record again finds it good
 LETTER_EVERY_SECONDS = 60.0  # one about the same fault of a producer; it may send that every second, for ever
 
 Sink = Callable[[list[Event]], None]
@@ -119,9 +120,13 @@ class Reader:
         decode = self._decoders.get(topic)
         if decode is None:  # its producer left the policy; the consumer still has it for up to half a minute
             return
+        known = self.frontiers[partition].known
         for record in records:
             if record.value is None:
                 self.counts["tombstones"] += 1
+                continue
+            if record.offset in known:
+                self._bury(record, known[record.offset])
                 continue
             position = Position(topic, number, record.offset)
             try:
@@ -272,7 +277,7 @@ class Reader:
 
     def _bury(self, record: ConsumerRecord, why: Rejection) -> None:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
-        self._dead_letters.bury(Letter(record, why, frontier))
+        self._dead_letters.bury(Letter(record, why, frontier, passing=why.reason in PASSING))
 
 
 def _identity(notice: CapacityNotice) -> tuple[str, ...]:

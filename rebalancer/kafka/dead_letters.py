@@ -45,12 +45,14 @@ class Letter(NamedTuple):
     rejection: why it was rejected.
     frontier: frontier of its partition, which waits until the record is kept.
     value_bytes: length of the value before `cut` shortened it, None where it is whole.
+    passing: whether a second reading of the record would not reject it.
     """
 
     record: ConsumerRecord
     rejection: Rejection
     frontier: Frontier
     value_bytes: int | None = None
+    passing: bool = False
 
     def cut(self) -> "Letter":
         """The letter with as much of a large value as is kept: of 16 MiB room, one of 8 MiB left none to the next."""
@@ -70,8 +72,7 @@ class Letter(NamedTuple):
 class DeadLetters:
     """Run `run()` as a task; `bury` from anywhere, it returns at once.
 
-    `counts`: buried (acknowledged), put-off (no room to wait in: the service reads them again,
-    see `kafka.put_off`; of an aggregate's partition whoever has it next).
+    `counts`: buried (acknowledged), put-off (no room to wait in: they are read again, see `kafka.put_off`).
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class DeadLetters:
         """Keep the letter's offset open until the dead-letter topic has it."""
         letter, offset = letter.cut(), letter.record.offset
         if self.waiting_bytes + letter.size > self._max_waiting_bytes:
-            letter.frontier.put_off(offset)
+            letter.frontier.put_off(offset, letter.rejection if letter.passing else None)
             self.counts["put-off"] += 1
             return
         letter.frontier.hold(offset)

@@ -1,4 +1,4 @@
-"""What found no room to wait in is read again once there is some, beside the consumer that reads what is new."""
+"""What found no room to wait in is read again once there is some, beside what reads the new."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -69,10 +69,12 @@ class PutOff:
     async def _read_again(self, consumer: AIOKafkaConsumer, one: TopicPartition, frontier: Frontier) -> None:
         first, last = frontier.put_off_between or (0, -1)
         log.info("what was put off is read again", partition=str(one), first=first, last=last)
-        again = Frontier(first)
+        again = Frontier(first, frontier.refused)
         self._reader.frontiers = {one: again}
         consumer.seek(one, first)
         while frontier.put_off_between is not None and again.put_off_between is None:
+            if self._frontiers.get(one) is not frontier:
+                return  # the partition is another's now, who reads it from there
             if self._may_read() and again.next_offset <= frontier.put_off_between[1]:
                 await self._take(consumer, one, again)
                 await self._clock.sleep(PACE_SECONDS)

@@ -1,13 +1,13 @@
 """One cycle: look, decide, remember, write, explain. Reads like the service's table of contents."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import Memo, decide
+from rebalancer.planning import Memo, decide_apart
 
 
 class CyclePorts(Protocol):
@@ -34,13 +34,30 @@ class CyclePorts(Protocol):
         ...
 
 
-async def cycle(now: float, ports: CyclePorts) -> Decision:
+class CycleTurn(NamedTuple):
+    """What came of a cycle.
+
+    decision: what was decided and written.
+    failures: what planning raised on families of pools, an exception for each of `Plan.unplanned`.
+    """
+
+    decision: Decision
+    failures: tuple[Exception, ...] = ()
+
+    def whole(self) -> Decision:
+        """The decision, where all pools were planned; else it raises what failed first."""
+        for failure in self.failures:
+            raise failure
+        return self.decision
+
+
+async def cycle(now: float, ports: CyclePorts) -> CycleTurn:
     """Look, decide, remember, carry out, explain: no write waits for sentences and a journal line of some megabytes."""
     snapshot = ports.look(now)
     before = ports.memory
-    decided = decide(snapshot, ports.policy, before, ports.memo)
+    decided = decide_apart(snapshot, ports.policy, before, ports.memo)
     ports.remember(snapshot, before, decided.orders.memory)
     await ports.carry_out(decided.orders)
     decision = decided.explained()
     ports.note(snapshot, decision)
-    return decision
+    return CycleTurn(decision, decided.failures)

@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.obs import journal
 from rebalancer.obs.journal_reading import JournalRead, RecordedTurn, turns_in
-from rebalancer.planning import Memo, plan
+from rebalancer.planning import Memo, plan_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ def again(turns: Iterable[RecordedTurn], tally: JournalRead, policy: Policy | No
     result = Replay()
     memory, memo = Memory(), Memo()
     for turn in turns:
-        decision = plan(turn.snapshot, policy or turn.policy, memory if turn.memory is None else turn.memory, memo)
+        decision = plan_apart(
+            turn.snapshot, policy or turn.policy, memory if turn.memory is None else turn.memory, memo
+        )
         memory = decision.memory
         compare(turn, decision, result)
     result.skipped, result.damaged = tally.skipped, tally.damaged

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from rebalancer.loop.cycle import CyclePorts, cycle
+from rebalancer.loop.cycle import CyclePorts, CycleTurn, cycle
 from rebalancer.obs.clock import Clock
 
 AT_MOST_EVERY_SECONDS = 0.1
@@ -33,7 +33,8 @@ class Runner:
 
     `began_monotonic`: when the first cycle began; `ended_monotonic`: when the last one ended, failed or not;
     `planned_monotonic`: when the last one ended that planned (None: none yet). `failed_in_a_row`: how many failed since
-    then, `failure`: what the last of them raised.
+    then, `failure`: what the last of them raised. `pools_failed_in_a_row`: how many of those that planned failed on a
+    pool, up to the last one; pools that are planned are not in it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Runner:
         self.planned_monotonic: float | None = None
         self.failed_in_a_row = 0
         self.failure = ""
+        self.pools_failed_in_a_row: dict[str, int] = {}
 
     def wake(self, within_seconds: float = 0.0) -> None:
         """Something happened that cannot wait for the next period, but may wait `within_seconds` for more of its kind.
@@ -71,7 +73,7 @@ class Runner:
             log.warning("the last cycle did not end in time")
 
     async def run(self) -> None:
-        """Turn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
+        """CycleTurn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
         self.began_monotonic = self._clock.monotonic()
         while not self._stopping:
             await self._turn()
@@ -102,15 +104,24 @@ class Runner:
         self._due_monotonic = math.inf
         began = self._clock.monotonic()
         try:
-            await cycle(self._clock.now(), self._ports)
+            turn = await cycle(self._clock.now(), self._ports)
         except Exception as error:  # the loop outlives every cycle
             log.exception("a cycle failed; the next one looks again", in_a_row=self.failed_in_a_row + 1)
             self._failed(error)
         else:
             self.failed_in_a_row, self.failure = 0, ""
             self.planned_monotonic = self._clock.monotonic()
+            self._count_pools(turn)
         self.ended_monotonic = self._clock.monotonic()
         self._turned(self.ended_monotonic - began, self.failed_in_a_row == 0)
+
+    def _count_pools(self, turn: CycleTurn) -> None:
+        """Pools on which planning failed, in a row; the log has the whole of it once, when it begins."""
+        before, self.pools_failed_in_a_row = self.pools_failed_in_a_row, {}
+        for unplanned, failure in zip(turn.decision.plan.unplanned or (), turn.failures, strict=True):
+            if not before.keys() >= set(unplanned.pools):
+                log.error("planning fails on pools, and goes on without them", why=unplanned.why, exc_info=failure)
+            self.pools_failed_in_a_row |= {pool: before.get(pool, 0) + 1 for pool in unplanned.pools}
 
     def _failed(self, error: Exception) -> None:
         self.failed_in_a_row += 1

@@ -24,9 +24,14 @@ class Memo:
     def follow(self, policy: Policy) -> None:
         """Forget everything where the policy is another one: models come, go and change with it."""
         if policy is not self._policy:
+            self.forget()
             self._policy = policy
-            self._made.clear()
-            self._sums.clear()
+
+    def forget(self) -> None:
+        """Forget everything: what a plan that failed has left half made may be what it failed on."""
+        self._policy = None
+        self._made.clear()
+        self._sums.clear()
 
     def of(self, name: Hashable, make: Callable[[*From], Made], *made_from: *From) -> Made:
         """`make(*made_from)`, or what it made for `name` last time when that was from equal values.

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan, Memory
-from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
+from rebalancer.domain.plan import Decision, ModelDecision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.actions import changes, drains, evictions, node_grants
@@ -74,6 +74,8 @@ class Unexplained:
     booked: the loans after this plan.
     granted: replicas by model after this plan.
     lacks: what models lack, by id.
+    left_alone: models for which nothing is decided, with what is told of them.
+    failures: what their pools' planning raised, an exception for each of `Plan.unplanned`.
     """
 
     orders: Decision
@@ -83,6 +85,8 @@ class Unexplained:
     booked: tuple[Loan, ...]
     granted: dict[str, int]
     lacks: Mapping[str, Lack]
+    left_alone: tuple[ModelDecision, ...] = ()
+    failures: tuple[Exception, ...] = ()
 
     def explained(self) -> Decision:
         """The whole decision; a third of the time that `plan` takes at 1,000 models."""
@@ -90,6 +94,8 @@ class Unexplained:
         models = explain.explain_models(
             self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, self.lacks
         )
+        if self.left_alone:
+            models = tuple(sorted((*models, *self.left_alone), key=lambda each: each.model))
         pools = explain.explain_pools(self.scene, self.booked)
         return replace(self.orders, plan=replace(orders, models=models, pools=pools))
 

@@ -16,7 +16,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.obs import journal
 from rebalancer.obs.journal_reading import JournalRead, RecordedTurn
-from rebalancer.planning import Memo, plan
+from rebalancer.planning import Memo, plan_apart
 from rebalancer.report.fitting import PolicyFit, fit
 
 EXAMPLES = 5
@@ -89,7 +89,7 @@ class _Side:
         if fitted is not None:
             snapshot, policy = fitted.snapshot(snapshot), fitted.policy
             memory = None if memory is None else fitted.memory(memory)
-        decision = plan(snapshot, policy, self._memory if memory is None else memory, self._memo)
+        decision = plan_apart(snapshot, policy, self._memory if memory is None else memory, self._memo)
         self._memory = decision.memory
         return decision.plan
 

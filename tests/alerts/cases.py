@@ -16,6 +16,7 @@ PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_s
 PERIOD, CHECKPOINT_PERIOD = "rebalancer_plan_every_seconds", "rebalancer_checkpoint_every_seconds"
 JOB = 'namespace="rb",job="pods",env="dublin"'
 CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
+POOL_FAILED = "rebalancer_pool_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
 
@@ -183,6 +184,16 @@ CASES = (
             "2 cycles in a row failed at rb-0: no replica moves, not even away from nodes under notice.",
         ),
         ({FAILED: told(1)}, {FAILED: told(3, samples=2)}),
+    ),
+    Case(
+        "RebalancerCyclesFailing",
+        {POOL_FAILED + '{instance="rb-0",pool="a100"}': told(2), FAILED + '{instance="rb-0"}': always(0)},
+        Fired(
+            {"instance": "rb-0", "pool": "a100"},
+            "2 cycles in a row failed on pool a100 at rb-0: no replica moves there, not even away from nodes under "
+            "notice.",
+        ),
+        ({POOL_FAILED: told(1)}, {POOL_FAILED: told(3, samples=2)}),
     ),
     Case(
         "RebalancerCheckpointOld",

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.api.text.explain import render_explain
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.starts import NOT_SET_UP
 from tests.builders import NOW, a_model, a_pod, a_policy, a_snapshot
 from tests.planning.story import Story
 
@@ -40,6 +41,13 @@ def test_three_speak_for_all_the_oldest_first() -> None:
         "b-new-3,",
     ]
     assert any("and 2 pods more that say why" in line for line in lines)
+
+
+def test_a_pod_that_is_not_set_up_says_so_from_a_minute_on() -> None:
+    lines = explained(loading(1, NOT_SET_UP))
+    assert any(line.startswith("pods") and line.endswith(NOT_SET_UP) for line in lines)
+    just_placed = replace(loading(1, NOT_SET_UP), placed_at=NOW - 30.0)
+    assert not any(line.startswith("pods") for line in explained(just_placed))
 
 
 def test_of_pods_that_just_start_nothing_is_said() -> None:

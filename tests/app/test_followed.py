@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from structlog.testing import capture_logs
 
 from rebalancer.app.followed import FollowedPolicy
 from rebalancer.app.past import TopicsShared
@@ -48,14 +49,14 @@ async def away(_key: bytes, _line: bytes) -> bool:
     return False
 
 
-async def left(broker: Broker, writers: dict[str, float]) -> None:
-    """Each of `writers` kept memory so many seconds ago, and the last one the policy THEIRS."""
+async def left(broker: Broker, writers: dict[str, float], policy: Policy = THEIRS) -> None:
+    """Each of `writers` kept memory so many seconds ago, and the last one `policy`."""
     memories = [
         checkpoint.memory_entry(Memory(), 7, RealClock().now() - ago_seconds, {}, installation=writer)
         for writer, ago_seconds in writers.items()
     ]
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
-        for key, value in (*memories, checkpoint.policy_entry(THEIRS)):
+        for key, value in (*memories, checkpoint.policy_entry(policy)):
             await producer.send_and_wait("rebalancer.state", value, key=key)
 
 
@@ -76,6 +77,20 @@ async def test_a_start_goes_on_from_our_last_policy_and_from_no_other_installati
     await left(broker, writers)
     await followed.first()
     assert ids(await followed.go_on()) == models
+
+
+async def test_a_model_that_was_renamed_while_the_service_was_down_is_told_at_its_start(
+    broker: Broker, followed: FollowedPolicy
+) -> None:
+    """It may lend, and calls nothing home under a name that nobody says: a reload tells that, and so does a start."""
+    ours = await followed.first()
+    known = tuple(one.model_copy(update={"id": "sdxl-turbo"}) if one.id == "sdxl" else one for one in ours.models)
+    await left(broker, {US: 86_400.0}, ours.model_copy(update={"models": known}))
+    with capture_logs() as logs:
+        assert await followed.go_on() is ours
+    (told,) = [line["problem"] for line in logs if line["log_level"] == "warning"]
+    assert told.startswith("model sdxl-turbo is called sdxl now: samples that say sdxl-turbo are heard no more")
+    assert followed.last_change().differences == (told,)
 
 
 async def test_the_policy_of_an_installation_that_lives_on_our_topics_is_never_in_force(

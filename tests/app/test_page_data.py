@@ -13,7 +13,7 @@ from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.history import History
 from rebalancer.app.page_data import ServicePageData
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.plan import Decision, Plan
+from rebalancer.domain.plan import Decision, ModelDecision, Plan, Unplanned
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
@@ -62,6 +62,18 @@ def test_while_cycles_fail_a_write_stop_and_an_override_are_shown_and_a_need_nam
     assert [each.kind for each in shown.overrides] == ["pause"]
     assert [(each.severity, each.text) for each in shown.attention] == [
         ("critical", "3 cycles in a row failed, the last with KeyError: 'a100'; nothing moves until a cycle plans")
+    ]
+
+
+def test_a_pool_on_which_planning_fails_is_one_need_and_its_models_are_not_told_beside_it(seen: Seen) -> None:
+    history = History()
+    unplanned = (Unplanned(("a100",), ("a", "b"), "KeyError: 'n1'"),)
+    kept = tuple(ModelDecision(name, None, 1, 1, 1, 0, 0, 1, surge=False, lent=0, borrowed=0, why="") for name in "ab")
+    seen.ports.last_plan = Plan(1, NOW, models=kept, unplanned=unplanned)
+    history.cycle(seen.state.snapshot(NOW, 1), Decision(seen.ports.last_plan, Memory()), POLICY)
+    seen.failing(planned=0.0, ended=0.0, cycles=0)
+    assert [(each.severity, each.text) for each in page(seen, history).attention] == [
+        ("critical", "planning failed on pool a100 (KeyError: 'n1'): a and b stay as they are")
     ]
 
 

@@ -11,6 +11,7 @@ from rebalancer.app.leadership import Leadership
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS, StatusReporter
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import SourceState
+from rebalancer.domain.plan import Plan, Unplanned
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import SteppedClock
@@ -23,7 +24,7 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 from rebalancer.survey.finding import WARN
 from tests.act.rig import SteppingClock
-from tests.builders import a_policy
+from tests.builders import NOW, a_policy
 from tests.loop.test_runner import CountingPorts
 from tests.state.objects import a_cluster_node, a_state
 
@@ -86,6 +87,7 @@ class Seen:
         self.reporter = StatusReporter(
             settings, SteppedClock(self.clock), Metrics(), policy_file, outbox, recorder, lead
         )
+        self.ports = cycle_ports
         self.runner = Runner(cycle_ports, self.clock)
         self.kept = Kept()
         checkpoints: Any = self.kept
@@ -124,6 +126,18 @@ def test_a_cycle_that_failed_makes_it_unready_and_is_named(seen: Seen) -> None:
     seen.clock.passed = 10.0
     assert seen.plan_trouble() == "2 cycles in a row failed, the last with KeyError: 'a100'"
     assert b"rebalancer_failed_cycles_in_a_row 2.0" in seen.reporter.metrics()
+
+
+def test_pools_on_which_planning_fails_are_named_and_leave_it_ready(seen: Seen) -> None:
+    seen.failing(planned=0.0, ended=0.0, cycles=0)
+    seen.ports.last_plan = Plan(2, NOW, unplanned=(Unplanned(("a100",), ("a", "b"), "KeyError: 'n1'"),))
+    seen.runner.pools_failed_in_a_row = {"a100": 2}
+    assert seen.plan_trouble() is None
+    told = [(one.what, one.detail) for one in seen.reporter.status().unready]
+    why = "planning failed on pool a100 (KeyError: 'n1'): a and b stay as they are"
+    assert ("plan of a100", why) in told
+    assert "plan of a100" not in {one.what for one in seen.reporter.unready()}
+    assert b'rebalancer_pool_failed_cycles_in_a_row{pool="a100"} 2.0' in seen.reporter.metrics()
 
 
 def test_a_wheel_that_stands_still_is_dead(seen: Seen) -> None:

@@ -33,7 +33,7 @@ R = TypeVar("R")
 WARM_UP_SECONDS = 30  # of virtual time: kernels are read from their cache
 PARTS = (
     ("snapshot", ClusterState, "snapshot"),
-    ("plan", cycle, "decide"),
+    ("plan", cycle, "decide_apart"),
     ("explanation", Unexplained, "explained"),
     ("journal", Recorder, "cycle"),
     ("events", Ears, "hear"),

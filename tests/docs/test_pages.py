@@ -15,6 +15,7 @@ from rebalancer.app.past import PAUSE_SECONDS
 from rebalancer.app.reference.reasons import reasons_page
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS
 from rebalancer.cli.entry import app
+from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.policy import Classes, DeferralRule, Guards, OverrideRules, Policy, SurgeRules
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
@@ -25,6 +26,7 @@ from rebalancer.planning.explanation.lateness import LATE_SHARE
 from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
+from rebalancer.state.checkpoint import Restored
 from rebalancer.state.holdings import CONTRADICTED_SECONDS, UNHEARD_SECONDS
 from rebalancer.state.outlook.rule import BUSIEST_SECONDS, DWELL_SECONDS, LEARN_SECONDS
 from tests.docs.blocks import DOCS, blocks, written_pages
@@ -33,6 +35,33 @@ from tests.house.repository import ROOT, tracked
 
 TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
 RULES = TEXTS["rules.md"]
+
+# Part of a row's first cell on the page of restarts -> the fields that it is about.
+REMEMBERED = {
+    "losses in guards' windows": "ModelMemory.losses ModelMemory.last_move_at",
+    "demand in force, cooldown, surge, who waits": (
+        "ModelMemory.demand ModelMemory.higher_since ModelMemory.surge_since ModelMemory.calm_since"
+        " ModelMemory.lower_since ModelMemory.lower_peak ModelMemory.owed ModelMemory.begun_anew"
+    ),
+    "pods beside which a replacement was asked": "ModelMemory.replaced",
+    "node grants, NodePools that rest, shifts": "Memory.node_grants Memory.grant_failures Memory.shifts",
+    "loans": "Memory.loans",
+    "an outage seen": "Memory.outages ModelMemory.levels ModelMemory.falls ModelMemory.jump",
+    "when somebody last gave a replica away": (
+        "ModelMemory.gave_at ModelMemory.got_again ModelMemory.swung ModelMemory.spare_since"
+    ),
+    "since when somebody is short": "ModelMemory.unmet_since ModelMemory.deferred_since ModelMemory.waiting",
+    "replicas when an override": "Memory.overrides",
+    "accounts of notices": "Memory.accounts",
+    "since when a start holds back": "Memory.unknown_before Memory.resumed_at",
+    "open notices": "Restored.notices",
+    "who changed our numbers": "Restored.foreign",
+    "offered work, its means": "Restored.rings",
+    "records read": "Restored.offsets",
+    "the number of the next cycle": "Restored.cycle Restored.at",
+}
+# What holds the others, and what is said of the checkpoint itself.
+NO_ROW = {"Memory.models", "Restored.memory", "Restored.problems", "Restored.slot", "Restored.writers"}
 
 
 def test_the_site_builds_without_a_warning(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -111,6 +140,14 @@ def test_every_test_that_the_page_on_restarts_names_exists() -> None:
     named = set(re.findall(r"`(tests/[\w/]+\.py)`", TEXTS["restart.md"]))
     assert len(named) > 5
     assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_the_page_on_restarts_has_a_row_for_all_that_planning_and_a_checkpoint_remember() -> None:
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in TEXTS["restart.md"].splitlines() if " | " in line]
+    kept = {f"{kind.__name__}.{name}" for kind in (Memory, ModelMemory, Restored) for name in kind.__struct_fields__}
+    named = {thing for things in REMEMBERED.values() for thing in things.split()}
+    assert kept - NO_ROW == named, "a field is new or gone: name it with the row that says what a restart does to it"
+    assert [part for part in REMEMBERED if not any(part in row for row in rows)] == []
 
 
 def test_the_page_on_restarts_has_the_figures_of_the_code() -> None:

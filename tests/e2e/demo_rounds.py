@@ -87,7 +87,7 @@ class Service:
         self._ears.hear()
         if now >= self._due_at or self._state.wakes:
             self._due_at = now + POLICY.plan_every_seconds
-            await cycle(now, self._ports)
+            (await cycle(now, self._ports)).whole()
             self._world.advance(now)
 
 

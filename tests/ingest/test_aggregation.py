@@ -8,12 +8,13 @@ from aiokafka import TopicPartition
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.ingest.aggregation import MAX_WAITING
+from rebalancer.ingest.aggregation import HELD_SECONDS, MAX_WAITING
 from rebalancer.ingest.completeness import BEHIND_SECONDS
 from rebalancer.planning import plan as decide
 from tests.ingest.tier import METRICS, PARTITIONS, PODS, POLICY, Tier, a_record, a_sample_event
@@ -198,6 +199,28 @@ def test_who_has_read_more_than_it_could_hand_on_is_full_until_it_was_sent() -> 
     tier.lost = False
     assert asyncio.run(aggregation.hand_on({one: 0.0}, PARTITIONS)) == {one: MAX_WAITING}
     assert not aggregation.full
+
+
+def test_letters_that_nobody_takes_hold_the_group_back_for_an_hour_and_no_longer() -> None:
+    tier, one = Tier(POLICY, 1), TopicPartition(METRICS, 0)
+    tier.gives(0, 0)
+    aggregation = tier.members[0].aggregation
+
+    def read(offset: int, value: bytes = b"\xff no event") -> int | None:
+        aggregation.read({one: [a_record(METRICS, 0, offset, value, tier.clock.at)]}, tier.clock.at)
+        return asyncio.run(aggregation.hand_on({one: 0.0}, PARTITIONS)).get(one)
+
+    assert read(0) == 0
+    tier.clock.at += HELD_SECONDS - 1.0
+    assert read(1) == 0
+    assert aggregation.held_back_records == 2
+    tier.clock.at += 1.0
+    with capture_logs() as logs:
+        assert read(2) == 1, "what came within the hour has not waited for so long"
+    ((first, below),) = [(line["first"], line["below"]) for line in logs if line["log_level"] == "error"]
+    assert (first, below) == (0, 1)
+    tier.clock.at += HELD_SECONDS
+    assert read(3) == 3
 
 
 @dataclass(frozen=True)

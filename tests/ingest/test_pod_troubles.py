@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rebalancer.domain.starts import NOT_SET_UP
 from rebalancer.ingest.objects.pods import PodWire, pod
 from rebalancer.state.views import pod_view
 
@@ -53,6 +54,15 @@ def test_an_init_container_that_fails_holds_the_engine_up() -> None:
     failed = [waiting("CrashLoopBackOff", "back-off 10s restarting failed container=download")]
     told_by_init = told(waiting("PodInitializing"), initContainerStatuses=failed)
     assert told_by_init == "CrashLoopBackOff: back-off 10s restarting failed container=download"
+
+
+def test_a_pod_whose_volume_or_secret_is_not_there_says_that_it_is_not_set_up() -> None:
+    """Kubelet says FailedMount in an Event alone; the container waits in ContainerCreating like any that starts."""
+    not_set_up = {"type": "PodReadyToStartContainers", "status": "False"}
+    assert told(waiting("ContainerCreating"), conditions=[not_set_up]) == NOT_SET_UP
+    assert told(waiting("ContainerCreating"), conditions=[not_set_up | {"status": "True"}]) == ""
+    config = waiting("CreateContainerConfigError", 'secret "hf-token" not found')
+    assert told(config, conditions=[not_set_up]) == 'CreateContainerConfigError: secret "hf-token" not found'
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])

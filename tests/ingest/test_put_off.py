@@ -1,14 +1,26 @@
 """What found no room to wait in becomes a dead letter or an override in the process that put it off."""
 
-from aiokafka import AIOKafkaProducer
+import asyncio
+import random
 
+import pytest
+from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
+
+from rebalancer.app.aggregate import Aggregate
+from rebalancer.app.tasks import end
+from rebalancer.domain.events import Event
+from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.dead_letters import DeadLetters
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.ingest.rig import Intake, Refusing
-from tests.ingest.wire import STRUCTURED
+from tests.ingest.wire import NOW, STRUCTURED, event
 from tests.kafka.waiting import SkippingClock, time_passes, until
 
 METRICS = "rebalancer.metrics"
+PARTITION = TopicPartition(METRICS, 0)
 POISON, POISONED = b"no event" * 7_500, 400  # 16 MiB of letters are some 280 of them
 
 
@@ -31,3 +43,60 @@ async def test_letters_that_were_put_off_are_buried_without_a_restart(embedded: 
             await until(lambda: time_passes(clock) and consumer.safe_offsets()[METRICS, 0] == POISONED)
             assert {rejection.position.offset for rejection in keeper.asked} == set(range(POISONED))
             assert intake.intake.counts["rejected.not-json"] == POISONED, "each is counted once"
+
+
+async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the_group_back_no_longer(
+    embedded: EmbeddedBroker, broker: Broker
+) -> None:
+    """It knew only that whoever has the partition next would read it again, and nobody may for weeks."""
+    clock = SkippingClock()
+    aggregate = Aggregate(broker, "aggregate-0", clock, random.Random(1))
+    async with AIOKafkaProducer(
+        bootstrap_servers=embedded.bootstrap, compression_type="gzip", max_batch_size=900_000
+    ) as producer:
+        for _ in range(POISONED):
+            await producer.send(METRICS, POISON, headers=list(STRUCTURED), partition=0)
+        await producer.flush()
+    aggregate.aggregation.own({PARTITION: 0})
+    records = [
+        ConsumerRecord(METRICS, 0, offset, 0, 0, None, POISON, None, 0, len(POISON), STRUCTURED)
+        for offset in range(POISONED)
+    ]
+    aggregate.aggregation.read({PARTITION: records}, clock.now())
+    assert aggregate.dead_letters.counts["put-off"] > 0
+    runs = aggregate.outbox.run(), aggregate.dead_letters.run(), aggregate.put_off.run()
+    tasks = [asyncio.create_task(run) for run in runs]
+    await until(lambda: time_passes(clock) and aggregate.aggregation.frontiers[PARTITION].safe == POISONED)
+    assert aggregate.dead_letters.counts["buried"] == POISONED
+    await end(*tasks)
+    await aggregate.outbox.close()
+
+
+def choking(events: list[Event]) -> None:
+    raise ZeroDivisionError("a defect")
+
+
+@pytest.mark.parametrize(("time", "reason"), [(None, "not-applied"), ("2027-01-15T08:09:00Z", "time-ahead")])
+async def test_what_a_second_reading_finds_good_gets_the_letter_of_the_first(time: str | None, reason: str) -> None:
+    """The state refuses it, or it is dated ahead: ten minutes later it can be read like any other, and goes nowhere."""
+    value = event() if time is None else event(time=time)
+    record = ConsumerRecord(METRICS, 0, 0, int(NOW * 1000), 0, None, value, None, 0, len(value), STRUCTURED)
+    full = DeadLetters(Refusing(), RealClock(), random.Random(1), max_waiting_bytes=0)
+    first = Reader({METRICS: DECODERS["metrics"]}, choking, full)
+    first.frontiers[PARTITION] = Frontier(0)
+    first.read({PARTITION: [record]}, NOW)
+    assert first.frontiers[PARTITION].put_off_between == (0, 0)
+
+    keeper = Refusing()
+    keeper.takes = True
+    letters = DeadLetters(keeper, RealClock(), random.Random(1))
+    second = Reader({METRICS: DECODERS["metrics"]}, lambda _: None, letters)
+    second.frontiers[PARTITION] = Frontier(0, first.frontiers[PARTITION].refused)
+    second.read({PARTITION: [record]}, NOW + 600.0)
+    burying = asyncio.create_task(letters.run())
+    await until(lambda: second.frontiers[PARTITION].safe == 1)
+    burying.cancel()
+    await asyncio.wait({burying})
+    assert [(one.reason, one.position.offset) for one in keeper.asked] == [(reason, 0)]
+    first.frontiers[PARTITION].read_again(1)
+    assert (first.frontiers[PARTITION].safe, first.frontiers[PARTITION].refused) == (1, {})

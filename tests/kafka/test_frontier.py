@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.kafka.frontier import Frontier
+from rebalancer.domain.events import Position, Rejection
+from rebalancer.kafka.frontier import MOST_REFUSED, Frontier
 
 
 def test_without_rejections_all_that_was_read_is_done() -> None:
@@ -24,6 +25,16 @@ def test_what_was_put_off_stays_open_until_it_was_read_again() -> None:
     assert frontier.safe == 9
     frontier.read_again(10)
     assert frontier.safe == 20
+
+
+def test_of_more_reasons_than_are_remembered_the_record_itself_stays_open() -> None:
+    frontier = Frontier(0)
+    for offset in range(MOST_REFUSED + 1):
+        frontier.put_off(offset, Rejection(Position("t", 0, offset), 0.0, "not-applied", ""))
+    frontier.next_offset = MOST_REFUSED + 1
+    assert len(frontier.refused) == MOST_REFUSED
+    frontier.read_again(MOST_REFUSED + 1)
+    assert frontier.safe == MOST_REFUSED
 
 
 @given(st.data())

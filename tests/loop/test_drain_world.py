@@ -108,7 +108,7 @@ class Bench:
             self.ears.hear()
             if self.world.now >= due or self.state.wakes:
                 due = self.world.now + PERIOD_SECONDS
-                await cycle(self.world.now, self.ports)
+                (await cycle(self.world.now, self.ports)).whole()
 
     def notice(self, node: str, seconds: float, *, cancelled: bool = False) -> None:
         at = self.world.now

@@ -98,8 +98,8 @@ async def test_after_a_failed_cycle_the_other_outcomes_are_in_memory_and_the_nex
     assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 1, "b": 1}
     assert [name for name, _ in ports.skipped] == ["6-riddle"]
     before = ports.memory
-    decision = await cycle(NOW + 10.0, ports)
-    assert decision.plan.cycle == 8
+    turn = await cycle(NOW + 10.0, ports)
+    assert turn.decision.plan.cycle == 8
     assert ports.noted.cycles == [(8, before)]
     assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 1, "b": 1}
 

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import looptime
 import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
@@ -15,7 +17,7 @@ from rebalancer.ledger.books import ALL_TIME, Books
 from rebalancer.loop.runner import Runner
 from rebalancer.planning import Memo
 from rebalancer.state.wakes import GATHER_SECONDS
-from tests.builders import NOW, a_policy, a_snapshot
+from tests.builders import NOW, a_model, a_node, a_policy, a_pool, a_snapshot
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -34,7 +36,10 @@ class LoopClock:
 
 
 class CountingPorts:
-    """Ports that note when they were asked to look, and to recover; `fails` makes the next looks raise."""
+    """Ports that note when they were asked to look, and to recover; `fails` makes the next looks raise.
+
+    `spoils`: so many of the next looks see nodes of pool h100 on which planning fails.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -45,6 +50,7 @@ class CountingPorts:
         self.recovered: list[float] = []
         self.recovers = True
         self.fails = 0
+        self.spoils = 0
         self.write_seconds = 0.0
         self.writes_ended = 0
 
@@ -53,7 +59,13 @@ class CountingPorts:
         if self.fails:
             self.fails -= 1
             raise RuntimeError("nothing to see")
-        return a_snapshot(self.policy, at=now, cycle=len(self.looks))
+        seen = a_snapshot(self.policy, at=now, cycle=len(self.looks))
+        if self.spoils:
+            self.spoils -= 1
+            nobody_knows = replace(a_node(), gpus=None)
+            spoilt = (replace(view, nodes=(nobody_knows,)) if view.name == "h100" else view for view in seen.pools)
+            return replace(seen, pools=tuple(spoilt))
+        return seen
 
     def recover(self, now: float) -> None:
         self.recovered.append(round(now - NOW, 6))
@@ -187,6 +199,24 @@ async def test_only_a_cycle_that_planned_counts_as_one(ports: CountingPorts, run
     await end(task)
     assert runner.planned_monotonic == pytest.approx(30.3)
     assert runner.failed_in_a_row == 0
+
+
+async def test_a_pool_on_which_planning_fails_is_counted_alone_and_logged_whole_once() -> None:
+    models = (a_model("a"), a_model("x", pools=("h100",)))
+    ports = CountingPorts(a_policy(*models, pools=(a_pool(), a_pool("h100")), plan_every_seconds=10.0))
+    runner = Runner(ports, LoopClock())
+    ports.spoils = 2
+    with capture_logs() as logs:
+        task = await run_for(runner, 11.0)
+        assert (runner.failed_in_a_row, runner.pools_failed_in_a_row) == (0, {"h100": 2})
+        assert (runner.planned_monotonic, ports.recovered) == (10.1, [])
+        (told,) = [line for line in logs if line["log_level"] == "error"]
+        assert isinstance(told["exc_info"], TypeError)
+        assert told["exc_info"].__traceback__ is not None
+        assert "pool h100" in told["why"]
+        await asyncio.sleep(10.0)
+        await end(task)
+    assert runner.pools_failed_in_a_row == {}
 
 
 async def test_the_hook_hears_whether_a_cycle_planned(ports: CountingPorts) -> None:

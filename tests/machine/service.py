@@ -312,8 +312,8 @@ class Service:
             self.state.apply_all(events, now)
 
     async def turn(self) -> Decision:
-        """One cycle. What it raises is a verdict."""
-        return await cycle(self.clock.now(), self.ports)
+        """One cycle. What it raises is a verdict, be it on one pool alone."""
+        return (await cycle(self.clock.now(), self.ports)).whole()
 
 
 def _doubt(sample: MetricSample) -> MetricSample:

@@ -20,8 +20,9 @@ from rebalancer.loop import gate_ports
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.gate_ports import GatePorts
 from rebalancer.obs.metrics import registry
+from rebalancer.planning import apart
 from rebalancer.planning.demand import assess
-from rebalancer.planning.facts import holdings
+from rebalancer.planning.facts import families, holdings
 from rebalancer.planning.memory import outcomes
 from rebalancer.settings import entries
 from rebalancer.state import capacity, habit, pinned
@@ -38,6 +39,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "stranger": ("tests.planning.test_policy_edits", "tests.loop.test_hands"),
     "failed": ("tests.loop.test_hands",),
     "unworkable": ("tests.planning.test_unworkable",),
+    "pools": ("tests.planning.test_apart",),
     "entries": ("tests.settings.test_entries",),
     "restart": ("tests.app.test_past", "tests.planning.test_resume", "tests.state.test_notices_kept"),
     "back": ("tests.planning.test_scenarios_came_back",),
@@ -60,6 +62,9 @@ def around() -> Iterator[Mutant]:
     yield _instead(GatePorts, "recover", "failed", "hands its input on", _ignored)
     yield _instead(gate_ports, "recall", "failed", "loses all it was told", lambda memory, *_: memory)
     yield _instead(assess, "_each_alone", "unworkable", "fails the cycle", _with_the_others)
+    yield _instead(apart, "families", "pools", "fail together", lambda *_: ())
+    yield _instead(families, "_bonds", "pools", "share nothing", lambda *_: ())
+    yield _instead(apart, "_remembered", "pools", "are forgotten", lambda *its: its[2])
     yield _instead(entries._Parts, "in_entries", "entries", "refuse the file", lambda *_: False)  # noqa: SLF001  the very thing to break
     yield _instead(entries._Parts, "keep_what_is_not_named", "entries", "leave by a slip", _ignored)  # noqa: SLF001  as above
     yield _instead(entries, "renamed", "entries", "know no new name", lambda good, *_: good)

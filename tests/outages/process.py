@@ -160,7 +160,7 @@ class Process:
 
     async def decide(self) -> Decision:
         """One cycle."""
-        self.decision = await cycle(self._clock.now(), self.ports)
+        self.decision = (await cycle(self._clock.now(), self.ports)).whole()
         return self.decision
 
     def keep(self) -> None:

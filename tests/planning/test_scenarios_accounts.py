@@ -170,6 +170,23 @@ def test_it_survives_a_restart_and_is_told_when_it_changes() -> None:
     assert [account.heard_at for account in story.plan().accounts] == [heard]
 
 
+def test_a_start_without_memory_knows_of_no_loss_by_a_node_that_is_gone_and_tells_a_notice_that_stands_anew() -> None:
+    story = a_story()
+    story.notice("a100-1", 120.0)
+    story.plan()
+    story.memory = Memory()
+    story.wait(10.0)
+    story.plan()
+    assert the_account(story).heard_at == story.snapshot.at
+    story.lose("a100-1")
+    story.plan()
+    assert [account.node for account in story.memory.accounts] == ["a100-1"]
+    story.snapshot = replace(story.snapshot, notices=())
+    story.memory = Memory()
+    story.plan()
+    assert story.memory.accounts == ()
+
+
 def test_a_notice_about_a_node_without_replicas_has_none_and_one_that_is_over_is_forgotten_after_an_hour() -> None:
     story = a_story()
     story.notice("a100-2", 120.0)

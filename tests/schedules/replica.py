@@ -338,6 +338,8 @@ class Replica:
         self.cycles += 1
         if not planned and self.runner is not None:
             self._failed(f"a cycle raised {self.runner.failure}")
+        elif self.runner is not None and self.runner.pools_failed_in_a_row:
+            self._failed(f"a cycle failed on {', '.join(self.runner.pools_failed_in_a_row)}")
 
     # --- what `Checkpoints` asks of the intake
 

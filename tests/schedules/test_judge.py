@@ -178,7 +178,7 @@ def test_a_cycle_that_plans_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     def raises(*_: object) -> None:
         raise KeyError("a model")
 
-    monkeypatch.setattr(cycle, "decide", raises)
+    monkeypatch.setattr(cycle, "decide_apart", raises)
     verdict = play(Schedule(a_schedule(SEED).spec, (), 40.0)).verdict
     assert verdict is not None
     assert verdict.rule == "f"

@@ -55,7 +55,7 @@ class VirtualPorts:
             self.hear()
             if self.state.take_wakes() or self._world.now - self._planned_at >= self.policy.plan_every_seconds:
                 self._planned_at = self._world.now
-                await cycle(self._world.now, self)
+                (await cycle(self._world.now, self)).whole()
 
     # --- loop.cycle.CyclePorts
 

@@ -10,7 +10,7 @@ from rebalancer.api.pages.gpu_tiles import pods_of
 from rebalancer.api.pages.values.overview import AttentionItem, WayOut
 from rebalancer.api.pages.ways_out import DOCTOR, explained, hand_back, held_by, of_model, of_node, of_short
 from rebalancer.api.ports.page_data import PageData
-from rebalancer.api.ports.status import LEASE
+from rebalancer.api.ports.status import LEASE, UNPLANNED
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import clock, counted, goes, printable, some
@@ -70,6 +70,8 @@ def _service(data: PageData) -> Iterator[AttentionItem]:
         if row.what in UNMOVED:
             text = f"{row.detail}; {UNMOVED[row.what]}"
             yield AttentionItem(CRITICAL, printable(text), since=row.since, way_out=DOCTOR)
+        elif row.what.startswith(f"{UNPLANNED} "):
+            yield AttentionItem(CRITICAL, printable(row.detail), since=row.since, way_out=DOCTOR)
     for pinned in said_pinned(status):
         yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}", way_out=hand_back(pinned.todo))
     if status.policy_problems:
@@ -125,6 +127,7 @@ def _staying(decisions: Iterable[ModelDecision]) -> str:
 
 
 def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:
+    unplanned = {name for each in plan.unplanned or () for name in each.models}  # told once, with their pools
     for decision in plan.models:
         row = blockers.unmet.get(decision.model)
         short = _short(row, blockers) if row is not None else ""
@@ -144,7 +147,7 @@ def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem
                 until=until,
                 way_out=of_short(row, gate, blockers.donor(row)),
             )
-        elif decision.demand is None:
+        elif decision.demand is None and decision.model not in unplanned:
             text = f"{decision.model} is not seen and keeps what it has: {_unseen(decision)}"
             pin = of_model("pin it if you know better", "pin", decision.model, decision.granted)
             yield replace(_of_model(text, decision.model, None), way_out=pin)

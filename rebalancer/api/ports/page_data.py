@@ -22,7 +22,8 @@ class PolicyChange:
 
     at: when it came into force in this run of the service (UTC epoch seconds), None where nothing is known of it.
     before: digest of the policy before it, "" where the service started with this one.
-    differences: what was other in the policy before it, an entry each; empty where the service started with this one.
+    differences: what was other in the policy before it, an entry each; where the service started with this one, only
+        models that the last run knew by other names and that are not heard by these.
     file: path of the file from which the policy is read.
     """
 

@@ -20,6 +20,7 @@ class Unready(Struct, frozen=True):
 
 
 LEASE = "lease"
+UNPLANNED = "plan of"  # before the names of pools for which nothing is decided
 """What is not good where this replica cannot say who leads."""
 
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from msgspec import UNSET
+
 from rebalancer.api.ports.past_refusals import SAME_SECONDS, PastRefusal
 from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, span, when
 from rebalancer.domain.arithmetic import ready_by
@@ -10,7 +12,7 @@ from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.quota_view import PodRank, holding
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
-from rebalancer.domain.starts import ENOUGH, SAID
+from rebalancer.domain.starts import ENOUGH, NOT_SET_UP, SAID, SET_UP_SECONDS
 from rebalancer.domain.target_kinds import UNSAID
 from rebalancer.domain.words import figure
 from rebalancer.planning.overrides.rulings import IN_FORCE, Ruling
@@ -228,11 +230,18 @@ def expected_at(view: ModelView) -> float | None:
 
 def _troubles(view: ModelView, now: float) -> Iterator[str]:
     """What the oldest of those that do not serve yet say of themselves, as kubelet or the scheduler put it."""
-    waiting = sorted((pod for pod in _pods(view) if pod.trouble), key=lambda pod: (pod.created_at, pod.name))
+    speaking = (pod for pod in _pods(view) if pod.trouble and not _just_placed(pod, now))
+    waiting = sorted(speaking, key=lambda pod: (pod.created_at, pod.name))
     for pod in waiting[:MOST_PODS]:
         yield f"{pod.name}, {pod.phase} since {when(pod.since, now)}: {pod.trouble}"
     if len(waiting) > MOST_PODS:
         yield f"and {counted(len(waiting) - MOST_PODS, 'pod')} more that say why"
+
+
+def _just_placed(pod: PodView, now: float) -> bool:
+    """Whether it says no more than that its node gets it ready, and has not for long."""
+    placed_at = pod.created_at if pod.placed_at is UNSET else pod.placed_at
+    return pod.trouble == NOT_SET_UP and now - placed_at < SET_UP_SECONDS
 
 
 def _starts(view: ModelView, now: float) -> Iterator[str]:

@@ -33,6 +33,9 @@ def render_plan(plan: Plan, *, wide: bool = False) -> str:
     rows += [_drain(change) for change in plan.drains]
     rows += [_refusal(refusal, models) for refusal in plan.refusals]
     rows += [_unmet(row, plan.at) for row in plan.unmet]
+    rows += [
+        (REFUSED, f"pool/{pool}", f"is left as it is: {one.why}") for one in plan.unplanned or () for pool in one.pools
+    ]
     lines = columns(rows, "<<<")
     if plan.empty:
         lines.insert(0, "Nothing to change.")

@@ -12,6 +12,7 @@ from rebalancer.domain.digits import whole_number
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.quantities import Quantities
+from rebalancer.domain.starts import NOT_SET_UP
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import Metadata, Owner, created_at, extended, instant
@@ -232,7 +233,11 @@ def pod(wire: PodWire) -> Pod:
 
 
 def _trouble(status: _PodStatus) -> str:
-    """What the scheduler says of a pod without a node, else kubelet of the first container that does not run."""
+    """What the scheduler says of a pod without a node, else kubelet of the first container that does not run.
+
+    What keeps a pod from being set up (FailedMount) kubelet says in Events alone, which are not read: of all objects
+    they are the most, and the most often changed. That it is not set up is a condition of the pod.
+    """
     unplaced = _condition(status, "PodScheduled", "False")
     if unplaced is not None and unplaced.reason:
         return _words(unplaced.reason, unplaced.message)
@@ -244,7 +249,7 @@ def _trouble(status: _PodStatus) -> str:
             return _words(waiting.reason, "; ".join(filter(None, (before, waiting.message))))
         if before:
             return before
-    return ""
+    return "" if _condition(status, "PodReadyToStartContainers", "False") is None else NOT_SET_UP
 
 
 def _words(reason: str, message: str | None) -> str:

@@ -126,10 +126,11 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerCyclesFailing",
         CRITICAL,
-        "rebalancer_failed_cycles_in_a_row >= 2",
+        "rebalancer_failed_cycles_in_a_row >= 2\n  or rebalancer_pool_failed_cycles_in_a_row >= 2",
         "30s",
-        "Cycle after cycle fails, and nothing is planned.",
-        "{{ $value }} cycles in a row failed{{ with $labels.instance }} at {{ . }}{{ end }}: no replica moves, not "
+        "Cycle after cycle fails, for a pool or for all, and nothing is planned there.",
+        "{{ $value }} cycles in a row failed{{ with $labels.pool }} on pool {{ . }}{{ end }}"
+        "{{ with $labels.instance }} at {{ . }}{{ end }}: no replica moves{{ with $labels.pool }} there{{ end }}, not "
         "even away from nodes under notice.",
     ),
     Alert(

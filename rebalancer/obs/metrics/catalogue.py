@@ -13,13 +13,13 @@ from rebalancer.ledger.states import STATES as LEDGER_STATES
 from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
 from rebalancer.obs.metrics.of_aggregate import AGGREGATE_ONLY
 from rebalancer.obs.metrics.of_consumer import CONSUMER
+from rebalancer.obs.metrics.of_cycles import CYCLES, POOL
 from rebalancer.obs.metrics.of_notice_queue import NOTICE_QUEUE
 from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.planning.guards.guards import EVERY_GUARD
 from rebalancer.settings.entries import FORMS
 
 MODEL = Label("model", of="the policy's models")
-POOL = Label("pool", of="the policy's pools")
 TEAM = Label("team", of="the policy's teams")
 COST_CENTER = Label("cost_center", of="the policy's cost centers, of models without one their teams")
 START_KIND = Label("kind", KINDS)
@@ -134,8 +134,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_plan_timestamp_seconds", GAUGE, "Unix time of the last plan; absent before the first.", "seconds"
     ),
-    Metric("rebalancer_plan_every_seconds", GAUGE, "The policy's planning period; absent without a policy.", "seconds"),
-    Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
+    *CYCLES,
     Metric(
         "rebalancer_skipped_outcomes_total",
         COUNTER,

@@ -1,4 +1,4 @@
-"""What a process of the aggregate tier tells Prometheus: two metrics of its own; `catalogue.AGGREGATE` has all."""
+"""What a process of the aggregate tier tells Prometheus: its own metrics; `catalogue.AGGREGATE` has all."""
 
 from rebalancer.obs.metrics.metric import GAUGE, Metric
 
@@ -13,6 +13,12 @@ AGGREGATE_ONLY = (
         "rebalancer_aggregate_lag_records",
         GAUGE,
         "Records of them that are not read yet.",
+        "records",
+    ),
+    Metric(
+        "rebalancer_aggregate_held_back_records",
+        GAUGE,
+        "Records of them that were read, and that another process would read again: some have no dead letter yet.",
         "records",
     ),
 )

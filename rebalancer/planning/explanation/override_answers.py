@@ -8,7 +8,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState
-from rebalancer.domain.words import replicas, sentences
+from rebalancer.domain.words import gpus, replicas, sentences
 from rebalancer.planning.explanation.lacks import BY_PERSON, Lack
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import standing
@@ -116,12 +116,30 @@ def _short_of(
     model: ModelShare | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
     if model is None or model.ruling.decides is not one or model.ruling.over(one.kind) is not None:
         return ""
-    if model.demand.replicas <= granted[one.subject] or stands_down:
+    if stands_down or one.kind == "cap":  # a cap is no number to be reached
         return ""
-    if one.kind == "cap" or (one.kind == "floor" and granted[one.subject] >= (one.value or 0)):
-        return ""  # a cap is no number to be reached; and it has its floor, and is refused more than that
-    lack = lacks.get(one.subject)
-    return f"{one.kind} {one.value} is not reached" + (f": {lack.why}" if lack else "")
+    lack, wanted, soon = lacks.get(one.subject), model.demand.replicas, granted[one.subject]
+    wish, value = f"{one.kind} {one.value}", one.value or 0
+    if lack is not None and wanted <= min(soon, model.staying_replicas) and wanted - lack.replicas < value:
+        return f"{wish}, room for {wanted - lack.replicas}: {lack.why}"  # the others have no node, and none comes
+    if wanted <= soon or (one.kind == "floor" and soon >= value):  # it has its floor, and is refused more than that
+        return ""
+    if lack is not None:
+        return f"{wish} is not reached: {lack.why}"
+    over = _over_budget(scene, model)  # it has as many, and some are taken back
+    return f"{wish}, room for {soon}: {over}" if over else f"{wish} is not reached"
+
+
+def _over_budget(scene: Scene[ModelShare], model: ModelShare) -> str:
+    """What is promised beyond the budgets of the model's pools, as a clause; "" where nothing is."""
+    states = [scene.pools[target.pool] for target in model.targets]
+    return sentences(
+        *(
+            f"pool {state.pool.name} has {gpus(state.budget)} in its budget, and {state.promised} were promised"
+            for state in states
+            if state.budget is not None and state.promised > state.budget
+        )
+    )
 
 
 def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) -> str:

@@ -138,5 +138,5 @@ class Product:
         if now >= self._due_at or self._turn_again or self._state.wakes:
             self._turn_again = False
             self._due_at = now + self.ports.policy.plan_every_seconds
-            await cycle(now, self._turning)
+            (await cycle(now, self._turning)).whole()
             self._world.advance(now)

@@ -56,7 +56,7 @@ const inForce = ({ models, pools }) => [
 
 const lastChange = (it) => [
   ["When", it.since ? `${clock(it.since)} UTC, ${span((serverNow() - Date.parse(it.since)) / 1000)} ago` : "unknown"],
-  ["What", it.before ? `${counted(it.differences.length, "difference")} from ${it.before.slice(0, 12)}` : "the service started with it; what was before is unknown here"],
+  ["What", it.before ? `${counted(it.differences.length, "difference")} from ${it.before.slice(0, 12)}` : it.differences.length ? "the service started with it; names that its last run heard are heard no more" : "the service started with it; what was before is unknown here"],
   ["Who", "unknown: a file has no author; the log of its Git repository, or managedFields of its ConfigMap, may know"],
   ["File", it.file || "unknown"],
 ];

@@ -10,7 +10,7 @@ from rebalancer.domain.codec import digest, to_bytes
 from rebalancer.domain.memory import Memory
 from rebalancer.loop.replay import Replay, replay
 from rebalancer.obs.journal_reading import JournalRead, turns_in
-from rebalancer.planning import Memo, plan
+from rebalancer.planning import Memo, plan_apart
 
 Rewrite = Callable[[str], str]
 
@@ -67,7 +67,7 @@ def _line(line: bytes, rewrite: Rewrite) -> bytes:
 def _decided_again(out: list[bytes], result: Replay, differing: Iterable[int]) -> Redacted:
     memory, memo, renamed = Memory(), Memo(), 0
     for turn in turns_in(list(out), JournalRead()):
-        decision = plan(turn.snapshot, turn.policy, memory if turn.memory is None else turn.memory, memo)
+        decision = plan_apart(turn.snapshot, turn.policy, memory if turn.memory is None else turn.memory, memo)
         memory = decision.memory
         if turn.line in differing:
             continue
