@@ -22,7 +22,7 @@ Mebibytes = Annotated[float, Meta(ge=0, le=1e9)]  # of one pod's GPUs; DCGM's bl
 MAX_AHEAD_SECONDS = 5.0  # an event further in the future than this is rejected: its clock cannot be trusted
 
 
-class Position(Struct, frozen=True, order=True):
+class Position(Struct, frozen=True, order=True, gc=False):
     """Where a record stands in Kafka."""
 
     topic: str
@@ -33,7 +33,7 @@ class Position(Struct, frozen=True, order=True):
         return f"{self.topic}/{self.partition}@{self.offset}"
 
 
-class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+class Gauges(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Values of one model or pod at one instant; None: the sample does not carry the gauge.
 
     running: requests in work.
@@ -86,7 +86,7 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
         return self.latency_p99_above_seconds, self.latency_p99_above_seconds is not None
 
 
-class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+class Counters(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Counts since the producer started; None: the sample does not carry the counter.
 
     start_time: when counting began; another start time means that the producer restarted.
@@ -103,7 +103,7 @@ class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_u
     generated_tokens: Amount | None = None
 
 
-class MetricSample(Struct, frozen=True, tag="metric"):
+class MetricSample(Struct, frozen=True, gc=False, tag="metric"):
     """One producer's measurements of a model, or of one of its pods, at one instant.
 
     source: name of the producer (CloudEvents source).

@@ -21,6 +21,7 @@ class RingBatch:
         self._work = array("d")  # column, at, interval, work, share, place of each sample
         self._requests = array("d")  # column, since, until, requests of each segment
         self._spoken = Spoken()
+        self._begun = NOBODY  # the highest place where somebody ever began
 
     @property
     def full(self) -> bool:
@@ -36,7 +37,10 @@ class RingBatch:
         self._requests.extend((column, since, until, requests))
 
     def begins(self, place: int) -> None:
-        """A producer begins to speak where another one may have spoken before."""
+        """A producer begins to speak where another one may have spoken before; new places come in order."""
+        if place > self._begun:
+            self._begun = place
+            return
         *_, places = _rows(self._work, 6)
         places[places == place] = NOBODY  # in the batch itself
         self._spoken.forget(place)

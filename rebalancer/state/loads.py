@@ -163,7 +163,7 @@ class Loads:
         if track is None:
             self._unknown(sample.model)
             return
-        couple = self._couples.get(track.id)
+        couple = self._couples.get(track.id) if self._couples else None
         if couple is not None and self._model_of_pod.get(sample.pod or "") == couple.other(track.id):
             track = self.tracks[couple.other(track.id)]  # engines of both roles tell one name: the pod says whose it is
         subject = track.whole if sample.pod is None else track.pods.get(sample.pod)
@@ -179,6 +179,7 @@ class Loads:
     def _take(self, track: Track, subject: SampledSubject, sample: MetricSample, now: float) -> None:
         series, latest = subject.series.get(sample.source), self._latest
         arrivals = track.begin(subject, sample, latest, now) if series is None else series.take(sample, latest, now)
+        late = series is not None and sample.at < series.at
         track.sampled = True
         self._dirty.add(track)  # also for a second record of one instant: the later one stands
         if arrivals is None:
@@ -187,11 +188,10 @@ class Loads:
         self.accepted += 1
         if series is None:
             self._begins(track, subject, sample.source)
-        elif sample.at < series.at:
+        elif late:
             self.counters["late"] += 1
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
-        late = series is not None and sample.at < series.at
         again = track.redelivered(sample, subject, late=late)
         if subject.ready_at is not None:
             self.loaded.take(track.id, sample, subject.ready_at)
@@ -214,8 +214,8 @@ class Loads:
     def _record(self, track: Track, subject: SampledSubject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         at, interval = sample.at, sample.interval_seconds
         if subject.arrived is None:
-            for since, until, requests, *_ in arrivals:
-                self._batch.arrived(track.column, since, until, requests)
+            for segment in arrivals:
+                self._batch.arrived(track.column, segment[0], segment[1], segment[2])
         elif not late:  # one that is late only says better when they came
             self._arrived_once(track, subject, arrivals)
         if at > track.newest_at:

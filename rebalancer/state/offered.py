@@ -21,6 +21,8 @@ from collections import deque
 from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from rebalancer.domain.events import Counters, Gauges, MetricSample
 from rebalancer.domain.readings import NOT_LEARNT, Carries, keeps
 from rebalancer.domain.signals import ConcurrencySignal
@@ -86,7 +88,7 @@ class OfferedPast(NamedTuple):
     owed: float = 0.0
 
 
-class SampledPods(NamedTuple):
+class SampledPods(Struct, frozen=True, gc=False):
     """The pods that a sample speaks for.
 
     pods: number of pods that are counted.
@@ -145,20 +147,18 @@ class Offered:
         """
         gauges, seconds = sample.gauges, sample.interval_seconds
         running, waiting = gauges.running or 0.0, gauges.waiting or 0.0
-        finished = 0.0 if came is None else max(0.0, came[4])
-        queued = waiting >= max(FULL_WAITING * running, 1.0)
-        # Whoever does not count beside one who does cannot tell a queue from one that is empty in between.
-        knows = came is not None or sample.at - self._finished_at >= COUNTED_SECONDS
-        lasting = queued and knows and waiting >= FULL_ROOTS * sqrt(finished)
+        at, pods = sample.at, served.pods
+        queued = waiting >= 1.0 and waiting >= FULL_WAITING * running
         cache = gauges.kv_cache_use or 0.0
+        # Whoever does not count beside one who does cannot tell a queue from one that is empty in between.
+        knows = came is not None or at - self._finished_at >= COUNTED_SECONDS
+        lasting = queued and knows and waiting >= FULL_ROOTS * sqrt(0.0 if came is None else max(0.0, came[4]))
         full = running > 0.0 and (lasting or cache >= FULL_KV_USE)
-        queued_at = sample.at if queued else before.queued_at
-        begun = sample.at - seconds
-        pods = served.pods
-        same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and served.ready_at <= begun
+        queued_at = at if queued else before.queued_at
+        same = before.replicas == pods and at - before.at <= 1.5 * seconds and served.ready_at <= at - seconds
         if same and self.capacity is not None and running > 0.0 and isfinite(running):
             within = self._within(gauges)
-            if within is False and sample.at - queued_at < BROKE_SECONDS:
+            if within is False and at - queued_at < BROKE_SECONDS:
                 within = None  # the queue broke it
             filling = running - before.running > max(pods, FILLING * running)
             throughout = full and before.full and not filling
@@ -168,7 +168,7 @@ class Offered:
             if (within is not None or throughout) and not (served.others and carried > (self.capacity.learnt or 0.0)):
                 self.capacity.saw(carried, weight, full=throughout, within=within)
             self._measure_by(self.capacity.learnt)
-        return Loaded(sample.at, pods, full, queued_at, running)
+        return Loaded(at, pods, full, queued_at, running)
 
     def about_to_learn(self, at: float) -> None:
         """What is known at that instant is kept, in case that it was silent pods that taught what comes: `unlearn`."""
@@ -268,23 +268,23 @@ class Offered:
     def _of_counters(self, came: Arrivals, busy: float, pods: int, interval: float) -> Spread | None:
         since, until, requests, queued, finished, gone, tokens, prompts = came
         seconds, pace, joined = until - since, self.pace, queued + gone
+        spread = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
         if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
             if finished >= 0.0 <= tokens:
                 pace.wrote(until, seconds, busy, pods, finished, tokens, prompts)
             each, self.path = pace.by_tokens, BY_TOKENS
         else:
+            done = self._done(busy, pods)
             if finished >= 0.0:
-                pace.finished(until, self._done(busy, pods) * seconds, finished)
+                pace.finished(until, done * seconds, finished)
             each, self.path = pace.by_requests, BY_REQUESTS
+            return (max(0.0, joined * each / spread + done), interval) if each else None
         if not each:
             return None
-        seconds = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
-        if self.path is BY_REQUESTS:
-            return max(0.0, joined * each / seconds + self._done(busy, pods)), interval
         # Joined the queue: all of a request's work; began to run: half of it.
         work = max(0.0, tokens) * pace.of_token + 0.5 * (requests - finished + joined) * each + self._owed
         self._owed = min(0.0, max(work, -each))
-        return max(0.0, work) / seconds, seconds
+        return max(0.0, work) / spread, spread
 
     def _of_utilisation(self, sample: MetricSample, pods: int) -> Spread | None:
         use = sample.gauges.gpu_utilisation

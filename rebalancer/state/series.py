@@ -5,11 +5,12 @@ requests waiting, requests finished, requests gone unserved, tokens generated, t
 not counted).
 """
 
+import struct
 from math import inf, isnan, nan
-from struct import Struct
-from typing import NamedTuple
 
-from rebalancer.domain.events import MetricSample
+from msgspec import Struct
+
+from rebalancer.domain.events import MetricSample, Position
 from rebalancer.state.habit import Habit
 from rebalancer.state.latest import Latest
 from rebalancer.state.pace import PROMPT_SHARE
@@ -23,7 +24,7 @@ Arrivals = tuple[float, float, float, float, float, float, float, float]
 _Mark = tuple[float, float, float, float, float, float, float, float]
 
 
-class Loaded(NamedTuple):
+class Loaded(Struct, frozen=True, gc=False):
     """The state in which a sample found its replicas.
 
     at: when it was measured.
@@ -42,7 +43,7 @@ class Loaded(NamedTuple):
 
 UNSEEN = Loaded(-inf, 0, full=False, queued_at=-inf)
 _NONE: list[Arrivals] = []
-_PACKED = Struct("<8d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
+_PACKED = struct.Struct("<8d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
 _OLDER = (REMEMBERED - 1) * _PACKED.size
 
 
@@ -53,7 +54,7 @@ class Series:
     its replicas stood then.
     """
 
-    __slots__ = ("_marks", "_rank", "at", "habit", "loaded", "place")
+    __slots__ = ("_marks", "_order", "_position", "at", "habit", "loaded", "place")
 
     def __init__(self, first: MetricSample, latest: Latest, habit: Habit) -> None:
         self.place = latest.open()
@@ -63,8 +64,7 @@ class Series:
         self._becomes(first, latest)
 
     def _becomes(self, sample: MetricSample, latest: Latest) -> None:
-        self.at = sample.at
-        self._rank = _rank(sample)
+        self.at, self._order, self._position = sample.at, sample.order, sample.position
         latest.put(self.place, sample, self.habit.lag_seconds)
 
     @property
@@ -87,7 +87,7 @@ class Series:
             return _between(_PACKED.unpack_from(marks, len(marks) - _PACKED.size), mark, 1.0)
         if at < self.at:
             return self._late(sample)
-        if _rank(sample) > self._rank:
+        if _rank(sample.order, sample.position) > _rank(self._order, self._position):
             self._becomes(sample, latest)
         return None
 
@@ -106,9 +106,8 @@ class Series:
         return [*_between(before, after, -1.0), *_between(before, mark, 1.0), *_between(mark, after, 1.0)]
 
 
-def _rank(sample: MetricSample) -> tuple[int, int, int]:
-    position = sample.position
-    return (0, -1, -1) if position is None else (sample.order, position.partition, position.offset)
+def _rank(order: int, position: Position | None) -> tuple[int, int, int]:
+    return (0, -1, -1) if position is None else (order, position.partition, position.offset)
 
 
 def _mark(sample: MetricSample) -> _Mark:

@@ -28,10 +28,10 @@ class TokenFlow:
 
     def took(self, sample: MetricSample, came: Arrivals) -> None:
         """What the counters changed by since their producer's sample before; of several producers the latest counts."""
-        since, until, *_, tokens, read = came
+        since, until, tokens, read = came[0], came[1], came[6], came[7]
         prompt = 0.0 if isnan(read) else read
         generated = tokens - PROMPT_SHARE * prompt
-        if isnan(generated) or prompt < 0.0 or generated < 0.0 or not until > since:
+        if prompt < 0.0 or not generated >= 0.0 or not until > since:
             return
         self._newest_at = max(self._newest_at, until)
         good_until = until + FRESH_INTERVALS * max(until - since, sample.interval_seconds)

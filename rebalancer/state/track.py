@@ -212,10 +212,9 @@ class Track:
         pods, part = (ready, 1.0) if subject is self.whole else (1, 1.0 / ready if ready else 1.0)
         if ready and sample.at == series.at:
             ready_at = ready_since[-1] if subject.ready_at is None else subject.ready_at
-            others = False
             if subject is self.whole:
-                others = again or self._others_serve(sample.at - sample.interval_seconds)
                 self.offered.about_to_learn(sample.at)
+            others = subject is self.whole and (again or self._others_serve(sample.at - sample.interval_seconds))
             served = SampledPods(pods, part, ready_at, others)
             series.loaded = self.offered.learn(sample, came, series.loaded, served)
         return self.offered.work(sample, came, pods, contradicts=contradicts)
@@ -291,15 +290,15 @@ class Track:
         position = sample.position
         if position is None:
             return False
-        place = position.topic, position.partition
-        restored = position.offset < self._restored_offsets.get(place, 0) and sample.at <= self._restored_at
-        if subject.reads_again(position, late=late, restored=restored) and sample.at <= self.newest_at:
+        place, offset, at = (position.topic, position.partition), position.offset, sample.at
+        restored = at <= self._restored_at and offset < self._restored_offsets.get(place, 0)
+        if subject.reads_again(position, late=late, restored=restored) and at <= self.newest_at:
             return True
-        seen = self.seen_offsets.get(place, 0)
-        if position.offset < seen and sample.at > self.newest_at:  # the topic was made anew
-            self._restored_offsets.pop(place, None)
-            seen = 0
-        self.seen_offsets[place] = max(seen, position.offset + 1)
+        if offset < self.seen_offsets.get(place, 0):
+            if at <= self.newest_at:
+                return False
+            self._restored_offsets.pop(place, None)  # the topic was made anew
+        self.seen_offsets[place] = offset + 1
         return False
 
     def expect(self, short: float, long: float, surge: SurgeRules) -> None:
