@@ -33,7 +33,7 @@ MAX_PENDING_BYTES = 32 * 1024 * 1024
 BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
 SILENT_SECONDS = 1.0  # that closing waits for a broker which acknowledges nothing
 LOOK_SECONDS = 2.0  # between looks at the files with credentials
-LOST_SECONDS = 60.0  # of trouble before, and between two, looks whether others find the brokers that we do not
+LOST_SECONDS = 15.0  # of trouble before, and between two, looks whether others find the brokers that we do not
 LOST_TRIES = 3  # to find them, in one look
 RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
 

@@ -25,7 +25,6 @@ from tests.schedules.virtual import START, Host, VirtualLoop
 from tests.testbed.process import free_port
 
 
-
 class Hand(Protocol):
     """On what lies between. `link`: what it does to calls that come through."""
 
