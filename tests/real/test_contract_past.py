@@ -79,10 +79,11 @@ async def refused_and_taken_again(
     """What is said of a record before, one while connections are refused, and one after."""
     acknowledged = [await outbox.send("decisions", b"k", b"before", deadline_seconds=15.0)]
     await refuse()
+    unread: object = None
     try:
-        unread = told(await past(None))
+        await past(None)
     except PastUnreadable as error:
-        unread = [type(error).__name__]
+        unread = type(error).__name__
     acknowledged += [await outbox.send("decisions", b"k", b"meanwhile", deadline_seconds=DEADLINE_SECONDS)]
     trouble = str(outbox.trouble).rpartition("acknowledged")[2]
     accepted_at = now()
