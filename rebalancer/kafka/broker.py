@@ -17,8 +17,9 @@ from rebalancer.obs.effects import effect
 
 REQUEST_SECONDS = 10
 MOST_REPLICAS = 3
-# What an absent or unwilling broker makes a client raise.
-BROKER_ERRORS = (KafkaError, OSError)  # a TimeoutError is an OSError
+# What an absent or unwilling broker makes a client raise. A TimeoutError is an OSError; an OverflowError comes of an
+# answer with a wrong byte that names a port beyond 65535, and of none of its other bytes comes anything but these.
+BROKER_ERRORS = (KafkaError, OSError, OverflowError)
 NoConnection = KafkaConnectionError  # that of them which says that no broker was reached
 HANDSHAKE_SECONDS = 2.0
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     InvalidTopicError,
@@ -32,6 +33,8 @@ MAX_PENDING_BYTES = 32 * 1024 * 1024
 BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
 SILENT_SECONDS = 1.0  # that closing waits for a broker which acknowledges nothing
 LOOK_SECONDS = 2.0  # between looks at the files with credentials
+LOST_SECONDS = 15.0  # of trouble before, and between two, looks whether others find the brokers that we do not
+LOST_TRIES = 3  # to find them, in one look
 RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
 
 # A dead letter must fit into the 1 MiB that brokers take by default; what is cut off still is in its own topic.
@@ -47,6 +50,8 @@ RECORD_ERRORS = (
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+log = structlog.get_logger()
 
 
 class Outbox:
@@ -70,6 +75,7 @@ class Outbox:
         self._connected = asyncio.Event()
         self._broken = asyncio.Event()
         self._answered_monotonic = clock.monotonic()
+        self._looked_monotonic = clock.monotonic()  # for brokers that we do not find; or when trouble began
 
     async def run(self) -> NoReturn:
         """Keep a producer connected. Raises nothing but cancellation."""
@@ -164,6 +170,7 @@ class Outbox:
         """Wait until the producer is to be replaced: it is past repair, or its credentials have changed.
 
         Also one in trouble that holds no record whose way would show the end of that: a standby sends nothing then.
+        And one that has lost its way; what it holds is given up, long after its deadline.
         """
         credentials = await self._broker.credentials()
         while not self._broken.is_set():
@@ -172,6 +179,34 @@ class Outbox:
                     await self._broken.wait()
             if await self._broker.credentials() != credentials or (self.trouble is not None and not self.pending_bytes):
                 return
+            if self.trouble is not None and self._clock.monotonic() - self._looked_monotonic >= LOST_SECONDS:
+                if await self._lost():
+                    return
+                self._looked_monotonic = self._clock.monotonic()
+
+    async def _lost(self) -> bool:
+        """Whether a client made anew finds the brokers and the producer's does not, and so never will.
+
+        It asks the brokers that it knows where the brokers are: not one of them is left once an answer was spoiled, or
+        all have moved. Where brokers are found and acknowledge nothing, or are away, it keeps what it holds for them.
+        """
+        for _ in range(LOST_TRIES):
+            if self._producer is None or await self._finds_brokers(self._producer):
+                return False
+            await self._clock.sleep(BACKOFF_SECONDS[0])
+        with suppress(*BROKER_ERRORS):
+            await self._broker.make_topics()
+            log.warning("the producer has lost its way to Kafka, and is replaced", held_bytes=self.pending_bytes)
+            return True
+        return False
+
+    @staticmethod
+    async def _finds_brokers(producer: AIOKafkaProducer) -> bool:
+        """Its question waits behind a record that is not acknowledged, until that is given up and sent anew."""
+        with suppress(*BROKER_ERRORS):
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return bool(await producer.client.force_metadata_update())
+        return False
 
     async def _connect(self) -> None:
         await self._broker.make_topics()
@@ -204,6 +239,7 @@ class Outbox:
         """A deadline passed. The producer tries on in silence, so unless others were answered meanwhile we say it."""
         self.counts["unacknowledged"] += 1
         if self.trouble is None and self._answered_monotonic < since_monotonic:
+            self._looked_monotonic = self._clock.monotonic()
             self.trouble = f"Kafka at {self._broker.bootstrap} acknowledged nothing within {seconds:g} s"
 
     def _failed(self, producer: AIOKafkaProducer | None, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""All rows, by group and by id: the catalogue's 101, and six that the link to Kafka makes cheap."""
+"""All rows, by group and by id: the catalogue's 101, and fourteen that the link to Kafka makes cheap."""
 
 from tests.faults.row import Group, Row
 from tests.faults.rows.actors import ACTORS

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from random import Random
 
 import pytest
 
@@ -118,6 +119,40 @@ async def test_a_byte_of_an_answer_is_another_one() -> None:
             number, text = await client.hears()
             assert number == 1
             assert sum(a != b for a, b in zip(text, b"0123456789", strict=True)) == 1
+
+
+async def test_chance_says_which_byte_of_an_answer_is_another_one_and_never_whose_answer_it_is() -> None:
+    spoilt = set()
+    async with _link() as (link, connected):
+        client = await connected()
+        async with link.meddling(wire.spoiled(wire.PRODUCE, Random(1))):
+            for number in range(40):
+                await client.asks(wire.PRODUCE, number)
+                answered, text = await client.hears()
+                assert answered == number
+                spoilt |= {at for at, pair in enumerate(zip(text, b"0123456789", strict=True)) if len({*pair}) > 1}
+            await client.asks(wire.FETCH, 40)
+            assert await client.hears() == (40, b"0123456789")
+    assert spoilt == {*range(10)}
+
+
+async def test_answers_of_one_api_are_lost_and_counted_and_the_others_arrive() -> None:
+    async with _link() as (link, connected):
+        client = await connected()
+        async with link.meddling(wire.only(wire.PRODUCE, wire.silence)):
+            await client.asks(wire.PRODUCE, 1)
+            await client.asks(wire.FETCH, 2)
+            assert await client.hears() == (2, b"0123456789")
+        assert link.answers == {wire.PRODUCE: 1, wire.FETCH: 1}
+
+
+async def test_an_answer_of_one_api_comes_behind_the_next_one_of_any() -> None:
+    async with _link() as (link, connected):
+        client = await connected()
+        async with link.meddling(wire.reordered(wire.PRODUCE)):
+            for number, api in enumerate((wire.FETCH, wire.PRODUCE, wire.FETCH, wire.FETCH)):
+                await client.asks(api, number)
+            assert [(await client.hears())[0] for _ in range(4)] == [0, 2, 1, 3]
 
 
 async def test_of_two_answers_the_second_comes_first() -> None:

@@ -2,15 +2,19 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from random import Random
 from ssl import SSLContext
 from typing import Final, Self
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+METADATA: Final = 3
 _SIZE_BYTES = 4
+_NUMBER_BYTES = 4  # of the request that is answered: what an answer begins with
 _CONNECTION_ERRORS = (ConnectionError, asyncio.IncompleteReadError, OSError)
 
 
@@ -42,12 +46,16 @@ Meddle = Callable[[Frame], Awaitable[bytes]]
 
 @dataclass
 class Wire:
-    """A proxy on `port` before the broker's `target` port on loopback. `opened`: when each connection began."""
+    """A proxy on `port` before the broker's `target` port on loopback.
+
+    opened: when each connection began. answers: how many came from the broker, by their API.
+    """
 
     port: int
     target: int
     meddle: Meddle | None = None
     opened: list[float] = field(default_factory=list)
+    answers: Counter[int] = field(default_factory=Counter)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _links: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -119,6 +127,8 @@ class Wire:
             while True:
                 size = int.from_bytes(await source.readexactly(_SIZE_BYTES), "big")
                 frame = _frame(await source.readexactly(size), apis, asks=asks)
+                if not asks:
+                    self.answers[frame.api] += 1
                 try:
                     passed = frame.whole if self.meddle is None else await self.meddle(frame)
                 except Cut as cut:
@@ -175,29 +185,39 @@ def without(api: int, *, asks: bool) -> Meddle:
     return meddle
 
 
-def spoiled(api: int) -> Meddle:
-    """In each answer of one API a byte in the middle is another one."""
+def only(api: int, meddle: Meddle) -> Meddle:
+    """The fault befalls the answers of one API; everything else goes on."""
 
-    async def meddle(frame: Frame) -> bytes:
-        if frame.asks or frame.api != api:
-            return frame.whole
-        middle = max(8, len(frame.body) // 2)
-        body = frame.body[:middle] + bytes(byte ^ 0xFF for byte in frame.body[middle : middle + 1])
-        return Frame(frame.asks, frame.api, body + frame.body[middle + 1 :]).whole
+    async def meddle_with_it(frame: Frame) -> bytes:
+        return frame.whole if frame.asks or frame.api != api else await meddle(frame)
 
-    return meddle
+    return meddle_with_it
 
 
-def reordered() -> Meddle:
-    """Every second answer on the link is given before the one that came first."""
+def spoiled(api: int, chance: Random | None = None) -> Meddle:
+    """In each answer of one API a byte is another one: that in the middle, or whichever chance says."""
+
+    async def spoil(frame: Frame) -> bytes:
+        where = max(8, len(frame.body) // 2) if chance is None else chance.randrange(_NUMBER_BYTES, len(frame.body))
+        body = frame.body[:where] + bytes(byte ^ 0xFF for byte in frame.body[where : where + 1])
+        return Frame(frame.asks, frame.api, body + frame.body[where + 1 :]).whole
+
+    return only(api, spoil)
+
+
+def reordered(api: int | None = None) -> Meddle:
+    """Every second answer on the link is given before the one that came first.
+
+    With an API: each answer of it behind the next one of any, on whose connection it comes.
+    """
     waiting: list[bytes] = []
 
     async def meddle(frame: Frame) -> bytes:
         if frame.asks:
             return frame.whole
-        if not waiting:
+        if not waiting and api in {None, frame.api}:
             waiting.append(frame.whole)
             return b""
-        return frame.whole + waiting.pop()
+        return frame.whole + (waiting.pop() if waiting else b"")
 
     return meddle

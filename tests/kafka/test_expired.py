@@ -21,7 +21,7 @@ from tests.certificates import Authority
 from tests.faults.wire import Wire
 from tests.ingest.rig import Intake
 from tests.ingest.wire import STRUCTURED, event
-from tests.kafka.behind_tls import behind_tls
+from tests.kafka.behind import behind
 from tests.kafka.waiting import SkippingClock, until
 
 LONG_SECONDS, ENDED = 3600.0, -1.0
@@ -62,7 +62,7 @@ async def link(tmp_path: Path) -> Link:
 
 @pytest.fixture
 async def wire(embedded: EmbeddedBroker, link: Link) -> AsyncIterator[Wire]:
-    async with behind_tls(embedded, link.tls) as wire:
+    async with behind(embedded, link.tls) as wire:
         yield wire
 
 

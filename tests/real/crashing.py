@@ -23,7 +23,7 @@ from tests.real.service import Service
 from tests.real.traffic import Traffic
 from tests.testbed.audit import Write
 from tests.testbed.kube import ApiError, Kube
-from tests.testbed.objects import deployment, gpu_node, hpa
+from tests.testbed.objects import deployment, gpu_node, hpa, stateful_set
 from tests.testbed.process import Failed
 
 Json = dict[str, Any]
@@ -36,6 +36,9 @@ FLOORS = {"chat": 1, "code": 2, "auto": 1}
 BUSY = {"chat": (55.0, 5.0), "code": (15.0, 45.0), "auto": (5.0, 15.0)}
 """Requests in flight by turns, at 10 for a replica; together they ask for no more than there is."""
 AUTOSCALED = "auto"
+NUMBERED = "code"
+"""In a storm a StatefulSet whose budget lets nobody go. Its lowest numbers go by no number of replicas, so whoever of
+them is on a node under notice is asked to go in vain, and then deleted; a Deployment's pods went by a number before."""
 SWAP_SECONDS = 8.0
 DEED_SECONDS = 3.0
 NOTICE_SECONDS = 24.0
@@ -82,15 +85,25 @@ class Busy:
 
     def policy(self) -> Json:
         """Three models on one pool, all of which may be anywhere."""
-        own = {name: model(name, self.namespace, FLOORS[name], REPLICAS[name], 8) for name in REPLICAS}
-        return policy([pool("gpus", self.ours, GPUS, drain=self.storm)], own.values())
+        own = [
+            model(name, self.namespace, FLOORS[name], REPLICAS[name], 8, targets=[self._target(name)])
+            for name in REPLICAS
+        ]
+        return policy([pool("gpus", self.ours, GPUS, drain=self.storm)], own)
+
+    def _target(self, name: str) -> Json:
+        return {"pool": "gpus", "name": name, "kind": "StatefulSet" if self._numbered(name) else "Deployment"}
+
+    def _numbered(self, name: str) -> bool:
+        return self.storm and name == NUMBERED
 
     async def set_up(self) -> None:
         """Full nodes, and a minute in which everybody needed what it has."""
         for _ in range(NODES):
             await self._add_node()
         for name, replicas in REPLICAS.items():
-            made = deployment(
+            kind = stateful_set if self._numbered(name) else deployment
+            made = kind(
                 name,
                 self.namespace,
                 replicas,
@@ -103,7 +116,7 @@ class Busy:
         await self.kube.apply(hpa(AUTOSCALED, self.namespace, 1, 9))
         await self.kube.wait_ready(GPUS, self.namespace)
         if self.storm:
-            await self.kube.apply(_never_evicted("code", self.namespace))
+            await self.kube.apply(_never_evicted(NUMBERED, self.namespace))
         await asyncio.gather(*(self.traffic.past(name, running=8.0 * many) for name, many in REPLICAS.items()))
 
     @asynccontextmanager
@@ -213,14 +226,20 @@ def taken(writes: Iterable[Write]) -> list[Step]:
     maxima = [(at, high) for at, _, high in bounded(writes, AUTOSCALED, "horizontalpodautoscalers")]
     before = [REPLICAS[AUTOSCALED], *(high for _, high in maxima)]
     by_bounds = [Step(at, AUTOSCALED, was, high) for was, (at, high) in zip(before, maxima, strict=False)]
-    return sorted([*steps(writes, by_scale), *by_bounds], key=lambda step: step.at)
+    return sorted([*steps(writes, by_scale, asked_by_scale), *by_bounds], key=lambda step: step.at)
+
+
+def asked_by_scale(writes: Iterable[Write], name: str) -> list[tuple[float, int]]:
+    """As `scaled`, of whichever kind the object is."""
+    writes = list(writes)
+    return [*scaled(writes, name), *scaled(writes, name, "statefulsets")]
 
 
 def twice(writes: Iterable[Write]) -> list[str]:
     """Writes that asked an object for what the one before had asked for: nobody else moves these objects here."""
     writes, again = list(writes), list[str]()
     for name in REPLICAS:
-        asked: list[tuple[float, object]] = list(scaled(writes, name))
+        asked: list[tuple[float, object]] = list(asked_by_scale(writes, name))
         if name == AUTOSCALED:
             found = bounded(writes, name, "horizontalpodautoscalers")
             asked = [(at, (low, high)) for at, low, high in found]

@@ -39,7 +39,8 @@ from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-LIFE_SECONDS = 90.0
+LIFE_SECONDS = 180.0
+"""The longest wait for a point: a third deletion needs a start and up to three notices, of which one comes in 27 s."""
 MIB = 1 << 20
 TAKE_OVER_SECONDS = 12.0
 WHEN = ("before", "after")
@@ -93,6 +94,11 @@ FEW = [
     Point("kafka/decisions/intent", 1, "after"),
     Point("kafka/state/memory", 1, "before"),
 ]
+
+
+@pytest.fixture
+def target_kinds() -> tuple[str, ...]:
+    return ("statefulsets.apps",)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from itertools import dropwhile
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
@@ -43,10 +44,19 @@ class Logs:
         self._records: dict[TopicPartition, list[ConsumerRecord]] = {}
         self._notices = 0
 
-    def append(self, topic: str, partition: int, key: bytes | None, value: bytes, headers: Headers = ()) -> int:
-        """Store one record; its offset."""
+    def append(  # what a record is made of
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes,
+        headers: Headers = (),
+        sent_at: float | None = None,
+    ) -> int:
+        """Store one record; its offset. It is stamped when it was sent, by the sender's clock (UTC); None: just now."""
         records = self._records.setdefault(TopicPartition(topic, partition), [])
-        offset, stamp = len(records), int((START + self._loop.time()) * 1000)
+        sent_at = START + self._loop.time() if sent_at is None else sent_at
+        offset, stamp = len(records), int(sent_at * 1000)
         records.append(ConsumerRecord(topic, partition, offset, stamp, 0, key, value, None, -1, len(value), headers))
         for hear in self.news:
             hear()
@@ -91,8 +101,9 @@ class Logs:
     def past(self, topic: str, since: float | None = None) -> list[TopicPast]:
         """As `kafka.topic_past.read_past`."""
         records = self._records.get(TopicPartition(topic, 0), [])
-        told = (TopicPast(record.key or b"", record.value, record.timestamp / 1000) for record in records)
-        return [past for past in told if since is None or past.at >= since]
+        if since is not None:  # from the first of that age on, whatever is stamped what is behind it
+            records = [*dropwhile(lambda record: record.timestamp < int(since * 1000), records)]
+        return [TopicPast(record.key or b"", record.value, record.timestamp / 1000) for record in records]
 
     def forget_checkpoints(self, newest: int) -> None:
         """The last so many records of memory are gone, as after brokers that lost their disks."""
@@ -117,7 +128,9 @@ class KafkaWay:
             raise PastUnreadable(f"topic {topic} cannot be read: connection refused")
         return self._logs.past(topic, since)
 
-    def put(self, topic: str, key: bytes | None, value: bytes, headers: Headers) -> asyncio.Future[object]:
+    def put(
+        self, topic: str, key: bytes | None, value: bytes, headers: Headers, sent_at: float
+    ) -> asyncio.Future[object]:
         """The producer has it, and tries until the brokers take it; the future is their acknowledgement."""
         self._host.must_live()
         sent: asyncio.Future[object] = self._loop.create_future()
@@ -126,7 +139,7 @@ class KafkaWay:
             if self.link.no_checkpoints and topic == STATE:
                 answer(KafkaError("not enough replicas"))
                 return
-            self._logs.append(topic, 0, key, value, headers)
+            self._logs.append(topic, 0, key, value, headers, sent_at)
             seconds = UNHEARD_SECONDS if self.link.unheard else ACK_SECONDS
             self._loop.elsewhere(seconds, lambda: answer(None))
 
@@ -168,7 +181,7 @@ class MemoryOutbox(Outbox):
     async def _put(
         self, _producer: object, topic: str, key: bytes | None, value: bytes, headers: Headers
     ) -> asyncio.Future[object]:
-        return self._way.put(BROKER.topic(topic), key, value, headers)
+        return self._way.put(BROKER.topic(topic), key, value, headers, self._clock.now())
 
 
 def frontiers(offsets: dict[tuple[str, int], int]) -> dict[TopicPartition, Frontier]:

@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import looptime
 import pytest
@@ -20,18 +20,59 @@ from tests.kube.server import LoopClock
 from tests.sandbox.shapes import deployment
 from tests.schedules.api import ApiServer, ApiWay
 from tests.schedules.links import ANSWERS, LATE_SECONDS, Answer, ApiLink
-from tests.schedules.test_contracts import TARGET, Seen, replicas_of, said, version_of, with_chat
+from tests.schedules.test_contracts import MISSING, TARGET, Seen, replicas_of, said, version_of, with_chat
 from tests.schedules.virtual import START, Host, VirtualLoop
+from tests.testbed.process import free_port
 
-Play = Callable[[Any, ApiLink], Awaitable[Seen]]
+
+class Hand(Protocol):
+    """On what lies between. `link`: what it does to calls that come through."""
+
+    link: ApiLink
+
+    async def refuse(self) -> None:
+        """No connection is left, and none is taken."""
+
+    async def accept(self) -> None:
+        """That is over."""
+
+
+Play = Callable[[Any, Hand], Awaitable[Seen]]
+LONGEST_SECONDS = 1.0  # that a call takes which is refused: a read asks three times within 0.6 s
+
+
+@dataclass
+class InMemory:
+    """The link says it all."""
+
+    link: ApiLink
+
+    async def refuse(self) -> None:
+        self.link.away = True
+
+    async def accept(self) -> None:
+        self.link.away = False
 
 
 class Between:
-    """A proxy that misbehaves as its link says; `url` is the API server's."""
+    """A proxy on `port` that misbehaves as its link says; `url` is the API server's."""
 
-    def __init__(self, url: str, link: ApiLink) -> None:
-        self.link = link
+    def __init__(self, url: str) -> None:
+        self.link = ApiLink()
+        self.port = free_port()
         self._url = url
+        self._runner: web.AppRunner | None = None
+
+    async def accept(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.serve)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.01)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+
+    async def refuse(self) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Pass the request on, or not, and answer."""
@@ -79,7 +120,7 @@ def in_memory(play: Play) -> Seen:
         link = ApiLink()
         port = WorldPort(with_chat(World(START)))
         way = ApiWay(ApiServer(lambda: START), port, link, Host("a"), loop, lambda _call: nullcontext())
-        return await play(way, link)
+        return await play(way, InMemory(link))
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(played())
@@ -91,18 +132,12 @@ def embedded(play: Play) -> Seen:
     async def played() -> Seen:
         async with EmbeddedKubernetes(LoopClock()) as server:
             server.store.put(deployment("chat", 3, "serving"))
-            link = ApiLink()
-            app = web.Application()
-            app.router.add_route("*", "/{path:.*}", Between(server.url, link).serve)
-            runner = web.AppRunner(app, shutdown_timeout=0.01)
-            await runner.setup()
-            with socket.socket() as listening:
-                listening.bind(("127.0.0.1", 0))
-                await web.SockSite(runner, listening).start()
-                url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-                async with KubeClient(Access(url, "Bearer sandbox-rebalancer"), LoopClock(), random.Random(1)) as kube:
-                    seen = await play(kube, link)
-                await runner.cleanup()
+            between = Between(server.url)
+            await between.accept()
+            access = Access(f"http://127.0.0.1:{between.port}", "Bearer sandbox-rebalancer")
+            async with KubeClient(access, LoopClock(), random.Random(1)) as kube:
+                seen = await play(kube, between)
+            await between.refuse()
             return seen
 
     with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
@@ -111,9 +146,9 @@ def embedded(play: Play) -> Seen:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_write_that_is_not_answered_well_is_answered_and_applied_as_a_proxy_does_it(answer: Answer) -> None:
-    async def play(kube: Any, link: ApiLink) -> Seen:  # noqa: ANN401  # either way to an API server
+    async def play(kube: Any, hand: Hand) -> Seen:  # noqa: ANN401  # either way to an API server
         version = await version_of(kube, TARGET)
-        link.answers.append(answer)
+        hand.link.answers.append(answer)
         began = asyncio.get_running_loop().time()
         seen = [await said(kube.put_scale(TARGET, 4, version))]
         seen += [f"{asyncio.get_running_loop().time() - began:.0f} s", await replicas_of(kube)]
@@ -124,13 +159,28 @@ def test_a_write_that_is_not_answered_well_is_answered_and_applied_as_a_proxy_do
 
 
 def test_a_way_through_which_nothing_comes_ends_each_call_by_its_deadline_and_applies_nothing() -> None:
-    async def play(kube: Any, link: ApiLink) -> Seen:  # noqa: ANN401  # either way to an API server
+    async def play(kube: Any, hand: Hand) -> Seen:  # noqa: ANN401  # either way to an API server
         version, loop = await version_of(kube, TARGET), asyncio.get_running_loop()
-        link.silent = True
+        hand.link.silent = True
         began, seen = loop.time(), [await said(kube.get_scale(TARGET))]
         seen += [f"{loop.time() - began:.0f} s", await said(kube.put_scale(TARGET, 4, version))]
         seen += [f"{loop.time() - began:.0f} s"]
-        link.silent = False
+        hand.link.silent = False
         return [*seen, await replicas_of(kube)]
+
+    assert in_memory(play) == embedded(play)
+
+
+def test_a_refused_connection_fails_each_call_at_once_and_writes_nothing() -> None:
+    async def play(kube: Any, hand: Hand) -> Seen:  # noqa: ANN401  # either way to an API server
+        version, loop = await version_of(kube, TARGET), asyncio.get_running_loop()
+        await hand.refuse()
+        began = loop.time()
+        seen = [await said(kube.get_scale(TARGET)), await said(kube.put_scale(TARGET, 4, version))]
+        seen += [await said(kube.evict(MISSING, "1")), await said(kube.delete(MISSING, uid="1"))]
+        seen += ["at once" if loop.time() - began < LONGEST_SECONDS else f"{loop.time() - began:.1f} s"]
+        await hand.accept()
+        seen += [await replicas_of(kube), await said(kube.put_scale(TARGET, 4, version)), await replicas_of(kube)]
+        return seen
 
     assert in_memory(play) == embedded(play)

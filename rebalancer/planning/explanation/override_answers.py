@@ -120,8 +120,9 @@ def _short_of(
         return ""
     lack, wanted, soon = lacks.get(one.subject), model.demand.replicas, granted[one.subject]
     wish, value = f"{one.kind} {one.value}", one.value or 0
-    if lack is not None and wanted <= min(soon, model.staying_replicas) and wanted - lack.replicas < value:
-        return f"{wish}, room for {wanted - lack.replicas}: {lack.why}"  # the others have no node, and none comes
+    if lack is not None and not _by_person(lack) and wanted <= min(soon, model.staying_replicas):
+        room = wanted - lack.replicas
+        return f"{wish}, room for {room}: {lack.why}" if room < value else ""  # the others have no node, and none comes
     if wanted <= soon or (one.kind == "floor" and soon >= value):  # it has its floor, and is refused more than that
         return ""
     if lack is not None:
@@ -142,10 +143,14 @@ def _over_budget(scene: Scene[ModelShare], model: ModelShare) -> str:
     )
 
 
+def _by_person(lack: Lack) -> bool:
+    return lack.short is not None and lack.short.constraint in BY_PERSON
+
+
 def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) -> str:
     """What it costs its model while it stands: the replicas that it keeps from who is short, and how late that is."""
     lack = lacks.get(one.subject) if one.subject_kind == "model" else None
-    if lack is None or lack.short is None or lack.short.constraint not in BY_PERSON:
+    if lack is None or not _by_person(lack):
         return ""
     ruling = scene.models[one.subject].ruling
     if one is not (ruling.paused or ruling.frozen or ruling.decides):
