@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import OverrideState
+from rebalancer.domain.plan import OverrideState, Unmet
 from rebalancer.domain.words import gpus, replicas, sentences
 from rebalancer.planning.explanation.lacks import BY_PERSON, Lack
 from rebalancer.planning.facts.scene import Scene
@@ -120,7 +120,7 @@ def _short_of(
         return ""
     lack, wanted, soon = lacks.get(one.subject), model.demand.replicas, granted[one.subject]
     wish, value = f"{one.kind} {one.value}", one.value or 0
-    if lack is not None and not _by_person(lack) and wanted <= min(soon, model.staying_replicas):
+    if lack is not None and _kept_by_person(lack) is None and wanted <= min(soon, model.staying_replicas):
         room = wanted - lack.replicas
         return f"{wish}, room for {room}: {lack.why}" if room < value else ""  # the others have no node, and none comes
     if wanted <= soon or (one.kind == "floor" and soon >= value):  # it has its floor, and is refused more than that
@@ -143,17 +143,19 @@ def _over_budget(scene: Scene[ModelShare], model: ModelShare) -> str:
     )
 
 
-def _by_person(lack: Lack) -> bool:
-    return lack.short is not None and lack.short.constraint in BY_PERSON
+def _kept_by_person(lack: Lack) -> Unmet | None:
+    """The need behind it, where a person keeps the number; None where something else does."""
+    return lack.short if lack.short is not None and lack.short.constraint in BY_PERSON else None
 
 
 def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) -> str:
     """What it costs its model while it stands: the replicas that it keeps from who is short, and how late that is."""
     lack = lacks.get(one.subject) if one.subject_kind == "model" else None
-    if lack is None or not _by_person(lack):
+    short = None if lack is None else _kept_by_person(lack)
+    if short is None:
         return ""
     ruling = scene.models[one.subject].ruling
     if one is not (ruling.paused or ruling.frozen or ruling.decides):
         return ""
-    more = f"without this override {one.subject} would have {replicas(lack.short.replicas)} more"
-    return sentences(more, f"as it is: {lack.short.lateness}")
+    more = f"without this override {one.subject} would have {replicas(short.replicas)} more"
+    return sentences(more, f"as it is: {short.lateness}")
