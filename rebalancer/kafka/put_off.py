@@ -14,6 +14,7 @@ from rebalancer.kafka.unreadable import pass_unreadable
 from rebalancer.obs.clock import Clock
 
 LOOK_SECONDS = 5.0
+STUCK_SECONDS = 60.0  # a client that was told of no broker that is there finds none: one made anew asks the bootstrap
 PACE_SECONDS = 0.01  # between shares: what is new is decoded first
 
 log = structlog.get_logger()
@@ -72,14 +73,21 @@ class PutOff:
         again = Frontier(first, frontier.refused)
         self._reader.frontiers = {one: again}
         consumer.seek(one, first)
+        read_monotonic = self._clock.monotonic()
         while frontier.put_off_between is not None and again.put_off_between is None:
             if self._frontiers.get(one) is not frontier:
                 return  # the partition is another's now, who reads it from there
             if self._may_read() and again.next_offset <= frontier.put_off_between[1]:
+                before = again.next_offset
                 await self._take(consumer, one, again)
                 await self._clock.sleep(PACE_SECONDS)
+                if again.next_offset > before:
+                    read_monotonic = self._clock.monotonic()
+                elif self._clock.monotonic() - read_monotonic > STUCK_SECONDS:
+                    return
             else:
                 await self._clock.sleep(LOOK_SECONDS)
+                read_monotonic = self._clock.monotonic()
             frontier.read_again(again.safe)
 
     async def _take(self, consumer: AIOKafkaConsumer, one: TopicPartition, again: Frontier) -> None:

@@ -13,11 +13,14 @@ from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.frontier import Frontier
+from rebalancer.kafka.put_off import LOOK_SECONDS, STUCK_SECONDS, PutOff
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.ingest.rig import Intake, Refusing
 from tests.ingest.wire import NOW, STRUCTURED, event
-from tests.kafka.waiting import SkippingClock, time_passes, until
+from tests.kafka.behind import behind, naming
+from tests.kafka.waiting import SkippingClock, skips, time_passes, until
+from tests.testbed.process import free_port
 
 METRICS = "rebalancer.metrics"
 PARTITION = TopicPartition(METRICS, 0)
@@ -70,6 +73,25 @@ async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the
     assert aggregate.dead_letters.counts["buried"] == POISONED
     await end(*tasks)
     await aggregate.outbox.close()
+
+
+async def test_a_second_reading_that_was_told_a_wrong_port_of_the_broker_begins_anew_after_a_minute(
+    embedded: EmbeddedBroker, broker: Broker
+) -> None:
+    clock, frontier = SkippingClock(), Frontier(1)
+    letters = DeadLetters(Refusing(), clock, random.Random(1))
+    reader = Reader({METRICS: DECODERS["metrics"]}, lambda _: None, letters)
+    async with AIOKafkaProducer(bootstrap_servers=embedded.bootstrap) as producer:
+        await producer.send_and_wait(METRICS, b"{}", headers=list(STRUCTURED), partition=0)
+    frontier.put_off(0)
+    async with behind(embedded) as link:
+        right, link.meddle = link.meddle, naming(link.target, free_port())
+        put_off = PutOff(Broker(f"127.0.0.1:{link.port}"), clock, {PARTITION: frontier}, reader, lambda: True)
+        running = asyncio.create_task(put_off.run())
+        await until(lambda: skips(clock, LOOK_SECONDS) and reader.frontiers)  # it has begun to read
+        link.meddle = right
+        await until(lambda: skips(clock, STUCK_SECONDS) and letters.waiting_bytes)
+        await end(running)
 
 
 def choking(events: list[Event]) -> None:

@@ -12,7 +12,7 @@ from rebalancer.kafka.outbox import LOST_SECONDS, Outbox
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.faults.wire import METADATA, PRODUCE, Cut, Frame, Wire
 from tests.kafka.behind import behind, naming
-from tests.kafka.waiting import SkippingClock, records, until
+from tests.kafka.waiting import SkippingClock, records, skips, until
 from tests.testbed.process import free_port
 
 NO_PORT = 1 << 24
@@ -30,11 +30,6 @@ async def an_outbox(link: Wire, clock: SkippingClock) -> AsyncIterator[Outbox]:
         running.cancel()
         await asyncio.wait({running})
         await outbox.close(2.0)
-
-
-def time_passes(clock: SkippingClock) -> bool:
-    clock.skipped += LOST_SECONDS
-    return True
 
 
 async def sent(embedded: EmbeddedBroker) -> list[bytes]:
@@ -74,7 +69,7 @@ async def test_a_producer_that_was_told_a_wrong_port_of_the_only_broker_is_repla
             await outbox.send("decisions", None, b"meanwhile", deadline_seconds=0.3)
         link.meddle = right
         assert not await outbox.send("decisions", None, b"lost", deadline_seconds=2.0), "it found back by itself"
-        await until(lambda: time_passes(clock) and outbox.counts["connected"] == 2)
+        await until(lambda: skips(clock, LOST_SECONDS) and outbox.counts["connected"] == 2)
         assert await outbox.send("decisions", None, b"after", deadline_seconds=15.0)
         assert outbox.trouble is None
         assert (await sent(embedded))[-1] == b"after"
@@ -97,7 +92,7 @@ async def test_a_producer_whose_broker_is_found_and_acknowledges_nothing_keeps_w
         link.meddle = nothing_is_written
         assert not await outbox.send("decisions", None, b"held", deadline_seconds=0.3)
         told = link.answers[METADATA]
-        await until(lambda: time_passes(clock) and link.answers[METADATA] > told + 15)  # in some 4 s, for two looks
+        await until(lambda: skips(clock, LOST_SECONDS) and link.answers[METADATA] > told + 15)  # two looks, some 4 s
         link.meddle = right
         assert await outbox.send("decisions", None, b"after", deadline_seconds=15.0)
         assert (outbox.counts["connected"], await sent(embedded)) == (1, [b"before", b"held", b"after"])
@@ -110,7 +105,7 @@ async def test_a_producer_whose_broker_is_away_for_an_hour_keeps_what_it_holds(e
         embedded.cut()
         assert not await outbox.send("decisions", None, b"held", deadline_seconds=0.3)
         tries = len(link.opened)
-        await until(lambda: time_passes(clock) and len(link.opened) > tries + 15)  # in some 4 s, for two looks
+        await until(lambda: skips(clock, LOST_SECONDS) and len(link.opened) > tries + 15)  # two looks, some 4 s
         embedded.heal()
         assert await outbox.send("decisions", None, b"after", deadline_seconds=15.0)
         assert (outbox.counts["connected"], await sent(embedded)) == (1, [b"before", b"held", b"after"])
