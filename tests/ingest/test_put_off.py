@@ -27,25 +27,29 @@ PARTITION = TopicPartition(METRICS, 0)
 POISON, POISONED = b"no event" * 7_500, 400  # 16 MiB of letters are some 280 of them
 
 
-async def test_letters_that_were_put_off_are_buried_without_a_restart(embedded: EmbeddedBroker, broker: Broker) -> None:
-    """The dead-letter topic takes nothing for a while: later than 5 h on no start would read these again."""
-    keeper, clock = Refusing(), SkippingClock()
+async def send_poison(embedded: EmbeddedBroker) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=embedded.bootstrap, compression_type="gzip", max_batch_size=900_000
     ) as producer:
         for _ in range(POISONED):
             await producer.send(METRICS, POISON, headers=list(STRUCTURED), partition=0)
         await producer.flush()
-        async with Intake(broker, keeper, clock=clock) as intake:
-            consumer = intake.intake.consumer
-            await until(lambda: intake.intake.counts["rejected.not-json"] == POISONED)
-            assert intake.intake.counts["put-off"] > 0
-            assert consumer.safe_offsets()[METRICS, 0] == 0
-            keeper.takes = True
-            keeper.asked.clear()
-            await until(lambda: time_passes(clock) and consumer.safe_offsets()[METRICS, 0] == POISONED)
-            assert {rejection.position.offset for rejection in keeper.asked} == set(range(POISONED))
-            assert intake.intake.counts["rejected.not-json"] == POISONED, "each is counted once"
+
+
+async def test_letters_that_were_put_off_are_buried_without_a_restart(embedded: EmbeddedBroker, broker: Broker) -> None:
+    """The dead-letter topic takes nothing for a while: later than 5 h on no start would read these again."""
+    keeper, clock = Refusing(), SkippingClock()
+    await send_poison(embedded)
+    async with Intake(broker, keeper, clock=clock) as intake:
+        consumer = intake.intake.consumer
+        await until(lambda: intake.intake.counts["rejected.not-json"] == POISONED)
+        assert intake.intake.counts["put-off"] > 0
+        assert consumer.safe_offsets()[METRICS, 0] == 0
+        keeper.takes = True
+        keeper.asked.clear()
+        await until(lambda: time_passes(clock) and consumer.safe_offsets()[METRICS, 0] == POISONED)
+        assert {rejection.position.offset for rejection in keeper.asked} == set(range(POISONED))
+        assert intake.intake.counts["rejected.not-json"] == POISONED, "each is counted once"
 
 
 async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the_group_back_no_longer(
@@ -54,12 +58,7 @@ async def test_a_process_of_the_tier_buries_what_it_put_off_itself_and_holds_the
     """It knew only that whoever has the partition next would read it again, and nobody may for weeks."""
     clock = SkippingClock()
     aggregate = Aggregate(broker, "aggregate-0", clock, random.Random(1))
-    async with AIOKafkaProducer(
-        bootstrap_servers=embedded.bootstrap, compression_type="gzip", max_batch_size=900_000
-    ) as producer:
-        for _ in range(POISONED):
-            await producer.send(METRICS, POISON, headers=list(STRUCTURED), partition=0)
-        await producer.flush()
+    await send_poison(embedded)
     aggregate.aggregation.own({PARTITION: 0})
     records = [
         ConsumerRecord(METRICS, 0, offset, 0, 0, None, POISON, None, 0, len(POISON), STRUCTURED)
