@@ -31,7 +31,7 @@ class NoPolicy(ValueError):
     """The service cannot start: the policy file has problems. The text names all of them."""
 
 
-def _lost(before: Policy, after: Policy) -> tuple[str, ...]:
+def _warn_of_unheard(before: Policy, after: Policy) -> tuple[str, ...]:
     """A sentence for each model that was renamed and is not heard any more; the log has it, too."""
     lost = tuple(unheard(before, after))
     for problem in lost:
@@ -105,7 +105,7 @@ class FollowedPolicy:
             if self._file.trouble is not None:
                 log.warning("policy", problem=self._file.trouble)
             if self._file.current is not None:
-                self._change = replace(self._change, differences=_lost(last, self._file.current))
+                self._change = replace(self._change, differences=_warn_of_unheard(last, self._file.current))
 
     def _begin(self, policy: Policy) -> None:
         self._change = replace(self._change, at=self._clock.now())
@@ -137,7 +137,7 @@ class FollowedPolicy:
                 log.warning("policy", problem=self._file.trouble)
             policy = self._file.current
             if policy is not None and policy is not cycle_ports.policy:
-                lost = _lost(cycle_ports.policy, policy)
+                lost = _warn_of_unheard(cycle_ports.policy, policy)
                 others = lost + await asyncio.to_thread(differences, cycle_ports.policy, policy)
                 self._change = replace(self._change, at=now, before=digest, differences=others)
                 cycle_ports.policy = policy

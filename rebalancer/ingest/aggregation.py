@@ -25,11 +25,10 @@ MAX_WAITING = 20_000  # samples that are not handed on: some 15 MiB
 HELD_SECONDS = 3600.0  # at most so long letters that wait keep the group where it is
 EVENT_HEADERS = (("content-type", b"application/cloudevents+json"),)
 
-
 log = structlog.get_logger()
 
 
-class _Held(NamedTuple):
+class _HeldBack(NamedTuple):
     """Letters that keep the group from going on.
 
     since_monotonic: since when nothing of them was kept.
@@ -69,7 +68,7 @@ class Aggregation:
         self._clock = clock
         self._samples: dict[int, list[MetricSample]] = {}
         self._begins: dict[int, int] = {}
-        self._held: dict[TopicPartition, _Held] = {}
+        self._held: dict[TopicPartition, _HeldBack] = {}
 
     @property
     def frontiers(self) -> dict[TopicPartition, Frontier]:
@@ -142,7 +141,7 @@ class Aggregation:
             self._held.pop(partition, None)
             return frontier.safe
         if held is None or held.at != frontier.safe:
-            held = _Held(now, frontier.safe, frontier.next_offset, frontier.safe)
+            held = _HeldBack(now, frontier.safe, frontier.next_offset, frontier.safe)
         elif now - held.since_monotonic >= HELD_SECONDS:
             log.error(
                 "letters that nobody keeps hold the group back no longer: who takes over does not read them again",

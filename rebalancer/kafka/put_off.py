@@ -8,13 +8,12 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from rebalancer.kafka.broker import BROKER_ERRORS, Broker, bring_up, finish
-from rebalancer.kafka.consumer import FETCH, IDLE_MS, SHARE, Batch, BatchReader
+from rebalancer.kafka.consumer import FETCH, IDLE_MS, SHARE, STUCK_SECONDS, Batch, BatchReader
 from rebalancer.kafka.frontier import Frontier
 from rebalancer.kafka.unreadable import pass_unreadable
 from rebalancer.obs.clock import Clock
 
 LOOK_SECONDS = 5.0
-STUCK_SECONDS = 60.0  # a client that was told of no broker that is there finds none: one made anew asks the bootstrap
 PACE_SECONDS = 0.01  # between shares: what is new is decoded first
 
 log = structlog.get_logger()
@@ -84,7 +83,7 @@ class PutOff:
                 if again.next_offset > before:
                     read_monotonic = self._clock.monotonic()
                 elif self._clock.monotonic() - read_monotonic > STUCK_SECONDS:
-                    return
+                    return  # a client that knows of no broker finds none: one made anew asks the bootstrap
             else:
                 await self._clock.sleep(LOOK_SECONDS)
                 read_monotonic = self._clock.monotonic()

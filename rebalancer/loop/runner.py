@@ -73,7 +73,7 @@ class Runner:
             log.warning("the last cycle did not end in time")
 
     async def run(self) -> None:
-        """CycleTurn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
+        """Turn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
         self.began_monotonic = self._clock.monotonic()
         while not self._stopping:
             await self._turn()

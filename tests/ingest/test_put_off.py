@@ -11,9 +11,10 @@ from rebalancer.app.tasks import end
 from rebalancer.domain.events import Event
 from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.consumer import STUCK_SECONDS
 from rebalancer.kafka.dead_letters import DeadLetters
 from rebalancer.kafka.frontier import Frontier
-from rebalancer.kafka.put_off import LOOK_SECONDS, STUCK_SECONDS, PutOff
+from rebalancer.kafka.put_off import LOOK_SECONDS, PutOff
 from rebalancer.loop.clock import RealClock
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.ingest.rig import Intake, Refusing

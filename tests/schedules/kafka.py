@@ -44,7 +44,7 @@ class Logs:
         self._records: dict[TopicPartition, list[ConsumerRecord]] = {}
         self._notices = 0
 
-    def append(  # what a record is made of
+    def append(
         self,
         topic: str,
         partition: int,

@@ -20,8 +20,9 @@ class Unready(Struct, frozen=True):
 
 
 LEASE = "lease"
-UNPLANNED = "plan of"  # before the names of pools for which nothing is decided
 """What is not good where this replica cannot say who leads."""
+UNPLANNED = "plan of"
+"""Before the names of pools: what is not good where nothing is decided for them."""
 
 
 class Status(Struct, frozen=True):

@@ -98,16 +98,16 @@ def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:
 
 # Zones and words of 100 models cost 9 ms, and a plan every 10 s finds them as they were. By the identity of the model,
 # which the value itself keeps alive: to hash its schedules costs as much as to look them up.
-_KEPT: dict[int, Scheduled] = {}
+_CACHE: dict[int, Scheduled] = {}
 
 
 def _cached(model: Model, at: float, lead_seconds: float) -> Scheduled:
     """`scheduled_at`, made anew only when it says something else."""
-    known = _KEPT.get(id(model))
+    known = _CACHE.get(id(model))
     if known is None or known.lead_seconds != lead_seconds or not known.at <= at < known.until:
-        if len(_KEPT) >= KEPT_AT_MOST:
-            _KEPT.clear()
-        known = _KEPT[id(model)] = scheduled_at(model, at, lead_seconds)
+        if len(_CACHE) >= KEPT_AT_MOST:
+            _CACHE.clear()
+        known = _CACHE[id(model)] = scheduled_at(model, at, lead_seconds)
     return known
 
 
