@@ -58,14 +58,14 @@ class Sandbox:
         if not self.failed.done():
             self.failed.cancel()
 
-    async def interrupt(self, node: str) -> float:
-        """The cloud announces that it takes the node; the deadline."""
+    async def interrupt(self, node: str, read_seconds: float) -> float:
+        """The cloud announces that it takes the node, which Karpenter reads `read_seconds` later; the deadline."""
         if self._producer is None:
             raise RuntimeError("the sandbox is not running: enter it first")
         now = self._clock.now()
         self.world.advance(now)
         provider_id = self.world.node_claims[node].provider_id
-        self.world.interrupt(node, now + NOTICE_SECONDS)
+        self.world.interrupt(node, now + NOTICE_SECONDS, read_seconds)
         await self._producer.spot_notice(provider_id, now)
         return now + NOTICE_SECONDS
 

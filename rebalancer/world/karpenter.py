@@ -272,9 +272,9 @@ class Karpenter:
                 self._end(claim)
         return taken
 
-    def interrupt(self, claim: WorldNodeClaim, deadline: float) -> None:
-        """The cloud takes the machine at `deadline`; it is drained as soon as Karpenter has read the notice."""
-        self._agenda.after(DRAIN_AFTER_SECONDS, lambda: self.drain(claim))
+    def interrupt(self, claim: WorldNodeClaim, deadline: float, read_seconds: float = DRAIN_AFTER_SECONDS) -> None:
+        """The cloud takes the machine at `deadline`; it is drained when Karpenter reads the notice, so much later."""
+        self._agenda.after(read_seconds, lambda: self.drain(claim))
         self._agenda.at(deadline, lambda: self._end(claim))
 
     def lose(self, claim: WorldNodeClaim) -> None:
@@ -283,7 +283,7 @@ class Karpenter:
 
     def drain(self, claim: WorldNodeClaim) -> None:
         """Delete the claim: its node takes nobody any more, its pods are evicted, then it goes."""
-        if claim.deleted_at is not None:
+        if claim.deleted_at is not None or claim.name not in claim.node_pool.claims:
             return
         claim.deleted_at = self._agenda.now
         self._cluster.touch(claim)

@@ -10,7 +10,7 @@ from rebalancer.world.agenda import Agenda
 from rebalancer.world.autoscaling import Autoscaling
 from rebalancer.world.cluster import LOAD_JITTER, Cluster, ThingChange
 from rebalancer.world.faults import Faults
-from rebalancer.world.karpenter import Karpenter, More, WorldNodeClaim, WorldNodePool
+from rebalancer.world.karpenter import DRAIN_AFTER_SECONDS, Karpenter, More, WorldNodeClaim, WorldNodePool
 from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import ServedModel
@@ -296,8 +296,8 @@ class World:
         self._karpenter.drain(self.node_claims[node_claim])
         self._settle()
 
-    def interrupt(self, node_claim: str, deadline: float) -> None:
-        """The cloud takes the claim's machine at `deadline` and says so now, to Karpenter too. Raises KeyError."""
+    def interrupt(self, node_claim: str, deadline: float, read_seconds: float = DRAIN_AFTER_SECONDS) -> None:
+        """The cloud says that it takes the machine at `deadline`; Karpenter reads it so much later. Raises KeyError."""
         claim = self.node_claims[node_claim]
         self._notices.append(
             CapacityNotice(
@@ -309,7 +309,7 @@ class World:
                 instance_id=claim.provider_id.rpartition("/")[2],
             )
         )
-        self._karpenter.interrupt(claim, deadline)
+        self._karpenter.interrupt(claim, deadline, read_seconds)
 
     def announce(self, notice: CapacityNotice) -> None:
         """Somebody tells of capacity that will go, or takes that back."""

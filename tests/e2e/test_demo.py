@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow  # 35 s
 
 REBALANCER = Path(sys.executable).with_name("rebalancer")
 DEFAULT_SPEED = signature(command).parameters["speed"].default
-SPEED = 6.0  # Karpenter's 2 s between notice and eviction are 0.33 s then: enough on a machine busy with tests
+SPEED = 6.0
 ROWS = (
     "first move after the surge",
     "from giving to getting",
