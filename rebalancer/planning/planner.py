@@ -115,6 +115,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     scene, tally = weighed.scene, Tally.of(weighed.scene)
     allocation = allocate(scene, tally)
     granted = node_grants.plan_nodes(scene, allocation)
+    allocation = allocation.without(granted.staying)
     moved = drains.moves_and_drains(scene, allocation, granted, tally)
     nodes = node_grants.hold(scene, granted, moved.releasing)
     changed = changes.changes_of(scene, moved, nodes)
@@ -136,6 +137,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     )
     remembered = replace(scene.memory, models=models, loans=booked, overrides=answered)
     remembered = outcomes.handed_on(remembered, writes.nodes.handed_on, writes.nodes.raised, policy, scene.now)
+    remembered = replace(remembered, node_grants=(*remembered.node_grants, *writes.nodes.opened))
     return Unexplained(Decision(orders, remembered), scene, allocation, moved, booked, writes.changes.granted, lacks)
 
 
