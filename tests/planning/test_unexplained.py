@@ -1,7 +1,6 @@
 """What cannot be put into sentences is decided and written all the same; the others are told of as always."""
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory
@@ -26,7 +25,7 @@ def with_an_outlook_of_no_error(world: Snapshot) -> Snapshot:
     """Of model b, whose sentence about the error of its forecast cannot be made."""
     loads = tuple(
         replace(load, outlook=replace(load.outlook, error="?"))
-        if load.model == "b" and load.outlook not in (None, UNSET)
+        if load.model == "b" and load.outlook is not None
         else load
         for load in world.loads
     )
