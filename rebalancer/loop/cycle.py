@@ -39,14 +39,16 @@ class CycleTurn(NamedTuple):
 
     decision: what was decided and written.
     failures: what planning raised on families of pools, an exception for each of `Plan.unplanned`.
+    unexplained: what making its sentences raised, an exception for each model or pool without them.
     """
 
     decision: Decision
     failures: tuple[Exception, ...] = ()
+    unexplained: tuple[Exception, ...] = ()
 
     def whole(self) -> Decision:
-        """The decision, where all pools were planned; else it raises what failed first."""
-        for failure in self.failures:
+        """The decision, where all pools were planned and all of it is explained; else it raises what failed first."""
+        for failure in (*self.failures, *self.unexplained):
             raise failure
         return self.decision
 
@@ -58,6 +60,6 @@ async def cycle(now: float, ports: CyclePorts) -> CycleTurn:
     decided = decide_apart(snapshot, ports.policy, before, ports.memo)
     ports.remember(snapshot, before, decided.orders.memory)
     await ports.carry_out(decided.orders)
-    decision = decided.explained()
+    decision, unexplained = decided.explained()
     ports.note(snapshot, decision)
-    return CycleTurn(decision, decided.failures)
+    return CycleTurn(decision, decided.failures, unexplained)

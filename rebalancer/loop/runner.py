@@ -53,6 +53,7 @@ class Runner:
         self.failed_in_a_row = 0
         self.failure = ""
         self.pools_failed_in_a_row: dict[str, int] = {}
+        self._unexplained: set[str] = set()
 
     def wake(self, within_seconds: float = 0.0) -> None:
         """Something happened that cannot wait for the next period, but may wait `within_seconds` for more of its kind.
@@ -112,6 +113,7 @@ class Runner:
             self.failed_in_a_row, self.failure = 0, ""
             self.planned_monotonic = self._clock.monotonic()
             self._count_pools(turn)
+            self._tell_unexplained(turn)
         self.ended_monotonic = self._clock.monotonic()
         self._turned(self.ended_monotonic - began, self.failed_in_a_row == 0)
 
@@ -122,6 +124,13 @@ class Runner:
             if not before.keys() >= set(unplanned.pools):
                 log.error("planning fails on pools, and goes on without them", why=unplanned.why, exc_info=failure)
             self.pools_failed_in_a_row |= {pool: before.get(pool, 0) + 1 for pool in unplanned.pools}
+
+    def _tell_unexplained(self, turn: CycleTurn) -> None:
+        """Models and pools without sentences; the log has the whole of what is new to it."""
+        before, self._unexplained = self._unexplained, {repr(failure) for failure in turn.unexplained}
+        for failure in turn.unexplained:
+            if repr(failure) not in before:
+                log.error("what was decided cannot be explained to people", exc_info=failure)
 
     def _failed(self, error: Exception) -> None:
         self.failed_in_a_row += 1

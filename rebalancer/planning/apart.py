@@ -36,7 +36,7 @@ class PlanInput(NamedTuple):
 
 def plan_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decision:
     """As `planner.plan`, with families of pools apart."""
-    return decide_apart(snapshot, policy, memory, memo).explained()
+    return decide_apart(snapshot, policy, memory, memo).explained().decision
 
 
 def decide_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:

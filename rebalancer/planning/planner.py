@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -63,6 +64,23 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     return Weighed(takers.offer(shares), states, changed_accounts)
 
 
+class Explained(NamedTuple):
+    """A decision that can be shown.
+
+    decision: what was decided, with the sentences about it.
+    failures: what making the sentences raised, an exception for each model or pool without them.
+    """
+
+    decision: Decision
+    failures: tuple[Exception, ...]
+
+    def whole(self) -> Decision:
+        """The decision, where all of it is explained; else it raises what failed first."""
+        for failure in self.failures:
+            raise failure
+        return self.decision
+
+
 @dataclass(frozen=True, slots=True)
 class Unexplained:
     """A decision that is not explained yet: enough to write, with what its explanation is made from.
@@ -88,16 +106,17 @@ class Unexplained:
     left_alone: tuple[ModelDecision, ...] = ()
     failures: tuple[Exception, ...] = ()
 
-    def explained(self) -> Decision:
+    def explained(self) -> Explained:
         """The whole decision; a third of the time that `plan` takes at 1,000 models."""
         orders = self.orders.plan
-        models = explain.explain_models(
+        models, of_models = explain.explain_models(
             self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, self.lacks
         )
         if self.left_alone:
             models = tuple(sorted((*models, *self.left_alone), key=lambda each: each.model))
-        pools = explain.explain_pools(self.scene, self.booked)
-        return replace(self.orders, plan=replace(orders, models=models, pools=pools))
+        pools, of_pools = explain.explain_pools(self.scene, self.booked)
+        decision = replace(self.orders, plan=replace(orders, models=models, pools=pools))
+        return Explained(decision, (*of_models, *of_pools))
 
 
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decision:
@@ -106,7 +125,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
     """
-    return decide(snapshot, policy, memory, memo).explained()
+    return decide(snapshot, policy, memory, memo).explained().whole()
 
 
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
@@ -115,6 +134,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     scene, tally = weighed.scene, Tally.of(weighed.scene)
     allocation = allocate(scene, tally)
     granted = node_grants.plan_nodes(scene, allocation)
+    allocation = allocation.without(granted.staying)
     moved = drains.moves_and_drains(scene, allocation, granted, tally)
     nodes = node_grants.hold(scene, granted, moved.releasing)
     changed = changes.changes_of(scene, moved, nodes)
@@ -136,6 +156,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     )
     remembered = replace(scene.memory, models=models, loans=booked, overrides=answered)
     remembered = outcomes.handed_on(remembered, writes.nodes.handed_on, writes.nodes.raised, policy, scene.now)
+    remembered = replace(remembered, node_grants=(*remembered.node_grants, *writes.nodes.opened))
     return Unexplained(Decision(orders, remembered), scene, allocation, moved, booked, writes.changes.granted, lacks)
 
 

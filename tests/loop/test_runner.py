@@ -38,7 +38,8 @@ class LoopClock:
 class CountingPorts:
     """Ports that note when they were asked to look, and to recover; `fails` makes the next looks raise.
 
-    `spoils`: so many of the next looks see nodes of pool h100 on which planning fails.
+    `spoils`: so many of the next looks see nodes of pool h100 on which planning fails. `unreadable`: all of them see
+    node groups of which no sentence can be made.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -51,6 +52,7 @@ class CountingPorts:
         self.recovers = True
         self.fails = 0
         self.spoils = 0
+        self.unreadable = False
         self.write_seconds = 0.0
         self.writes_ended = 0
 
@@ -60,6 +62,8 @@ class CountingPorts:
             self.fails -= 1
             raise RuntimeError("nothing to see")
         seen = a_snapshot(self.policy, at=now, cycle=len(self.looks))
+        if self.unreadable:
+            return replace(seen, pools=tuple(replace(view, node_groups=None) for view in seen.pools))
         if self.spoils:
             self.spoils -= 1
             nobody_knows = replace(a_node(), gpus=None)
@@ -217,6 +221,17 @@ async def test_a_pool_on_which_planning_fails_is_counted_alone_and_logged_whole_
         await asyncio.sleep(10.0)
         await end(task)
     assert runner.pools_failed_in_a_row == {}
+
+
+async def test_a_cycle_that_cannot_be_explained_has_planned_and_the_log_has_why_once(
+    ports: CountingPorts, runner: Runner
+) -> None:
+    ports.unreadable = True
+    with capture_logs() as logs:
+        await end(await run_for(runner, 11.0))
+    assert (len(ports.looks), runner.failed_in_a_row, ports.recovered) == (2, 0, [])
+    (told,) = [line for line in logs if line["log_level"] == "error"]
+    assert isinstance(told["exc_info"], TypeError)
 
 
 async def test_the_hook_hears_whether_a_cycle_planned(ports: CountingPorts) -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.quota_view import Holder, QuotaDraw, QuotaView
 from rebalancer.planning.actions.moves import judge_moves
-from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Unit

@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import AutoscalerView, PodView
 from rebalancer.domain.words import counted, figure, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.actions.moves import Coming, Going, Moves
-from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.demand.at_work import at_work, besides
 from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally

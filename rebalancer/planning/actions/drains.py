@@ -17,7 +17,7 @@ from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.domain.victims import ends_just, out_class
 from rebalancer.planning.actions.evictions import drains, ends_at
 from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
-from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.unit import Victim
 from rebalancer.planning.facts.scene import Scene, TargetFacts

@@ -11,7 +11,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import listed
-from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.astray import WaitingPod, held_up
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back

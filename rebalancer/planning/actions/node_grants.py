@@ -8,78 +8,26 @@ rests while GPUs are between owners.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-
-from msgspec.structs import replace
+from collections.abc import Iterable
 
 from rebalancer.domain.arithmetic import converging
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import CLOCKS_APART_SECONDS, Override
-from rebalancer.domain.plan import NodePoolChange, Refusal
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
+from rebalancer.planning.actions.awaited import await_nodes
 from rebalancer.planning.actions.bringers import NODES, none_words, room, willing
-from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits
+from rebalancer.planning.actions.node_plan import NodePlan
+from rebalancer.planning.actions.node_pools import holds, restored_limits
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
-from rebalancer.planning.facts.limits import whole_nodes
+from rebalancer.planning.facts.limits import lacks_memory
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
-
-
-@dataclass(slots=True)
-class NodePlan:
-    """A plan's node grants, withdrawals, and writes to NodePools.
-
-    caps: caps on elastic pools, with all units of the allocation counted.
-    quotas: replicas that the cluster lets in, with all units of the allocation counted.
-    roles: how far the roles of couples move, by the allocation and by what comes and goes here.
-    given: for targets that gave GPUs which are not granted yet: the model that is to have them.
-    changes: writes to NodePools, in the order in which they go out.
-    nodes: nodes that this plan wants to come, by NodePool or node group.
-    units: replicas granted onto nodes to come, each with its grant's id and the NodePool or node group.
-    withdrawn: for each grant that ended the grant, its target, how many replicas go, and why.
-    handed_on: grants whose NodePool brought nothing and whose replicas stay: the grant, who is asked now, and why.
-    refusals: why no node may come for a model.
-    ended: ids of grants of which nothing is left.
-    """
-
-    caps: Caps
-    quotas: QuotaRoom
-    roles: Roles
-    given: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    changes: list[NodePoolChange] = field(default_factory=list)
-    nodes: Counter[str] = field(default_factory=Counter)
-    units: list[tuple[Unit, str, str]] = field(default_factory=list)
-    withdrawn: list[tuple[NodeGrant, TargetFacts, int, str]] = field(default_factory=list)
-    handed_on: list[tuple[NodeGrant, str, str]] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    ended: set[str] = field(default_factory=set)
-
-    def take(self, target: TargetFacts, replicas: int) -> None:
-        """So many replicas more of the target, for caps and quotas."""
-        for _ in range(replicas):
-            self.caps.take(target)
-            self.quotas.take(target)
-
-    @property
-    def raised(self) -> set[str]:
-        """Names of the NodePools whose limits are raised."""
-        return {change.name for change in self.changes if change.kind == "limit"}
-
-    @property
-    def none_come(self) -> dict[str, str]:
-        """Why no nodes come, by model for which some were wanted."""
-        return {refusal.subject: refusal.why for refusal in self.refusals if refusal.guard == NODES}
-
-    def stopped(self) -> "NodePlan":
-        """The same with nothing to write."""
-        return dataclasses.replace(self, changes=[], handed_on=[])
 
 
 def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
@@ -88,6 +36,8 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
     for unit in allocation.units:
         plan.take(unit.target, 1)
     _withdraw(scene, plan)
+    await_nodes(scene, allocation, plan)
+    allocation = allocation.without(plan.staying)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority:
         short = allocation.short.get(model.entry.id)
@@ -97,7 +47,8 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
             _grant(scene, model, targets, short[0], missing, plan)
     _raise_again(scene, plan)
     bringers = {grant.id: name for grant, name, _ in plan.handed_on}
-    needed = {bringers.get(one.id, one.node_pool) for one in scene.memory.node_grants if one.id not in plan.ended}
+    grants = (*(one for one in scene.memory.node_grants if one.id not in plan.ended), *plan.opened)
+    needed = {bringers.get(one.id, one.node_pool) for one in grants}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
@@ -167,7 +118,7 @@ def _hand_on(  # noqa: PLR0913  # which grant, for how many replicas of whom, an
     plan.nodes[bringer.name] += nodes
     if isinstance(bringer, NodePoolView):
         short = f"{grant.model} is short of {counted(stay, 'replica')} for which {grant.node_pool} brought no node"
-        _raise(scene, state, bringer, short, grant.id, plan)
+        plan.raise_limit(scene, state, bringer, short, grant.id)
     plan.handed_on.append((grant, bringer.name, f"{why} (node grant {grant.id})"))
 
 
@@ -215,7 +166,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
                 return
         bringer = willing(scene, state, plan.nodes)
         per_node = state.pool.gpus_per_node // target.pod_gpus
-        nodes = _growth(scene, state, plan) // state.pool.gpus_per_node
+        nodes = plan.growth(scene, state) // state.pool.gpus_per_node
         most_nodes = None if bringer is None else room(bringer, scene, state, plan.nodes)
         pods = (nodes if most_nodes is None else min(nodes, most_nodes)) * per_node
         replicas = min(wanted, most, pods // target.pods)
@@ -224,14 +175,14 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             wanted -= 1
         if wanted <= 0:
             return
-        if bringer is None or replicas <= 0 or _lacks_memory(model, state):
+        if bringer is None or replicas <= 0 or lacks_memory(model, state):
             plan.refusals.append(_no_growth(scene, model, target, state, plan, wanted))
             continue
         grant_id = _named(scene, target, plan)
         plan.nodes[bringer.name] += -(-replicas * target.pods // per_node)
         if isinstance(bringer, NodePoolView):
             short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
-            _raise(scene, state, bringer, short_of, grant_id, plan)
+            plan.raise_limit(scene, state, bringer, short_of, grant_id)
         plan.units += [(Unit(target, "demand", "node"), grant_id, bringer.name)] * replicas
         plan.take(target, replicas)
         plan.roles.gained[model.entry.id] += replicas
@@ -293,15 +244,6 @@ def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
     return sum(1 for pod in unreplaced if pod.on(voluntary))
 
 
-def _growth(scene: Scene[ModelShare], state: PoolFacts, plan: NodePlan) -> int:
-    """GPUs that may still be added when all nodes asked for have come."""
-    per_node = state.pool.gpus_per_node
-    open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
-    coming = sum(whole_nodes(grant.gpus, per_node) for grant in open_grants)
-    granted_now = sum(plan.nodes[name] for name in state.pool.brings_nodes) * per_node
-    return max(0, state.growth - coming - granted_now)
-
-
 def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     scene: Scene[ModelShare],
     model: ModelShare,
@@ -319,8 +261,8 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
             "fit",
             f"{needs_words(target)} on one node, and nodes of pool {pool.name} have {pool.gpus_per_node}",
         )
-    elif _lacks_memory(model, state):
-        guard, why = "fit", f"nodes that come to pool {pool.name} have too little {_lacks_memory(model, state)}"
+    elif lacks_memory(model, state):
+        guard, why = "fit", f"nodes that come to pool {pool.name} have too little {lacks_memory(model, state)}"
     elif willing(scene, state, plan.nodes) is None:
         guard, (why, until) = NODES, none_words(scene, state, plan.nodes)
     else:
@@ -336,33 +278,6 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     )
 
 
-def _lacks_memory(model: ModelShare, state: PoolFacts) -> str:
-    """The sum by which a replica does not fit into the GPU memory of nodes to come; "" where it does, or who knows."""
-    memory = next((each.placement.memory for each in model.targets if each.pool == state.pool.name), None)
-    there = state.pool.memory_gib
-    return "" if memory is None or there is None else memory.lacks(model.gpus, there)
-
-
-def _raise(  # noqa: PLR0913  # the change's own fields
-    scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
-) -> None:
-    """Adds the change of a NodePool's limit, one for all that this plan grants there."""
-    change = raised_limit(
-        scene,
-        state,
-        view,
-        plan.nodes[view.name],
-        f"{short} that no shift can free, and Karpenter brings nodes up to it",
-    )
-    if change is None:
-        return
-    change = replace(change, grant=grant_id)
-    earlier = [each for each in plan.changes if each.id == change.id]
-    if earlier:
-        change = replace(change, grant=earlier[0].grant, reason=f"{short}; {earlier[0].reason}")
-    plan.changes = [*(each for each in plan.changes if each.id != change.id), change]
-
-
 def _raise_again(scene: Scene[ModelShare], plan: NodePlan) -> None:
     """Adds the limits of open grants that were not written when the grants' replicas were asked for."""
     over = plan.ended | {grant.id for grant, _, _ in plan.handed_on}
@@ -372,7 +287,7 @@ def _raise_again(scene: Scene[ModelShare], plan: NodePlan) -> None:
         drained = grant.pool in scene.models[grant.model].ruling.excluded_pools
         if view is not None and grant.limit_due and grant.id not in over and not drained:
             short = f"{grant.model} is short of {counted(grant.replicas, 'replica')}"
-            _raise(scene, state, view, short, grant.id, plan)
+            plan.raise_limit(scene, state, view, short, grant.id)
 
 
 def hold(scene: Scene[ModelShare], plan: NodePlan, releasing: Iterable[str]) -> NodePlan:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rebalancer.domain.plan import DrainChange, Refusal
 from rebalancer.planning.actions.changes import Changes
-from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards import guards
 from rebalancer.planning.shares.share import ModelShare

@@ -8,8 +8,9 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 (`idle.fill`).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from rebalancer.planning.allocation.astray import WaitingPod, astray
@@ -49,6 +50,18 @@ class Allocation:
         """Keys of targets that would give a replica; they receive none in the same plan."""
         victims = (*self.releases, *(victim for unit in self.units for victim in unit.victims))
         return {victim.target.key for victim in victims}
+
+    def without(self, staying: Collection[Victim]) -> "Allocation":
+        """The same, but those of its releases stay, and their models are short of as many fewer."""
+        if not staying:
+            return self
+        stay, counts = {id(victim) for victim in staying}, Counter(victim.target.model for victim in staying)
+        short = {name: (lacks - counts[name], guard, why) for name, (lacks, guard, why) in self.short.items()}
+        return replace(
+            self,
+            releases=[victim for victim in self.releases if id(victim) not in stay],
+            short={name: row for name, row in short.items() if row[0] > 0},
+        )
 
 
 def allocate(scene: Scene[ModelShare], tally: Tally) -> Allocation:

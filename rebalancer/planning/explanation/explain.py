@@ -49,39 +49,46 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     after: dict[str, int],
     refusals: tuple[Refusal, ...],
     lacks: Mapping[str, Lack],
-) -> tuple[ModelDecision, ...]:
-    """One decision per model, sorted by id, each stage a step with its numbers."""
+) -> tuple[tuple[ModelDecision, ...], list[Exception]]:
+    """One decision per model, sorted by id, each stage a step with its numbers; and what making their sentences raised.
+
+    A model for which that fails has its numbers, and the error in place of the sentences: what was decided is written
+    by then, and the others are to be told of.
+    """
     wanted = allocated(scene, allocation)
     lent, gpus_lent, borrowed = scene.memo.of("", by_model, loans)
     unowned = Counter(loan.borrower for loan in loans if loan.owner is None)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
-    decisions = []
+    decisions, failures = [], list[Exception]()
     for name in sorted(scene.models):
         model = scene.models[name]
         own, lends, lack = by_subject.get(name, []), lent.get(name, 0), lacks.get(name)
         results = StepResults(wanted[name], after[name], moves.waiting.get(name, ()))
-        decisions.append(
-            ModelDecision(
-                model=name,
-                demand=None if model.demand.unknown else model.needed,
-                allocation=results.allocation,
-                granted=results.after,
-                ready=model.ready_staying + _unsettled(model, scene.doomed),
-                loading=model.loading_staying,
-                doomed=model.doomed,
-                floor=model.entry.min_replicas,
-                surge=model.demand.surge,
-                lent=lends,
-                borrowed=borrowed.get(name, 0),
-                why=_headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves, scene)),
-                steps=steps_of(model, results, own, scene),
-                headroom=0 if lack is None or lack.short else lack.replicas,
-                unowned=unowned[name],
-            )
+        decision = ModelDecision(
+            model=name,
+            demand=None if model.demand.unknown else model.needed,
+            allocation=results.allocation,
+            granted=results.after,
+            ready=model.ready_staying + _unsettled(model, scene.doomed),
+            loading=model.loading_staying,
+            doomed=model.doomed,
+            floor=model.entry.min_replicas,
+            surge=model.demand.surge,
+            lent=lends,
+            borrowed=borrowed.get(name, 0),
+            why="",
+            headroom=0 if lack is None or lack.short else lack.replicas,
+            unowned=unowned[name],
         )
-    return tuple(decisions)
+        try:
+            why = _headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves, scene))
+            decisions.append(replace(decision, why=why, steps=steps_of(model, results, own, scene)))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this model's, and it is told
+            decisions.append(replace(decision, why=_unexplained(error)))
+            failures.append(error)
+    return tuple(decisions), failures
 
 
 def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
@@ -135,21 +142,40 @@ def _would_use(model: ModelShare, lack: Lack | None) -> str:
     return f"would use {lack.replicas} more" + (f", and {fine}" if fine else "")
 
 
-def explain_pools(scene: Scene[ModelShare], loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
-    """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
+def explain_pools(
+    scene: Scene[ModelShare], loans: tuple[Loan, ...]
+) -> tuple[tuple[PoolDecision, ...], list[Exception]]:
+    """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what.
+
+    And what making the sentences about its nodes raised, as of models.
+    """
     lent: Counter[str] = Counter()
     for loan in loans:
         lent[loan.pool] += loan.gpus
-    return tuple(_pool(scene, scene.pools[name], lent[name]) for name in sorted(scene.pools))
+    pools, failures = [], list[Exception]()
+    for name in sorted(scene.pools):
+        state = scene.pools[name]
+        pool = _pool(state, scene.doomed, lent[name])
+        try:
+            pools.append(replace(pool, nodes=node_words(state, scene.now)))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this pool's, and it is told
+            pools.append(replace(pool, nodes=(_unexplained(error),)))
+            failures.append(error)
+    return tuple(pools), failures
 
 
-def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision:
+def _unexplained(error: Exception) -> str:
+    """The sentence in place of those that could not be made."""
+    return f"could not be explained: {type(error).__name__}: {error}"
+
+
+def _pool(state: PoolFacts, doomed_nodes: frozenset[str], lent: int) -> PoolDecision:
     ready = loading = doomed = closed = 0
     for node in state.view.nodes:
         taken = state.taken.get(node.name)
         if node.name not in state.rooms:
             closed += max(0, node.gpus - node.foreign_gpus - (taken.gpus if taken is not None else 0))
-        if taken is not None and node.name in scene.doomed:
+        if taken is not None and node.name in doomed_nodes:
             doomed += taken.gpus
         elif taken is not None:
             ready += taken.ready
@@ -171,6 +197,5 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         uncounted=uncounted(state.view),
         warm=sum(node.warm_gpus for node in state.view.nodes),
         preemptible=sum(node.preemptible_gpus for node in state.view.nodes),
-        nodes=node_words(state, scene.now),
         closed=closed,
     )

@@ -25,6 +25,13 @@ def needed_limit(grants: Iterable[NodeGrant], state: PoolFacts, view: NodePoolVi
     return max(view.gpus_used, min(wanted, state.pool.gpu_limit))
 
 
+def lacks_memory(model: ModelFacts, state: PoolFacts) -> str:
+    """The sum by which a replica does not fit into the GPU memory of nodes to come; "" where it does, or who knows."""
+    memory = next((each.placement.memory for each in model.targets if each.pool == state.pool.name), None)
+    there = state.pool.memory_gib
+    return "" if memory is None or there is None else memory.lacks(model.gpus, there)
+
+
 def too_low(scene: Scene[ModelFacts], grant: NodeGrant) -> str:
     """Why no node comes for the grant: the limit of the NodePool is less than is needed; "" where it is not.
 

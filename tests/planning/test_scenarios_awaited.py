@@ -1,0 +1,96 @@
+"""A node of an elastic pool goes under its pods, and no notice was read: what waits stays, and a node is asked for."""
+
+from msgspec.structs import replace
+
+from tests.builders import a_model, a_node_claim, a_policy, a_snapshot, a_write_stop, an_elastic_pool
+from tests.planning import cluster
+from tests.planning.story import Story, change_of, decision_of, moves, node_pool_changes
+
+
+def lost(held: int = 2, wanted: int = 2, floor: int = 0, limit: int = 32) -> Story:
+    """Model b had `held` replicas on the one node of pool spot, of 8 GPUs, and needs `wanted`; that node is gone."""
+    b = a_model("b", floor, pools=("spot",), entitlement=0)
+    policy = a_policy(b, pools=(an_elastic_pool("spot", limit, gpus_per_node=8),))
+    snapshot = a_snapshot(policy, {"b": held}, {"b": {"concurrency": 4.0 * wanted}}, nodes={"spot": 1})
+    story = Story(policy, snapshot)
+    story.turn()
+    (view,) = story.view("spot").node_pools
+    story.pool("spot", node_pools=(replace(view, gpu_limit=0),))  # who set it wants nodes by our grants alone
+    story.lose(story.view("spot").nodes[0].name)
+    story.snapshot = cluster.reconcile(story.snapshot)
+    assert [pod.phase for pod in story.of("b").pods] == ["pending"] * held
+    return story
+
+
+def test_what_waits_stays_and_a_node_grant_stands_for_it() -> None:
+    story = lost()
+    plan = story.plan()
+    assert moves(plan) == {}
+    limit = node_pool_changes(plan)["limit"]
+    assert (limit.limit_from, limit.limit_to, limit.grant) == (0, 8, "g3-b@spot")
+    assert limit.reason.startswith("b has lost the nodes of 2 replicas that no shift can free")
+    assert [(one.replicas, one.gpus, one.node_pool, one.limit_due) for one in story.grants()] == [(2, 2, "spot", True)]
+    decision = decision_of(plan, "b")
+    assert (decision.allocation, decision.granted, plan.unmet) == (2, 2, ())
+
+
+def test_once_its_limit_is_written_the_plan_is_at_rest_until_the_node_comes() -> None:
+    story = lost()
+    story.write(story.plan())
+    assert story.plan().empty
+    assert [one.limit_due for one in story.grants()] == [False]
+    assert (story.plan().pools[0].budget, story.plan().pools[0].promised) == (2, 2)
+    story.snapshot = cluster.launch(story.snapshot, "spot", 8)
+    story.wait(30.0)
+    story.settle()
+    assert moves(story.plan()) == {}
+    assert story.grants() == ()
+    assert [pod.phase for pod in story.of("b").pods] == ["ready"] * 2
+
+
+def test_what_is_beyond_its_maximum_goes_as_before() -> None:
+    story = lost(held=4, wanted=4)
+    b = a_model("b", 0, pools=("spot",), entitlement=0, max_replicas=2)
+    story.policy = a_policy(b, pools=story.policy.pools)
+    change = change_of(story.plan(), "b")
+    assert (change.kind, change.replicas_from, change.replicas_to) == ("release", 4, 2)
+    assert [one.replicas for one in story.grants()] == [2]
+
+
+def test_where_no_node_may_come_it_goes_as_before() -> None:
+    story = lost()
+    story.policy = a_policy(*story.policy.models, pools=(an_elastic_pool("spot", 7, gpus_per_node=8),))
+    assert change_of(story.plan(), "b").replicas_to == 0
+    assert story.grants() == ()
+
+
+def test_where_no_node_comes_in_time_it_is_withdrawn_down_to_the_floor() -> None:
+    story = lost(held=3, wanted=3, floor=1)
+    story.write(story.plan())
+    story.wait(story.policy.nodes.node_timeout_seconds)
+    change = change_of(story.plan(), "b")
+    assert (change.kind, change.replicas_from, change.replicas_to) == ("withdraw", 3, 1)
+
+
+def test_a_nodepool_that_has_just_failed_is_not_asked_and_what_waits_goes() -> None:
+    story = lost()
+    story.write(story.plan())
+    (view,) = story.view("spot").node_pools
+    failed = a_node_claim("spot-x", failed="InsufficientCapacityError", created_at=story.snapshot.at)
+    story.pool("spot", node_pools=(replace(view, claims=(failed,)),))
+    assert change_of(story.plan(), "b").kind == "withdraw"
+    story.write(story.plan())
+    assert story.plan().node_pools == ()
+
+
+def test_while_writes_are_stopped_nothing_is_asked_and_nothing_remembered() -> None:
+    story = lost()
+    story.snapshot = replace(story.snapshot, write_stop=a_write_stop())
+    plan = story.plan()
+    assert (moves(plan), plan.node_pools, story.grants()) == ({}, (), ())
+
+
+def test_a_number_that_somebody_else_has_raised_is_not_taken_over() -> None:
+    story = lost(held=5, wanted=5)
+    story.target("b", by_others=True)
+    assert (moves(story.plan()), story.grants()) == ({}, ())
