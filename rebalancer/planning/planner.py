@@ -134,7 +134,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     scene, tally = weighed.scene, Tally.of(weighed.scene)
     allocation = allocate(scene, tally)
     granted = node_grants.plan_nodes(scene, allocation)
-    allocation = allocation.without(granted.staying)
+    allocation = allocation.awaiting(granted.staying, granted.awaiting)
     moved = drains.moves_and_drains(scene, allocation, granted, tally)
     nodes = node_grants.hold(scene, granted, moved.releasing)
     changed = changes.changes_of(scene, moved, nodes)

@@ -1,10 +1,13 @@
-"""Replicas that lost their node and wait for another one, on a pool that may grow: they stay, nodes are asked for.
+"""Replicas that are there and wait for a node, on a pool that may grow: they stay, and nodes are asked for.
 
-Worked example: image has 2 replicas on the only node of pool spot, and somebody drains it before any notice is read.
-Its ReplicaSet has made two pods anew, which no node of the pool has room for: the budget is 0 and 2 GPUs are promised.
-To give them up would free nothing for anybody, and the next plan would grant as many onto a node to come: 2 -> 0 -> 2,
-where an autoscaler obeys each number up to 15 s later. Here they stay, and a node grant stands for them from now on:
-its GPUs are in the budget, the NodePool's limit is raised for it, and it ends as any other one does.
+Worked example: image has 2 replicas on the only node of pool spot, and that goes before any notice is read. Its
+ReplicaSet has made two pods anew, which no node has room for: the budget is 0 and 2 GPUs are promised. To give them up
+would free nothing for anybody, and the next plan would grant as many onto a node to come: 2 -> 0 -> 2, where an
+autoscaler obeys each number up to 15 s later. Here they stay, and a node grant stands for them from now on: its GPUs
+are in the budget, the NodePool's limit is raised for it, and it ends as any other one does.
+
+Where somebody drains that node and it stays, cordoned, its GPUs are in the budget and of no use: nobody goes, and no
+node would come as long as the limit does not let it.
 """
 
 from collections.abc import Iterator
@@ -13,33 +16,35 @@ from itertools import groupby
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
-from rebalancer.planning.actions.bringers import Bringer, room, willing
+from rebalancer.planning.actions.bringers import room, willing
 from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.unit import Victim
+from rebalancer.planning.facts.landing import may_land_once_open
 from rebalancer.planning.facts.limits import lacks_memory
-from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.shares.share import ModelShare
 
 
 def await_nodes(scene: Scene[ModelShare], allocation: Allocation, plan: NodePlan) -> None:
-    """Adds to the plan who stays of those that the allocation gives up, and the node grant behind them."""
-    for key, group in groupby(_waiting(scene, allocation), key=lambda victim: victim.target.key):
-        waiting = tuple(group)
-        target, model = waiting[0].target, scene.models[key[0]]
-        state = scene.pools[target.pool]
-        bringer = willing(scene, state, plan.nodes)
-        if bringer is None or target.pool in model.ruling.excluded_pools or lacks_memory(model, state):
-            continue
-        count = min(len(waiting), _wanted(model, allocation), _placeable(scene, target, state, bringer, plan))
-        if count <= 0:
-            continue
-        # What nobody wants was given up first: the last ones are those that the model would miss.
-        _ask(scene, target, bringer, waiting[-count:], plan)
+    """Adds to the plan who stays of those that the allocation gives up, and node grants for all who wait."""
+    for _, group in groupby(_given_up(scene, allocation), key=lambda victim: victim.target.key):
+        stay = tuple(group)
+        count = _asked_for(scene, stay[0].target, min(len(stay), _wanted(scene, allocation, stay[0].target)), plan)
+        if count > 0:
+            # What nobody wants was given up first: the last ones are those that the model would miss.
+            _ask(scene, stay[0].target, count, plan, stay[-count:])
+    for name, (left, *_) in allocation.homeless.items():
+        for target in _of_homeless(scene, scene.models[name]):
+            waiting = min(left, sum(pod.gated is not True for pod in target.unplaced))
+            count = _asked_for(scene, target, min(waiting, left + _wanted(scene, allocation, target)), plan)
+            if count > 0:
+                _ask(scene, target, count, plan)
+                break  # what waits on another of its pools asks once this has a node
 
 
-def _waiting(scene: Scene[ModelShare], allocation: Allocation) -> Iterator[Victim]:
+def _given_up(scene: Scene[ModelShare], allocation: Allocation) -> Iterator[Victim]:
     """Those that go since their pool shrank, have no node, and run where nodes may come; by target.
 
     A number that somebody else has raised is not taken over, and roles of a couple go by their ratio.
@@ -58,41 +63,60 @@ def _waiting(scene: Scene[ModelShare], allocation: Allocation) -> Iterator[Victi
             yield victim
 
 
-def _wanted(model: ModelShare, allocation: Allocation) -> int:
-    """Replicas that the model lacks once all goes that the allocation gives up."""
-    name = model.entry.id
+def _of_homeless(scene: Scene[ModelShare], model: ModelShare) -> Iterator[TargetFacts]:
+    """Targets whose replicas wait for room alone, on a pool that may grow; none of what no node there ever takes.
+
+    Nodes that came for who may not land on them would be of use to nobody. One whose grant is open has asked.
+    """
+    asked = {grant.pool for grant in scene.memory.node_grants if grant.model == model.entry.id}
+    for target in model.targets:
+        state = scene.pools.get(target.pool)
+        if state is None or not state.grows or target.view.by_others or target.pool in asked:
+            continue
+        if any(may_land_once_open(target.placement, node) for node in state.view.nodes):
+            yield target
+
+
+def _wanted(scene: Scene[ModelShare], allocation: Allocation, target: TargetFacts) -> int:
+    """Replicas that the model lacks once all goes that the allocation gives up; below 0: that it has too many."""
+    name, model = target.model, scene.models[target.model]
     gone = sum(victim.target.model == name for victim in allocation.releases)
     given = sum(victim.target.model == name for unit in allocation.units for victim in unit.victims)
     gained = sum(unit.target.model == name for unit in allocation.units)
     return max(model.floor, model.aim) - (model.staying_replicas - gone - given + gained)
 
 
-def _placeable(
-    scene: Scene[ModelShare], target: TargetFacts, state: PoolFacts, bringer: Bringer, plan: NodePlan
-) -> int:
-    """Replicas of the target for which the nodes have room that may still come."""
+def _asked_for(scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan) -> int:
+    """For how many of `count` replicas of the target nodes may come."""
+    model, state = scene.models[target.model], scene.pools[target.pool]
+    bringer = willing(scene, state, plan.nodes)
+    if bringer is None or target.pool in model.ruling.excluded_pools or lacks_memory(model, state):
+        return 0
     nodes, most = plan.growth(scene, state) // state.pool.gpus_per_node, room(bringer, scene, state, plan.nodes)
     pods_per_node = state.pool.gpus_per_node // target.pod_gpus
-    return (nodes if most is None else min(nodes, most)) * pods_per_node // target.pods
+    return min(count, (nodes if most is None else min(nodes, most)) * pods_per_node // target.pods)
 
 
 def _ask(
-    scene: Scene[ModelShare], target: TargetFacts, bringer: Bringer, stay: tuple[Victim, ...], plan: NodePlan
+    scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan, stay: tuple[Victim, ...] = ()
 ) -> None:
-    """Adds the grant for those that stay, and what lets its nodes come."""
+    """Adds the grant for so many replicas of the target, and what lets its nodes come. `stay`: who was given up."""
     state = scene.pools[target.pool]
-    plan.nodes[bringer.name] += -(-len(stay) * target.pods // (state.pool.gpus_per_node // target.pod_gpus))
+    bringer = willing(scene, state, plan.nodes)
+    if bringer is None:
+        return
+    plan.nodes[bringer.name] += -(-count * target.pods // (state.pool.gpus_per_node // target.pod_gpus))
     grant = NodeGrant(
         id=f"g{scene.snapshot.cycle}-{target.model}@{target.pool}",
         model=target.model,
         pool=target.pool,
         node_pool=bringer.name,
-        replicas=len(stay),
-        gpus=len(stay) * target.gpus,
+        replicas=count,
+        gpus=count * target.gpus,
         asked_at=scene.now,
         until=scene.now + scene.policy.nodes.node_timeout_seconds,
     )
     if isinstance(bringer, NodePoolView):
-        lost = f"{target.model} has lost the nodes of {counted(len(stay), 'replica')}"
+        lost = f"{target.model} has no node for {counted(count, 'replica')}"
         plan.raise_limit(scene, state, bringer, lost, grant.id)
     plan.awaited.append((grant, stay))

@@ -37,7 +37,7 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
         plan.take(unit.target, 1)
     _withdraw(scene, plan)
     await_nodes(scene, allocation, plan)
-    allocation = allocation.without(plan.staying)
+    allocation = allocation.awaiting(plan.staying, plan.awaiting)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority:
         short = allocation.short.get(model.entry.id)

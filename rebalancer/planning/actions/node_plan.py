@@ -36,7 +36,7 @@ class NodePlan:
     handed_on: grants whose NodePool brought nothing and whose replicas stay: the grant, who is asked now, and why.
     refusals: why no node may come for a model.
     ended: ids of grants of which nothing is left.
-    awaited: grants for replicas that are there and have lost their nodes, each with those that stay.
+    awaited: grants for replicas that are there and have no node, each with those that stay for it.
     """
 
     caps: Caps
@@ -67,6 +67,11 @@ class NodePlan:
     def staying(self) -> list[Victim]:
         """Replicas that the allocation gave up and that stay, since nodes are asked for them."""
         return [victim for _, victims in self.awaited for victim in victims]
+
+    @property
+    def awaiting(self) -> set[str]:
+        """Ids of the models for whose replicas, which are there already, nodes are asked."""
+        return {grant.model for grant, _ in self.awaited}
 
     @property
     def opened(self) -> tuple[NodeGrant, ...]:

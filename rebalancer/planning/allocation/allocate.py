@@ -51,9 +51,9 @@ class Allocation:
         victims = (*self.releases, *(victim for unit in self.units for victim in unit.victims))
         return {victim.target.key for victim in victims}
 
-    def without(self, staying: Collection[Victim]) -> "Allocation":
-        """The same, but those of its releases stay, and their models are short of as many fewer."""
-        if not staying:
+    def awaiting(self, staying: Collection[Victim], models: Collection[str]) -> "Allocation":
+        """The same once nodes are asked for replicas of `models` that are there: who was given up of them stays."""
+        if not models:
             return self
         stay, counts = {id(victim) for victim in staying}, Counter(victim.target.model for victim in staying)
         short = {name: (lacks - counts[name], guard, why) for name, (lacks, guard, why) in self.short.items()}
@@ -61,6 +61,7 @@ class Allocation:
             self,
             releases=[victim for victim in self.releases if id(victim) not in stay],
             short={name: row for name, row in short.items() if row[0] > 0},
+            homeless={name: row for name, row in self.homeless.items() if name not in models},
         )
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
@@ -16,12 +17,19 @@ from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.words import counted, gpus, listed
 from rebalancer.planning.facts.scene import PodPlacement, PoolFacts, TargetFacts
 
+_OF_KUBERNETES = "node.kubernetes.io/"  # as `node.kubernetes.io/unschedulable` on a cordoned node
 UNBOUND = 1_000_000_000  # replicas that no distance bounds
 
 
 def may_land(landing: PodPlacement, node: NodeView) -> bool:
     """Whether such pods may be scheduled on the node, whatever else stands there."""
     return _bar(landing, node) is None
+
+
+def may_land_once_open(landing: PodPlacement, node: NodeView) -> bool:
+    """The same once the node takes pods again: without taints that Kubernetes puts on who is cordoned or broken."""
+    taints = tuple(taint for taint in node.taints if not taint.key.startswith(_OF_KUBERNETES))
+    return _bar(landing, replace(node, taints=taints)) is None
 
 
 def fits_nowhere(target: TargetFacts, state: PoolFacts) -> bool:
