@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sandbox.api import Obj, Revision, Store
-from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, PODS
+from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, NODES, PODS
 from rebalancer.sandbox.manifests import manifest, namespace
 from rebalancer.world import World
+from rebalancer.world.faults import CORDONED
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -42,7 +43,7 @@ class Puppet:
             self._orders.append(order)
             self.woken.set()
 
-    def _order(self, change: Revision) -> Callable[[], None] | None:
+    def _order(self, change: Revision) -> Callable[[], None] | None:  # noqa: PLR0911  # one per kind of object
         world, obj, metadata = self._world, change.obj, change.obj["metadata"]
         space, name = metadata.get("namespace", ""), metadata["name"]
         leaving = change.kind == "DELETED" or "deletionTimestamp" in metadata
@@ -57,6 +58,9 @@ class Puppet:
                 return lambda: world.delete_pod(space, name, grace)
             case resource if resource == PODS:
                 return lambda: world.set_deletion_cost(space, name, _cost(obj))
+            case resource if resource == NODES and name in world.nodes and not leaving:
+                cordoned = bool(obj["spec"].get("unschedulable"))
+                return lambda: self._cordon(name, cordoned=cordoned)
             case resource if resource == NODEPOOLS and name in world.node_pools:
                 return lambda: world.set_limit(name, _limit(obj, world.node_pools[name].resource))
             case resource if resource == NODECLAIMS and name in world.node_claims and leaving:
@@ -66,6 +70,12 @@ class Puppet:
     def _scale(self, ref: WorkloadRef, replicas: int, generation: int) -> None:
         self._world.scale(ref, replicas)
         self._observed[ref] = generation
+
+    def _cordon(self, name: str, *, cordoned: bool) -> None:
+        """`kubectl cordon`, also at the head of a drain, and `uncordon`."""
+        node = self._world.nodes.get(name)
+        if node is not None and cordoned != (CORDONED in node.taints):
+            self._world.faults.cordon(node, off=not cordoned)
 
     # --- out
 

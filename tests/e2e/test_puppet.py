@@ -130,6 +130,21 @@ async def test_a_nodeclaim_deleted_through_the_api_is_drained_before_it_goes(clu
     assert name not in cluster.world.nodes
 
 
+async def test_no_pod_lands_on_a_node_that_is_cordoned_until_it_is_uncordoned(cluster: Cluster) -> None:
+    await cluster.request("PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": True}})
+    await cluster.scale("a", 1)
+    cluster.step(10)
+    await cluster.scale("a", 2)
+    cluster.step(10)
+    (node,) = [one for one in (await cluster.get("/api/v1/nodes"))["items"] if one["metadata"]["name"] == "n1"]
+    assert [taint["key"] for taint in node["spec"]["taints"]] == ["node.kubernetes.io/unschedulable"]
+    assert sorted(pod.node is None for pod in pods_of(cluster.world, "a")) == [False, True]
+    await cluster.request("PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": None}})
+    cluster.step(10)
+    assert (await cluster.get("/api/v1/nodes/n1"))["spec"]["taints"] == []
+    assert all(pod.node is not None for pod in pods_of(cluster.world, "a"))
+
+
 async def test_what_others_wrote_stays_when_the_world_shows_its_news(cluster: Cluster) -> None:
     note = {"metadata": {"annotations": {"note": "ours"}}}
     for path in (f"{DEPLOYMENTS}/a", f"{NODEPOOLS}/spot", f"{PODS}/{pods_of(cluster.world, 'a')[0].name}"):
