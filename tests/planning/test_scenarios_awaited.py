@@ -131,6 +131,15 @@ def test_for_what_a_drained_node_held_another_one_comes() -> None:
     assert [pod.phase for pod in story.of("b").pods] == ["ready"] * 2
 
 
+def test_of_a_number_that_somebody_else_has_raised_nodes_come_for_what_is_needed() -> None:
+    story = drained()
+    story.target("b", replicas=9, by_others=True)
+    story.snapshot = cluster.reconcile(story.snapshot)
+    assert len(story.of("b").pods) == 9
+    assert moves(story.plan()) == {"b": (9, 2)}, "what nobody needs goes"
+    assert [one.replicas for one in story.grants()] == [2]
+
+
 def test_a_node_that_takes_pods_again_ends_the_grant_and_the_limit_returns() -> None:
     story = drained()
     story.write(story.plan())

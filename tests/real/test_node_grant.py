@@ -143,3 +143,30 @@ async def test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes
     assert held_at < scaled(writes, "code")[0][0], "held before the first GPU is free"
     assert ended_at > scaled(writes, "chat")[-1][0], "until the last is granted"
     assert failed(writes) == []
+
+
+async def test_for_what_a_drain_by_hand_took_karpenter_brings_a_node_and_no_number_is_written(
+    karpenter: Karpenter, service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    """As `kubectl drain`: cordoned first, then emptied. The NodePool is at its limit, which the cordoned node fills."""
+    spot = node_pool(namespace, labels=ours, capacity_types=["spot"], instance_types=["gpu-1"], gpu_limit=2)
+    await kube.apply(node_class(), spot)
+    await kube.apply(deployment("chat", namespace, 2, node_labels=ours, load_seconds=1, end_seconds=1))
+    drained, _ = await kube.wait_ready(2, namespace)
+    growing = pool("gpus", ours, 4, capacityType="spot", nodePools=[namespace], gpusPerNode=1)
+    await service.policy(policy([growing], [model("chat", namespace, floor=2, entitlement=2, most=4)]))
+    await traffic.past("chat", running=15)
+    await service.start()
+
+    node = drained["spec"]["nodeName"]
+    await kube.patch("Node", node, {"spec": {"unschedulable": True}})
+    await kube.delete("Pod", drained["metadata"]["name"], namespace)
+
+    async def elsewhere() -> bool:
+        names = {pod["spec"]["nodeName"] for pod in await kube.ready_pods(namespace)}
+        return len(names) == 2 and node not in names
+
+    await kube.wait_for(elsewhere, "what the drained node held is Ready on another one", 60)
+    writes = await service.writes(kube)
+    assert [limit for _, limit in _limits(writes)][:1] == [3], "one node more than the limit let come"
+    assert scaled(writes, "chat") == []

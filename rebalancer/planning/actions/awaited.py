@@ -66,12 +66,15 @@ def _given_up(scene: Scene[ModelShare], allocation: Allocation) -> Iterator[Vict
 def _of_homeless(scene: Scene[ModelShare], model: ModelShare) -> Iterator[TargetFacts]:
     """Targets whose replicas wait for room alone, on a pool that may grow; none of what no node there ever takes.
 
-    Nodes that came for who may not land on them would be of use to nobody. One whose grant is open has asked.
+    Nodes that came for who may not land on them would be of use to nobody. One whose grant is open has asked. Whoever
+    wrote the number: no more is asked for than the model wants.
     """
+    if model.ruling.paused is not None or model.ruling.frozen is not None:
+        return
     asked = {grant.pool for grant in scene.memory.node_grants if grant.model == model.entry.id}
     for target in model.targets:
         state = scene.pools.get(target.pool)
-        if state is None or not state.grows or target.view.by_others or target.pool in asked:
+        if state is None or not state.grows or target.stuck is not None or target.pool in asked:
             continue
         if any(may_land_once_open(target.placement, node) for node in state.view.nodes):
             yield target
