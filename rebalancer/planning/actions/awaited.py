@@ -71,10 +71,10 @@ def _of_homeless(scene: Scene[ModelShare], model: ModelShare) -> Iterator[Target
     """
     if model.ruling.paused is not None or model.ruling.frozen is not None:
         return
-    asked = {grant.pool for grant in scene.memory.node_grants if grant.model == model.entry.id}
+    granted_on = {grant.pool for grant in scene.memory.node_grants if grant.model == model.entry.id}
     for target in model.targets:
         state = scene.pools.get(target.pool)
-        if state is None or not state.grows or target.stuck is not None or target.pool in asked:
+        if state is None or not state.grows or target.stuck is not None or target.pool in granted_on:
             continue
         if any(may_land_once_open(target.placement, node) for node in state.view.nodes):
             yield target
