@@ -30,7 +30,7 @@ def test_what_waits_stays_and_a_node_grant_stands_for_it() -> None:
     plan = story.plan()
     assert moves(plan) == {}
     limit = node_pool_changes(plan)["limit"]
-    assert (limit.limit_from, limit.limit_to, limit.grant) == (0, 8, "g3-b@spot")
+    assert (limit.limit_from, limit.limit_to, limit.grant) == (0, 8, "w3.1-b")
     assert limit.reason.startswith("b has no node for 2 replicas that no shift can free")
     assert [(one.replicas, one.gpus, one.node_pool, one.limit_due) for one in story.grants()] == [(2, 2, "spot", True)]
     decision = decision_of(plan, "b")
@@ -120,7 +120,7 @@ def test_for_what_a_drained_node_held_another_one_comes() -> None:
     plan = story.plan()
     assert moves(plan) == {}
     limit = node_pool_changes(plan)["limit"]
-    assert (limit.limit_from, limit.limit_to, limit.grant) == (8, 16, "g3-b@spot")
+    assert (limit.limit_from, limit.limit_to, limit.grant) == (8, 16, "w3.1-b")
     assert plan.unmet == ()
     story.write(plan)
     assert story.plan().empty

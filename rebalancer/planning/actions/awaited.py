@@ -30,17 +30,13 @@ from rebalancer.planning.shares.share import ModelShare
 def await_nodes(scene: Scene[ModelShare], allocation: Allocation, plan: NodePlan) -> None:
     """Adds to the plan who stays of those that the allocation gives up, and node grants for all who wait."""
     for _, group in groupby(_given_up(scene, allocation), key=lambda victim: victim.target.key):
-        stay = tuple(group)
-        count = _asked_for(scene, stay[0].target, min(len(stay), _wanted(scene, allocation, stay[0].target)), plan)
-        if count > 0:
-            # What nobody wants was given up first: the last ones are those that the model would miss.
-            _ask(scene, stay[0].target, count, plan, stay[-count:])
+        given_up = tuple(group)
+        target = given_up[0].target
+        _ask(scene, target, min(len(given_up), _wanted(scene, allocation, target)), plan, given_up)
     for name, (left, *_) in allocation.homeless.items():
         for target in _of_homeless(scene, scene.models[name]):
             waiting = min(left, sum(pod.gated is not True for pod in target.unplaced))
-            count = _asked_for(scene, target, min(waiting, left + _wanted(scene, allocation, target)), plan)
-            if count > 0:
-                _ask(scene, target, count, plan)
+            if _ask(scene, target, min(waiting, left + _wanted(scene, allocation, target)), plan):
                 break  # what waits on another of its pools asks once this has a node
 
 
@@ -89,28 +85,25 @@ def _wanted(scene: Scene[ModelShare], allocation: Allocation, target: TargetFact
     return max(model.floor, model.aim) - (model.staying_replicas - gone - given + gained)
 
 
-def _asked_for(scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan) -> int:
-    """For how many of `count` replicas of the target nodes may come."""
+def _ask(  # for how many of whom
+    scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan, given_up: tuple[Victim, ...] = ()
+) -> bool:
+    """Adds a grant for `count` replicas of the target, or for as many as nodes may come for; whether there is one.
+
+    Of those that were given up the last ones stay: what nobody wants went first.
+    """
     model, state = scene.models[target.model], scene.pools[target.pool]
     bringer = willing(scene, state, plan.nodes)
     if bringer is None or target.pool in model.ruling.excluded_pools or lacks_memory(model, state):
-        return 0
+        return False
     nodes, most = plan.growth(scene, state) // state.pool.gpus_per_node, room(bringer, scene, state, plan.nodes)
     pods_per_node = state.pool.gpus_per_node // target.pod_gpus
-    return min(count, (nodes if most is None else min(nodes, most)) * pods_per_node // target.pods)
-
-
-def _ask(
-    scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan, stay: tuple[Victim, ...] = ()
-) -> None:
-    """Adds the grant for so many replicas of the target, and what lets its nodes come. `stay`: who was given up."""
-    state = scene.pools[target.pool]
-    bringer = willing(scene, state, plan.nodes)
-    if bringer is None:
-        return
-    plan.nodes[bringer.name] += -(-count * target.pods // (state.pool.gpus_per_node // target.pod_gpus))
+    count = min(count, (nodes if most is None else min(nodes, most)) * pods_per_node // target.pods)
+    if count <= 0:
+        return False
+    plan.nodes[bringer.name] += -(-count * target.pods // pods_per_node)
     grant = NodeGrant(
-        id=f"g{scene.snapshot.cycle}-{target.model}@{target.pool}",
+        id=f"w{scene.snapshot.cycle}.{len(plan.awaited) + 1}-{target.model}",
         model=target.model,
         pool=target.pool,
         node_pool=bringer.name,
@@ -120,6 +113,7 @@ def _ask(
         until=scene.now + scene.policy.nodes.node_timeout_seconds,
     )
     if isinstance(bringer, NodePoolView):
-        lost = f"{target.model} has no node for {counted(count, 'replica')}"
-        plan.raise_limit(scene, state, bringer, lost, grant.id)
-    plan.awaited.append((grant, stay))
+        waits = f"{target.model} has no node for {counted(count, 'replica')}"
+        plan.raise_limit(scene, state, bringer, waits, grant.id)
+    plan.awaited.append((grant, given_up[-count:]))
+    return True
