@@ -151,6 +151,14 @@ def test_a_node_that_takes_pods_again_ends_the_grant_and_the_limit_returns() -> 
     assert (back.limit_from, back.limit_to, story.grants()) == (16, 8, ())
 
 
+def test_while_writes_are_stopped_what_waits_on_a_drained_node_is_told_to_have_none() -> None:
+    story = drained()
+    story.snapshot = replace(story.snapshot, write_stop=a_write_stop())
+    plan = story.plan()
+    assert (plan.node_pools, story.grants()) == ((), ())
+    assert "1 by taint node.kubernetes.io/unschedulable" in next(one.why for one in plan.unmet)
+
+
 def test_no_node_is_asked_for_a_pod_that_no_node_of_the_pool_would_take() -> None:
     story = drained(labels={})
     story.target("b", node_selector={"gpu": "h200"})

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from rebalancer.domain.memory import NodeGrant
-from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
-from rebalancer.planning.actions.bringers import room, willing
+from rebalancer.planning.actions.bringers import willing
 from rebalancer.planning.actions.node_plan import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.unit import Victim
@@ -85,7 +84,7 @@ def _wanted(scene: Scene[ModelShare], allocation: Allocation, target: TargetFact
     return max(model.floor, model.aim) - (model.staying_replicas - gone - given + gained)
 
 
-def _ask(  # for how many of whom
+def _ask(
     scene: Scene[ModelShare], target: TargetFacts, count: int, plan: NodePlan, given_up: tuple[Victim, ...] = ()
 ) -> bool:
     """Adds a grant for `count` replicas of the target, or for as many as nodes may come for; whether there is one.
@@ -96,12 +95,9 @@ def _ask(  # for how many of whom
     bringer = willing(scene, state, plan.nodes)
     if bringer is None or target.pool in model.ruling.excluded_pools or lacks_memory(model, state):
         return False
-    nodes, most = plan.growth(scene, state) // state.pool.gpus_per_node, room(bringer, scene, state, plan.nodes)
-    pods_per_node = state.pool.gpus_per_node // target.pod_gpus
-    count = min(count, (nodes if most is None else min(nodes, most)) * pods_per_node // target.pods)
+    count = min(count, plan.room_for(scene, target, state, bringer))
     if count <= 0:
         return False
-    plan.nodes[bringer.name] += -(-count * target.pods // pods_per_node)
     grant = NodeGrant(
         id=f"w{scene.snapshot.cycle}.{len(plan.awaited) + 1}-{target.model}",
         model=target.model,
@@ -112,8 +108,7 @@ def _ask(  # for how many of whom
         asked_at=scene.now,
         until=scene.now + scene.policy.nodes.node_timeout_seconds,
     )
-    if isinstance(bringer, NodePoolView):
-        waits = f"{target.model} has no node for {counted(count, 'replica')}"
-        plan.raise_limit(scene, state, bringer, waits, grant.id)
+    waits = f"{target.model} has no node for {counted(count, 'replica')}"
+    plan.bring(scene, target, bringer, count, waits, grant.id)
     plan.awaited.append((grant, given_up[-count:]))
     return True

@@ -25,6 +25,7 @@ from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.landing import needs_words
 from rebalancer.planning.facts.limits import lacks_memory
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.guards import guards
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
@@ -36,7 +37,8 @@ def plan_nodes(scene: Scene[ModelShare], allocation: Allocation) -> NodePlan:
     for unit in allocation.units:
         plan.take(unit.target, 1)
     _withdraw(scene, plan)
-    await_nodes(scene, allocation, plan)
+    if guards.stopped(scene) is None:  # what is not asked for is not awaited
+        await_nodes(scene, allocation, plan)
     allocation = allocation.awaiting(plan.staying, plan.awaiting)
     giving, coming = allocation.giving, Counter(unit.target.model for unit in allocation.units)
     for model in scene.models_by_priority:
@@ -165,11 +167,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             if wanted <= 0:
                 return
         bringer = willing(scene, state, plan.nodes)
-        per_node = state.pool.gpus_per_node // target.pod_gpus
-        nodes = plan.growth(scene, state) // state.pool.gpus_per_node
-        most_nodes = None if bringer is None else room(bringer, scene, state, plan.nodes)
-        pods = (nodes if most_nodes is None else min(nodes, most_nodes)) * per_node
-        replicas = min(wanted, most, pods // target.pods)
+        replicas = 0 if bringer is None else min(wanted, most, plan.room_for(scene, target, state, bringer))
         while replicas > 0 and not plan.roles.borne(model.entry.id, replicas):
             replicas -= 1
             wanted -= 1
@@ -179,10 +177,8 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
             plan.refusals.append(_no_growth(scene, model, target, state, plan, wanted))
             continue
         grant_id = _named(scene, target, plan)
-        plan.nodes[bringer.name] += -(-replicas * target.pods // per_node)
-        if isinstance(bringer, NodePoolView):
-            short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
-            plan.raise_limit(scene, state, bringer, short_of, grant_id)
+        short_of = f"{model.entry.id} is short of {counted(replicas, 'replica')}"
+        plan.bring(scene, target, bringer, replicas, short_of, grant_id)
         plan.units += [(Unit(target, "demand", "node"), grant_id, bringer.name)] * replicas
         plan.take(target, replicas)
         plan.roles.gained[model.entry.id] += replicas

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.pool_view import NodePoolView
-from rebalancer.planning.actions.bringers import NODES
+from rebalancer.planning.actions.bringers import NODES, Bringer, room
 from rebalancer.planning.actions.node_pools import raised_limit
 from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.allocation.unit import Unit, Victim
@@ -85,7 +85,7 @@ class NodePlan:
 
     def stopped(self) -> "NodePlan":
         """The same with nothing to write."""
-        return dataclasses.replace(self, changes=[], handed_on=[], awaited=[])
+        return dataclasses.replace(self, changes=[], handed_on=[])
 
     def growth(self, scene: Scene[ModelShare], state: PoolFacts) -> int:
         """GPUs that may still be added when all nodes asked for have come."""
@@ -95,7 +95,21 @@ class NodePlan:
         granted_now = sum(self.nodes[name] for name in state.pool.brings_nodes) * per_node
         return max(0, state.growth - coming - granted_now)
 
-    def raise_limit(  # the change's own fields
+    def room_for(self, scene: Scene[ModelShare], target: TargetFacts, state: PoolFacts, bringer: Bringer) -> int:
+        """Replicas of the target for which the nodes have room that may still come."""
+        nodes, most = self.growth(scene, state) // state.pool.gpus_per_node, room(bringer, scene, state, self.nodes)
+        return (nodes if most is None else min(nodes, most)) * _pods_per_node(target, state) // target.pods
+
+    def bring(  # noqa: PLR0913  # for how many of whom, and why
+        self, scene: Scene[ModelShare], target: TargetFacts, bringer: Bringer, count: int, short: str, grant_id: str
+    ) -> None:
+        """Nodes for `count` replicas of the target are to come, and the limit lets them. `short`: as below."""
+        state = scene.pools[target.pool]
+        self.nodes[bringer.name] += -(-count * target.pods // _pods_per_node(target, state))
+        if isinstance(bringer, NodePoolView):
+            self.raise_limit(scene, state, bringer, short, grant_id)
+
+    def raise_limit(
         self, scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, short: str, grant_id: str
     ) -> None:
         """Adds the change of a NodePool's limit, one for all that this plan grants there.
@@ -116,3 +130,7 @@ class NodePlan:
         if earlier:
             change = replace(change, grant=earlier[0].grant, reason=f"{short}; {earlier[0].reason}")
         self.changes = [*(each for each in self.changes if each.id != change.id), change]
+
+
+def _pods_per_node(target: TargetFacts, state: PoolFacts) -> int:
+    return state.pool.gpus_per_node // target.pod_gpus
