@@ -1,5 +1,6 @@
 """Reading the console: what is where, for eyes, for keys and for screen readers, in both themes and on a telephone."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -309,9 +310,10 @@ async def test_of_two_tabs_the_later_choice_counts_in_both(scene: SceneServer, o
     await other.get_by_label(keys).check()
     await page.keyboard.press("Escape")
     await expect(page.locator("dialog")).to_be_hidden()
-    # A browser tells its tabs of a choice in its own time.
-    await page.wait_for_function("localStorage['rebalancer.keys'] === 'on'")
-    await page.keyboard.press("?")
+    # A browser tells its tabs of a choice in its own time: after what the tab itself can read.
+    async with asyncio.timeout(15.0):
+        while not await page.locator("dialog").is_visible():
+            await page.keyboard.press("?")
     await expect(page.get_by_label(keys)).to_be_checked()
 
 
