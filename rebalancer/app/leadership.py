@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 
 from rebalancer.kube.client import KubeClient
-from rebalancer.leader.elector import Elector
+from rebalancer.leader.elector import UNREAD, Elector
 from rebalancer.leader.lease import LeaseObject
 from rebalancer.leader.right import Alone, Right
 from rebalancer.leader.watchdog import Watchdog, end_process
@@ -52,7 +52,7 @@ class Leadership:
         """Why nothing may be written now."""
         right = self._right
         if right is None:
-            return "the Lease was not looked at yet"
+            return UNREAD
         why_not = right.why_not()
         if why_not is None and self.elector is not None and not self.succeeded:
             return "this replica leads, and still reads what the leader before it did"
@@ -79,8 +79,10 @@ class Leadership:
 
     @property
     def trouble(self) -> str | None:
-        """Why the Lease cannot be read or written, where for that reason nobody is known to lead."""
-        return self.elector.why_unknown() if self.elector is not None else None
+        """Why nobody is known to lead: the Lease was not read yet, or cannot be read or written."""
+        if self.elector is None:
+            return UNREAD if self._settings.lease_name else None
+        return self.elector.why_unknown()
 
     async def release(self) -> None:
         """Let another replica lead at once."""

@@ -18,6 +18,7 @@ from rebalancer.obs.clock import Clock
 T = TypeVar("T")
 
 NO_ANSWER: Final = "no answer in time"
+UNREAD: Final = "the Lease was not looked at yet"
 AGAIN_SECONDS = 60.0  # between two log lines about one trouble
 
 log = structlog.get_logger()
@@ -83,9 +84,11 @@ class Elector:
         return replica_of(self._candidate.leader(self._clock.monotonic()))
 
     def why_unknown(self) -> str | None:
-        """Why nobody is known to lead, where the Lease cannot be read or written, and who held it last."""
-        if self.trouble is None or self.leader:
+        """Why nobody is known to lead: no look at the Lease succeeded yet, or a call failed; and who held it last."""
+        if self.leader:
             return None
+        if self.trouble is None:
+            return None if self._candidate.looked else UNREAD
         why = f"the Lease cannot be {'read' if self._unread else 'written'}: {self.trouble}"
         last, ago = self._candidate.lease, self._clock.monotonic() - self._candidate.seen_monotonic
         if last is None or last.holder in {"", UNKNOWN, self.identity}:

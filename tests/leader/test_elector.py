@@ -324,6 +324,22 @@ async def test_who_has_not_seen_the_lease_renewed_for_as_long_as_it_lasts_names_
 
 
 @pytest.mark.looptime
+async def test_before_the_first_look_has_its_answer_it_is_not_known_who_leads() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        shared.silent.add("rb-2")
+        async with running(shared, "rb-2") as (three,):
+            await asyncio.sleep(0.5)
+            assert (three.leader, three.why_unknown()) == ("", "the Lease was not looked at yet")
+            assert three.why_not() == "the Lease was not looked at yet"
+            assert (two.leader, two.why_unknown()) == ("rb-0", None)
+            shared.silent.clear()
+            await asyncio.sleep(5.0)
+            assert (three.leader, three.why_unknown(), three.why_not()) == ("rb-0", None, "rb-0 leads")
+
+
+@pytest.mark.looptime
 async def test_a_lease_that_can_be_read_and_not_written_is_logged_once_a_minute_and_when_that_ends() -> None:
     shared = Shared()
     shared.readers.add("rb-0")

@@ -28,7 +28,7 @@ from tests.real.service import Service
 from tests.real.traffic import Traffic
 from tests.testbed.audit import AuditLog
 from tests.testbed.kafka import Kafka
-from tests.testbed.kube import Kube
+from tests.testbed.kube import Kube, NotYet
 from tests.testbed.objects import deployment, gpu_node
 from tests.testbed.stack import Stack
 
@@ -313,7 +313,7 @@ async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_sta
         await scene.kube.create(gpu_node(f"{scene.namespace}-b", gpus=GPUS // 2, labels=scene.ours))
         assert steps(await scene.service.writes(scene.kube), FIRST) == []
         await scene.service.policy(_policy(scene.namespace, scene.ours, fewer=2))  # that much is certain
-        await scene.kube.wait_for(lambda: _unrecorded(scene.service, "code"), "a release is refused: unrecorded")
+        await _refused_unrecorded(scene, "code")
         await scene.service.kill()
         await scene.service.start(ready=False)
         await scene.complains("start", words="cannot be read")
@@ -330,8 +330,21 @@ async def _lost(service: Service) -> bool:
     return any(pod["phase"] == "lost" for one in models for target in one["targets"] for pod in target["pods"])
 
 
-async def _unrecorded(service: Service, model_id: str) -> bool:
-    """Whether the gate has refused to write something because Kafka did not acknowledge its intent."""
-    outcomes = [line["outcome"] for line in await service.journal() if "outcome" in line]
-    mine = [outcome["detail"] for outcome in outcomes if outcome["intent"]["subject"] == model_id]
-    return any(detail.startswith("unrecorded") for detail in mine)
+async def _refused_unrecorded(scene: Scene, model_id: str) -> None:
+    """Wait until the gate has refused to write something because Kafka did not acknowledge its intent.
+
+    Raises NotYet with what became of the model's moves, and what its last plan says of it.
+    """
+
+    async def details() -> list[str]:
+        outcomes = [line["outcome"] for line in await scene.service.journal() if "outcome" in line]
+        return [outcome["detail"] for outcome in outcomes if outcome["intent"]["subject"] == model_id]
+
+    async def refused() -> bool:
+        return any(detail.startswith("unrecorded") for detail in await details())
+
+    try:
+        await scene.kube.wait_for(refused, "a release is refused: unrecorded", 90)
+    except NotYet as late:
+        said = (await scene.service.explain(model_id))["model"]
+        raise NotYet(f"{late}; outcomes {await details()}, plan {said}") from late

@@ -69,6 +69,7 @@ async def _led_by_a_process(stage: Stage) -> Process:
     stage.service = stage.another(stage.settings)
     await stage.service.start()
     await _seen(stage, leading.probe_port)
+    await stage.until(lambda: _follows(stage.service), "the other one knows who leads")
     return process
 
 
@@ -95,6 +96,10 @@ async def _seen(stage: Stage, leading: int) -> None:
 
 async def _leads(service: Service) -> bool:
     return service.leadership.leads()
+
+
+async def _follows(service: Service) -> bool:
+    return service.leadership.leader() not in {"", service.leadership.instance}
 
 
 async def _is_seen_to_lead(stage: Stage, port: int) -> bool:
