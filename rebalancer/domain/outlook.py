@@ -49,6 +49,10 @@ class Outlook(Struct, frozen=True):
     late_arrivals: as `late`, of requests that arrive until the horizon alone: without the price of what is left waiting
         there, which may be more than all that arrive; empty where an older version made the outlook.
     busiest: offered work of the busiest five minutes of the last three hours, in replicas; 0 while none was observed.
+    enough: the fewest replicas with which, had they stood still, next to nothing of the last three hours would have
+        been late for longer than a start; 0 while that is unknown.
+    peak: offered work of the busiest ten seconds for which these were enough, in replicas.
+    minute: that of the busiest such minute.
     """
 
     at: Instant
@@ -76,6 +80,9 @@ class Outlook(Struct, frozen=True):
     deferred: bool = False
     late_arrivals: tuple[float, ...] = ()
     busiest: float = 0.0
+    enough: int = 0
+    peak: float = 0.0
+    minute: float = 0.0
 
     @property
     def expected_level(self) -> float:

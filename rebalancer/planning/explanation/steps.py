@@ -52,9 +52,8 @@ def steps_of(
     readings = _readings(memo.of(name, _ballot_words, model.ballot), scene.now)
     seen = any(vote.signal in _SHOWS_WORK for vote in model.ballot.votes)
     measured = load.work, load.carries, round(load.lag_seconds), seen
-    stages = memo.of(
-        name, _stages, measured, needs, outlook, (model.share or 0, model.entry.priority, model.cost, model.used), came
-    )
+    share = _Shared(model.share or 0, model.entry.priority, model.cost, model.used, model.part)
+    stages = memo.of(name, _stages, measured, needs, outlook, share, came)
     apart = (
         *_schedule(model),
         *own_step(model),
@@ -82,11 +81,11 @@ def _stages(
     measured: tuple[Work, Carries | None, int, bool],
     needs: tuple[Demand, int, int, int, float, int | None],
     outlook: Outlook | None,
-    share: tuple[int, int, float, int],
+    share: "_Shared",
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
     """The steps that depend neither on the instant nor on other models: demand, worth and share."""
-    shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
+    shared = () if outlook is None else (_outlook(outlook), _share(outlook, share))
     return (_work(*measured, surge=needs[0].surge), _demand(measured[0], *needs), *shared, *_placed(*came))
 
 
@@ -101,6 +100,16 @@ def _placed(staying: int, has: int, doomed: int, allocation: int, granted: int) 
     yield Step("allocation", to, {"held": staying, "allocation": allocation})
     when = "as now" if granted == staying else "once this plan is written"
     yield Step("plan", f"{replicas(granted)}, {when}", {"granted": granted})
+
+
+class _Shared(NamedTuple):
+    """A share, and what it is: `used` in use, or a `part` that suffices; see `ModelShare`."""
+
+    replicas: int
+    priority: int
+    cost: float
+    used: int
+    part: int
 
 
 class _BallotWords(NamedTuple):
@@ -310,13 +319,14 @@ def _outlook(outlook: Outlook) -> Step:
     )
 
 
-def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) -> Step:
+def _share(outlook: Outlook, of: _Shared) -> Step:
     """The step of the share: with counts about it what is late until the horizon, and what that costs.
 
     Late is what comes until then and is not in time, as every sentence counts it. The cost is what shares are compared
-    by: late, what waits at the horizon, times priority. `cost`: what a replica must save of it where a node would have
-    to bring it. `used`: replicas in use; told where the share is just these.
+    by: late, what waits at the horizon, times priority. The cost of one is what a replica must save of it where a node
+    would have to bring it. Replicas in use are told where the share is just these, a part where that suffices.
     """
+    share, priority, cost = of.replicas, of.priority, of.cost
     counts = [
         count for count in range(share - NEAR, share + NEAR + 1) if 0 <= count - outlook.least < len(outlook.late)
     ]
@@ -333,9 +343,12 @@ def _share(outlook: Outlook, share: int, priority: int, cost: float, used: int) 
     if not outlook.deferred:
         text += f"; cost, with what waits then, times the priority: {_with_each(costs)}"
     which = " of the GPUs there are"
-    if 0 < used == share:
+    if of.part:
+        which = f", its part, while {outlook.enough} would have kept the last hours in time but for a start's length"
+        numbers["enough"] = outlook.enough
+    elif 0 < of.used == share:
         which = ", those in use now; a replica in use is not taken for a need that has not come yet"
-        numbers["inUse"] = used
+        numbers["inUse"] = of.used
     return Step("share", f"{replicas(share)}{which}; {text}{bought}", numbers)
 
 

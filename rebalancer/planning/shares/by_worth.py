@@ -15,6 +15,7 @@ from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.counts import counts_of
 from rebalancer.planning.shares.deferred import bound_due
 from rebalancer.planning.shares.gains import needed_of
+from rebalancer.planning.shares.parts import parts_of
 from rebalancer.planning.shares.prices import affordable, costs_of
 from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
@@ -27,11 +28,12 @@ def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     portions = _portions(scene)
     shared = []
     for name, need in scene.models.items():
-        model, replicas, cost, used = portions.get(name) or _Portion(need, None, 0.0)
+        model, replicas, cost, used, part = portions.get(name) or _Portion(need, None, 0.0)
         needed = needed_of(model, model.demand.replicas, replicas, cost, scene.memo)
         unruled = needed_of(model, model.unruled, replicas, cost, scene.memo)
         lacks = max(0, max(needed, unruled) - model.ready_staying - model.loading_staying)
-        shared.append(ModelShare(**asdict(model), share=replicas, needed=needed, lacks=lacks, cost=cost, used=used))
+        found = {"share": replicas, "needed": needed, "lacks": lacks, "cost": cost, "used": used, "part": part}
+        shared.append(ModelShare(**asdict(model), **found))
     return scene.with_models(shared)
 
 
@@ -39,13 +41,14 @@ class _Portion(NamedTuple):
     """What sharing found for a model, which `model` has what is due bound to what others leave it.
 
     share: replicas, None where its demand decides. cost: of a replica until the horizon, in requests. used: replicas
-    of the share that it is seen to use.
+    of the share that it is seen to use. part: the share, where it is kept because all of these suffice.
     """
 
     model: ModelNeed
     share: int | None
     cost: float
     used: int = 0
+    part: int = 0
 
 
 def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[ModelNeed]]]:
@@ -75,8 +78,10 @@ def _portions(scene: Scene[ModelNeed]) -> dict[str, _Portion]:
         spaces = spaces_of(scene, pools, sharing)
         costs = costs_of(scene, pools, sharing.sharers)
         worth = affordable(scene, sharing.sharers, spaces, costs)
-        counts = counts_of(scene, min(pools), sharing.sharers, worth)
+        parts = parts_of(scene, pools, sharing.sharers, spaces)
+        counts = parts or counts_of(scene, min(pools), sharing.sharers, worth)
         portions |= {model.entry.id: _Portion(model, None, 0.0) for model in sharing.others}
         for each, cost, count in zip(sharing.sharers, costs, counts, strict=True):
-            portions[each.model.entry.id] = _Portion(each.model, each.fixed + count, cost, each.used)
+            share = each.fixed + count
+            portions[each.model.entry.id] = _Portion(each.model, share, cost, each.used, share if parts else 0)
     return portions

@@ -68,7 +68,7 @@ def _damped(model: ModelShare, now: float, giving: Collection[str]) -> ModelShar
         stays = model.staying_replicas
     until = None if share is None else _content_until(model, memory, now)
     if share is not None and until is not None:
-        share = min(share, max(model.committed_replicas, model.demand.replicas, model.own, model.used))
+        share = min(share, max(model.committed_replicas, model.demand.replicas, model.own, model.used, model.part))
     if until is not None and not _has_room(model):
         until = None
     if share is not None and until is not None and model.entry.id in giving:

@@ -37,6 +37,9 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     rare: seconds after which far more came than was forecast, of those too old to be replayed anyway.
     at: the second of learning; 0: never.
     busiest: offered work of the busiest five minutes, in replicas; 0: not known yet.
+    enough: the fewest replicas with which standing still would have sufficed (`stood.Stood`); 0: not known yet.
+    peak: offered work of the busiest ten seconds for which these were enough, in replicas.
+    minute: that of the busiest such minute.
     """
 
     beta: Three = (0.0, 0.0, 0.0)
@@ -49,3 +52,6 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     rare: tuple[int, ...] = ()
     at: int = 0
     busiest: float = 0.0
+    enough: int = 0
+    peak: float = 0.0
+    minute: float = 0.0

@@ -29,6 +29,7 @@ from rebalancer.state.outlook.rule import (
     SEEN_BEFORE_SECONDS,
     YOUNGEST_SECONDS,
 )
+from rebalancer.state.outlook.stood import stood
 
 HELD_OUT = 60  # points, the newest: what the correction's worth is measured on
 CHANGE_LEAST, CHANGE_MOST = -1.0, 2.0  # of the level: a surge among the points does not bend the correction
@@ -57,7 +58,10 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     oldest = int(past.until - past.since.min())
     count = min(LEARN_SECONDS, oldest - horizon_seconds - YOUNGEST_SECONDS) // GRID_SECONDS
     if count < LEAST_POINTS:
-        return (Learned(at=past.until),) * past.models
+        return tuple(
+            Learned(at=past.until, enough=still.enough, peak=still.peak, minute=still.minute)
+            for still in stood(past.running_sums(min(oldest, LEARN_SECONDS)), cold_seconds)
+        )
     points = PastPoints(horizon_seconds // ROW_SECONDS, GRID_SECONDS // ROW_SECONDS, count)
     sums = past.running_sums(horizon_seconds + GRID_SECONDS * count + HOUR_SECONDS)
     grid = _grid(sums, points, cold_seconds, horizon_seconds)
@@ -69,6 +73,7 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     known = excesses(sums, grid.at, levels, off, grid.known)
     rare = _rare(past.until - grid.at.seconds_ago, np.where(grid.known > 0, off, 0.0), past.until - horizon_seconds)
     most = busiest(sums, points)
+    stills = stood(sums, cold_seconds)
     beta, gamma, rho, most = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho, most))
     return tuple(
         Learned(
@@ -82,9 +87,12 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
             rare=worst,
             at=past.until,
             busiest=float(top),
+            enough=still.enough,
+            peak=still.peak,
+            minute=still.minute,
         )
-        for b, g, lags, share, pair, e, p, worst, top in zip(
-            beta, gamma, lag, rho, known, error, plain, rare, most, strict=True
+        for b, g, lags, share, pair, e, p, worst, top, still in zip(
+            beta, gamma, lag, rho, known, error, plain, rare, most, stills, strict=True
         )
     )
 

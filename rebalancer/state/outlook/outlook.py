@@ -298,6 +298,9 @@ def _outlook_per_model(  # noqa: PLR0913  # one thing each
                 deferred=deferred[model],
                 late_arrivals=tuple(arriving[model][:width]),
                 busiest=most,
+                enough=learned.enough,
+                peak=learned.peak,
+                minute=learned.minute,
             )
         )
     return tuple(of_models)

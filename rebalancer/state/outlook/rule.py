@@ -88,6 +88,13 @@ GROWS_ON_TOGETHER = 1.0
 # without, 4.0 % with the busiest minute, 3.1 % with the busiest five; five worlds of bursts 2.9, 1.9 and 1.9 %.
 BUSIEST_SECONDS = 300
 
+# --- what standing still would have come to
+TO_ANSWER_SECONDS = 20  # a surge is answered so long after it began, and served a start later
+AGAIN_SECONDS = 30  # lateness that comes again so soon has not ended
+LATE_AFTER_SECONDS = 2.5  # of backlog: late enough for anybody
+LONG_SHARE = 0.001  # of the work of three hours: less is nothing
+STOOD_COUNTS = 17
+
 # --- the worst of what replays no longer reach
 RARE = 4  # forecasts of the last three hours, beyond the replays: a surge an hour ago comes again as likely as today's
 

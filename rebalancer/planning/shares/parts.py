@@ -1,0 +1,79 @@
+"""Parts that models keep while that suffices: where standing still would have done as well as any moves.
+
+Where some fixed division of the GPUs would have left next to nothing late for longer than a start in three hours, no
+loan could have saved anything: it costs its lender the next burst, and two starts. So each model then has what would
+have been enough for it, and what is left evenly. A model that is seen to need more than its part ends that: then worth
+decides.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rebalancer.planning.demand.deferral import BATCH
+from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.demand.votes import ROUNDING
+from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.shares.counts import counts_of
+from rebalancer.planning.shares.curves import Curve
+from rebalancer.planning.shares.places import Space
+from rebalancer.planning.shares.sharers import Sharer
+
+ROOM_ROOTS = 0.5  # of its level that a part has as room for bursts
+LIKELY = 0.5  # of a shift of the level: from there on it counts
+UNHEARD = 1.25  # times the highest ten seconds of three hours: no surge of these was so high
+MOVED = 0.002  # of the even part: below it one division is as good as another, and nobody moves
+
+
+def parts_of(
+    scene: Scene[ModelNeed], pools: frozenset[str], sharing: Sequence[Sharer], spaces: Mapping[str, Space]
+) -> tuple[int, ...] | None:
+    """The replicas that each is to have in its free targets while parts suffice, in order; None while they do not."""
+    priced = any(scene.pools[pool].priced for pool in pools)
+    if priced or not (len(sharing) > 1 and all(map(_known, sharing))):
+        return None
+    enough = sum(max(each.model.own, _enough(each)) * each.model.gpus for each in sharing)
+    if enough > sum(space.gpus for space in spaces.values()) + sum(each.fixed * each.model.gpus for each in sharing):
+        return None
+    parts = counts_of(scene, f"{min(pools)} parts", [_standing(each) for each in sharing], spaces)
+    suffice = all(_suffices(each, each.fixed + count) for each, count in zip(sharing, parts, strict=True))
+    return parts if suffice else None
+
+
+def _known(each: Sharer) -> bool:
+    outlook = each.model.load.outlook
+    return outlook is not None and outlook.enough > 0 and each.model.entry.workload_class != BATCH
+
+
+def _enough(each: Sharer) -> int:
+    outlook = each.model.load.outlook
+    return 0 if outlook is None else outlook.enough
+
+
+def _suffices(each: Sharer, part: int) -> bool:
+    """Whether the part is enough by three hours, and has room for the work that is there and expected.
+
+    What part was enough for the busiest minute of three hours need not move for one that is no busier. How far a likely
+    shift goes that is higher than all of these nobody knows: no part is known to suffice for it.
+    """
+    outlook, work = each.model.load.outlook, each.model.load.work
+    if outlook is None or part < outlook.enough:
+        return False
+    now = work.short or 0.0
+    if outlook.shift > LIKELY and now > UNHEARD * outlook.peak:
+        return False
+    lasts = min(now, work.last_60s or 0.0)
+    room = outlook.level + ROOM_ROOTS * math.sqrt(outlook.level)
+    return part + ROUNDING >= max(room, lasts if lasts > outlook.minute else 0.0)
+
+
+def _standing(each: Sharer) -> Sharer:
+    """The sharer with a claim to what is enough, and to what is left in equal parts."""
+    model, curve, fixed = each.model, each.claim.curve, each.fixed
+    most = curve.least + len(curve.values) - 1
+    least = max(0, min(most, max(model.own, model.floor, _enough(each)) - fixed))
+    values = tuple([_cost(model, count + fixed) for count in range(least, most + 1)])
+    return each._replace(claim=each.claim._replace(curve=Curve(least, values, model.gpus)))
+
+
+def _cost(model: ModelNeed, count: int) -> float:
+    return 1.0 / max(0.5, count * model.gpus) + MOVED * model.gpus * abs(count - model.staying_replicas)
