@@ -38,7 +38,7 @@ class Unseen(Struct, frozen=True):
     """A model or a pool that could not be looked at, by a defect of ours or by a fact that nobody foresaw.
 
     kind: `model` or `pool`.
-    name: its name.
+    name: id of the model, or name of the pool in the policy.
     why: what went wrong, and where in the code.
     """
 

@@ -64,5 +64,5 @@ class KeptViews(Generic[V]):
 
 def _what_and_where(error: Exception) -> str:
     """The error, and the line of code that raised it: nothing else of the traceback goes into a journal."""
-    told, trace = f"{type(error).__name__}: {error}", extract_tb(error.__traceback__)
-    return f"{told} ({Path(trace[-1].filename).name}, line {trace[-1].lineno})" if trace else told
+    message, trace = f"{type(error).__name__}: {error}", extract_tb(error.__traceback__)
+    return f"{message} ({Path(trace[-1].filename).name}, line {trace[-1].lineno})" if trace else message

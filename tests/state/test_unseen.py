@@ -6,10 +6,10 @@ from rebalancer.domain.sync import Unseen
 from rebalancer.state import ClusterState
 from rebalancer.state.kept_views import KeptViews
 from tests.builders import NOW, a_model, a_policy, a_pool
-from tests.state.objects import a_cluster_node, a_state, a_workload, changed, feed
+from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_state, a_workload, changed, feed, gone
 
 POLICY = a_policy(a_model("b"), a_model("x", pools=("h100",)), pools=(a_pool(), a_pool("h100")))
-SPOILT = {"tolerations": None}
+SPOILT = {"gpus": None}
 """No decoder makes such a workload; it stands for whatever nobody foresaw."""
 
 
@@ -35,7 +35,7 @@ def test_a_model_that_cannot_be_looked_at_keeps_its_view_and_says_why_until_it_c
     assert asked(state) == {"b": 2, "x": 4}
     (told,) = state.peek(NOW).unseen
     assert (told.kind, told.name) == ("model", "b")
-    assert told.why.startswith("TypeError: ")
+    assert told.why.startswith("AttributeError: ")
     assert told.why.endswith(")")
     assert ".py, line " in told.why
     feed(state, changed(a_workload("b", 3, resource_version="3")))
@@ -59,12 +59,13 @@ def test_a_model_that_leaves_the_policy_is_not_told_any_more() -> None:
 def test_a_pool_with_a_node_that_cannot_be_looked_at_keeps_its_view_and_says_why_until_it_can() -> None:
     state = a_world()
     assert gpus(state) == {"a100": [8], "h100": [8]}
-    feed(state, changed(a_cluster_node("n1", gpus=6, resource_version="2", taints=None)))
+    stranger = a_ready_pod("s-1", "nobody", "n1", gpus={GPU: "two"})
+    feed(state, changed(a_cluster_node("n1", gpus=6, resource_version="2")), changed(stranger))
     feed(state, changed(a_cluster_node("n2", "h100", gpus=4, resource_version="2")))
     assert gpus(state) == {"a100": [8], "h100": [4]}
     (told,) = state.peek(NOW).unseen
     assert (told.kind, told.name) == ("pool", "a100")
-    feed(state, changed(a_cluster_node("n1", gpus=6, resource_version="3")))
+    feed(state, gone(stranger))
     assert gpus(state) == {"a100": [6], "h100": [4]}
     assert state.peek(NOW).unseen == ()
 
