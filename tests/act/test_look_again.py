@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import CLOCK, READINGS
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, WRITESTOPS
 from tests.act.rig import Rig, change, deployment, hpa, node_pool, node_pool_change, says, write_stop
 from tests.builders import NAMESPACE, a_write_stop, an_autoscaler
