@@ -295,7 +295,7 @@ class Service:
             raise RuntimeError("nothing runs that could lead")
         policy = ports.policy
         began = self.clock.monotonic()
-        with self._runner.held(SUCCESSION_SECONDS):
+        with self._runner.no_turns(SUCCESSION_SECONDS):
             past = await await_start(
                 lambda: read_succession(
                     standby.read,

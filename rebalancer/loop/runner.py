@@ -46,7 +46,7 @@ class Runner:
         self._turned = turned
         self._wanted = asyncio.Event()
         self._due_monotonic = math.inf  # what cannot wait for the next period wants a turn by then
-        self._held_until_monotonic = -math.inf
+        self._not_before_monotonic = -math.inf
         self._stopping = False
         self._stopped = asyncio.Event()
         self.began_monotonic: float | None = None
@@ -66,13 +66,13 @@ class Runner:
         self._wanted.set()
 
     @contextmanager
-    def held(self, most_seconds: float) -> Iterator[None]:
+    def no_turns(self, most_seconds: float) -> Iterator[None]:
         """No turn begins within the context, for so long at most: what is done there has the processor for itself."""
-        self._held_until_monotonic = self._clock.monotonic() + most_seconds
+        self._not_before_monotonic = self._clock.monotonic() + most_seconds
         try:
             yield
         finally:
-            self._held_until_monotonic = -math.inf
+            self._not_before_monotonic = -math.inf
             self._wanted.set()
 
     async def stop(self, deadline_seconds: float) -> None:
@@ -105,7 +105,7 @@ class Runner:
     def _begins_monotonic(self, at_latest_monotonic: float) -> float:
         """When the next turn begins, as things are."""
         due_monotonic = min(at_latest_monotonic, self._due_monotonic)
-        return due_monotonic if self._stopping else max(due_monotonic, self._held_until_monotonic)
+        return due_monotonic if self._stopping else max(due_monotonic, self._not_before_monotonic)
 
     async def _until_woken(self, most_seconds: float) -> None:
         self._wanted.clear()
