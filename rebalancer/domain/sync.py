@@ -39,9 +39,11 @@ class Unseen(Struct, frozen=True):
 
     kind: `model` or `pool`.
     name: id of the model, or name of the pool in the policy.
+    pools: names of the model's pools, or of the pool itself: of these too little is known for any write.
     why: what went wrong, and where in the code.
     """
 
     kind: str
     name: str
+    pools: tuple[str, ...]
     why: str

@@ -65,15 +65,15 @@ def decide_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo 
 
 def _whole(given: PlanInput, memo: Memo | None) -> Unexplained:
     """The decision for all families together. Raises NotSeenError where one of them was not seen."""
-    for each in given.snapshot.unseen:
-        raise _not_seen(each)
+    if given.snapshot.unseen:
+        raise _not_seen(given.snapshot.unseen[0])
     return planner.decide(*given, memo)
 
 
 def _failure(family: PoolFamily, kin: tuple[PoolFamily, ...], given: PlanInput) -> Exception | None:
     """Why `family` cannot be planned: what of it was not seen, or what planning it by itself raises; None: it can."""
     for each in given.snapshot.unseen:
-        if each.name in (family.models if each.kind == "model" else family.pools):
+        if not family.pools.isdisjoint(each.pools):
             return _not_seen(each)
     others = _together(each for each in kin if each is not family)
     try:

@@ -71,7 +71,7 @@ class Holdings:
             str, ModelView
         ] = {}  # starts as the last cycle of before ours had them, until one is measured
         self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
-        self._views = KeptViews("model", lambda model: self._view(self._models[model]))
+        self._views = KeptViews("model", lambda model: self._view(self._models[model]), self._pools_of)
         self.unseen = self._views.unseen
         self.set_policy(policy)
 
@@ -243,6 +243,9 @@ class Holdings:
             starts=self.starts.views(model.id) if before is None else before.starts,
             failed_wakes=self.starts.failed_wakes(model.id),
         )
+
+    def _pools_of(self, model: str) -> list[str]:
+        return sorted({spec.pool for spec in self._models[model].targets})
 
     def _target(self, model: Model, spec: TargetSpec) -> TargetView:
         ref = WorkloadRef(model.namespace, spec.kind, spec.name)

@@ -15,12 +15,14 @@ class KeptViews(Generic[V]):
 
     What `make` raises on is a defect of ours, or a fact that nobody foresaw: that view stays as it was, or is missing
     where there was none, `unseen` tells it, and it is tried again whenever somebody looks. `kind`: `model` or `pool`.
+    `pools_of(name)`: the pools of which then too little is known.
     """
 
-    def __init__(self, kind: str, make: Callable[[str], V]) -> None:
+    def __init__(self, kind: str, make: Callable[[str], V], pools_of: Callable[[str], Iterable[str]]) -> None:
         self.dirty: set[str] = set()
         self._kind = kind
         self._make = make
+        self._pools_of = pools_of
         self._names: frozenset[str] = frozenset()
         self._views: dict[str, V] = {}
         self._unseen: dict[str, Unseen] = {}
@@ -54,7 +56,7 @@ class KeptViews(Generic[V]):
         try:
             view = self._make(name)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this one's, and it is told
-            self._unseen[name] = Unseen(self._kind, name, _what_and_where(error))
+            self._unseen[name] = Unseen(self._kind, name, tuple(self._pools_of(name)), _what_and_where(error))
             return
         self._unseen.pop(name, None)
         if view != self._views.get(name):

@@ -41,7 +41,7 @@ class Pools:
         self._objects = objects
         self._installation = installation
         self._model_of = model_of
-        self._views = KeptViews("pool", lambda pool: self._view(self._pools[pool]))
+        self._views = KeptViews("pool", lambda pool: self._view(self._pools[pool]), lambda pool: (pool,))
         self.unseen = self._views.unseen
         self._unread: dict[str, Exception] = {}  # by node: what looking at it raised
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource

@@ -97,8 +97,8 @@ def unseen(world: Snapshot, *these: Unseen) -> Snapshot:
     return replace(world, unseen=these)
 
 
-X_UNSEEN = Unseen("model", "x", "TypeError: no number (views.py, line 7)")
-H100_UNSEEN = Unseen("pool", "h100", "KeyError: 'n1' (pools.py, line 9)")
+X_UNSEEN = Unseen("model", "x", ("h100",), "TypeError: no number (views.py, line 7)")
+H100_UNSEEN = Unseen("pool", "h100", ("h100",), "KeyError: 'n1' (pools.py, line 9)")
 
 
 @pytest.mark.parametrize("one", [X_UNSEEN, H100_UNSEEN])
@@ -123,7 +123,7 @@ def test_a_model_that_was_never_seen_is_told_to_be_left_as_it_is() -> None:
 
 
 def test_where_nobody_would_be_left_that_was_seen_the_cycle_fails() -> None:
-    a_unseen = replace(X_UNSEEN, name="a")
+    a_unseen = replace(X_UNSEEN, name="a", pools=("a100",))
     with pytest.raises(NotSeenError, match="model x could not be looked at: TypeError"):
         plan_apart(unseen(a_world(POLICY), X_UNSEEN, a_unseen), POLICY, Memory())
 

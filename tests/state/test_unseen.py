@@ -34,7 +34,7 @@ def test_a_model_that_cannot_be_looked_at_keeps_its_view_and_says_why_until_it_c
     feed(state, changed(a_workload("x", 4, resource_version="2")))
     assert asked(state) == {"b": 2, "x": 4}
     (told,) = state.peek(NOW).unseen
-    assert (told.kind, told.name) == ("model", "b")
+    assert (told.kind, told.name, told.pools) == ("model", "b", ("a100",))
     assert told.why.startswith("AttributeError: ")
     assert told.why.endswith(")")
     assert ".py, line " in told.why
@@ -64,7 +64,7 @@ def test_a_pool_with_a_node_that_cannot_be_looked_at_keeps_its_view_and_says_why
     feed(state, changed(a_cluster_node("n2", "h100", gpus=4, resource_version="2")))
     assert gpus(state) == {"a100": [8], "h100": [4]}
     (told,) = state.peek(NOW).unseen
-    assert (told.kind, told.name) == ("pool", "a100")
+    assert (told.kind, told.name, told.pools) == ("pool", "a100", ("a100",))
     feed(state, gone(stranger))
     assert gpus(state) == {"a100": [6], "h100": [4]}
     assert state.peek(NOW).unseen == ()
@@ -81,7 +81,7 @@ def views_of(numbers: dict[str, int]) -> tuple[KeptViews[int], list[str]]:
         made.append(name)
         return 100 // numbers[name]
 
-    views = KeptViews("model", make)
+    views = KeptViews("model", make, lambda _: ["a100"])
     views.follow(numbers)
     return views, made
 
@@ -106,14 +106,14 @@ def test_what_is_told_of_a_view_names_the_line_that_raised() -> None:
     views, _ = views_of({"a": 0})
     assert views.all() == ()
     (told,) = views.unseen()
-    assert told == Unseen("model", "a", told.why)
+    assert told == Unseen("model", "a", ("a100",), told.why)
     assert told.why.startswith("ZeroDivisionError: ")
     assert "(test_unseen.py, line " in told.why
 
 
 def test_a_view_whose_value_is_the_same_stays_the_same_value() -> None:
-    value = replace(Unseen("model", "a", ""))
-    views = KeptViews("model", lambda _: replace(value))
+    value = Unseen("model", "a", (), "")
+    views = KeptViews("model", lambda _: replace(value), lambda _: ())
     views.follow(["a"])
     (first,) = views.all()
     views.dirty.add("a")
