@@ -23,9 +23,9 @@ from rebalancer.domain.snapshot import (
     PodView,
     Shape,
     Snapshot,
-    Sync,
     TargetView,
 )
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.target_kinds import DEPLOYMENT, kind_named
 from rebalancer.domain.target_spec import TargetSpec
 

@@ -1,7 +1,7 @@
 """The gate: the last look before each write. It carries out what a plan asks for, or says which check declined it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Literal
 
@@ -181,7 +181,7 @@ class Gate:
         check_limit(change, ground)
         self._rests.ask(change)
         seen = await self._look(self._node_pools, change)
-        check_node_pool(change, self._fresh())
+        check_node_pool(change, self._fresh([change.pool]))
         await self._intend(intent)
         await self._permission.ask()
         try:
@@ -198,7 +198,7 @@ class Gate:
         self._rests.ask(change)
         self._evictions.ask(change)
         seen = await self._look(self._drain, change)
-        facts = self._fresh()
+        facts = self._fresh([change.pool])
         check_drain(change, facts, ground.pools)
         await self._intend(intent)
         trouble = ""
@@ -223,7 +223,7 @@ class Gate:
         self._rests.ask(change)
         seen, pods = await together(self._look(driver, change), self._pods.known(change))
         # No await between the facts and the booking: changes that are checked side by side must see each other.
-        facts = self._fresh()
+        facts = self._fresh([change.target.pool, *(spec.pool for spec in ground.models[change.model].targets)])
         ground.open(change, facts.at)
         try:
             check(change, facts, ground, self._unseen)
@@ -280,10 +280,10 @@ class Gate:
         _, seen = await together(self._permission.ask(), driver.look(change))
         return seen
 
-    def _fresh(self) -> Snapshot:
-        """The state of this moment. Raises Refused while it is not the whole truth."""
+    def _fresh(self, pools: Collection[str]) -> Snapshot:
+        """The state of this moment. Raises Refused while it is not the whole truth about these pools."""
         facts = self._facts(self._clock.now())
-        sees_the_cluster(facts)
+        sees_the_cluster(facts, pools)
         return facts
 
     async def _intend(self, intent: Intent, change: Change | None = None) -> None:

@@ -1,6 +1,7 @@
 """Whether we may write at all: leadership, the write stop, and whether we see the cluster."""
 
 import asyncio
+from collections.abc import Collection
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.port import Port
@@ -49,9 +50,10 @@ class Permission:
             raise KubeError(f"no answer within {STOP_READ_SECONDS:g} s") from error
 
 
-def sees_the_cluster(snapshot: Snapshot) -> None:
+def sees_the_cluster(snapshot: Snapshot, pools: Collection[str]) -> None:
     """Raise Refused while a source of the snapshot is not listed yet, or silent, or a write stop is seen.
 
+    So it does where one of `pools`, which a write concerns, or a model there could not be looked at: its view is old.
     Readings are no sight of the cluster: while they may be missing planning takes nothing, and may give.
     """
     if snapshot.write_stop is not None:
@@ -61,6 +63,9 @@ def sees_the_cluster(snapshot: Snapshot) -> None:
     silent = [source for source in snapshot.sync.silent if source != READINGS]
     if silent:
         raise Refused("unsynced", f"silent: {', '.join(silent)}")
+    for unseen in snapshot.unseen:
+        if not set(pools).isdisjoint(unseen.pools):
+            raise Refused("unsynced", f"{unseen.kind} {unseen.name} cannot be looked at: {unseen.why}")
 
 
 def _stop_words(stop: Object) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from rebalancer import __version__
 from rebalancer.domain.cluster import CLOCK, READINGS, SOURCES
 from rebalancer.domain.pinned import STATES, Pinned
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.notice_queue import NoticeQueue

@@ -24,7 +24,8 @@ from rebalancer.domain.cluster import CLOCK, SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.words import listed
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.notice_queue import NoticeQueue

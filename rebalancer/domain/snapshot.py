@@ -9,7 +9,7 @@ from collections.abc import Collection
 from msgspec import UNSET, Struct, UnsetType, field
 
 from rebalancer.domain.autoscalers import Originals
-from rebalancer.domain.cluster import CLOCK, Toleration
+from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.dual_pods import FailedWake
 from rebalancer.domain.gpu_memory import LoadedMemory
 from rebalancer.domain.instant import Instant
@@ -21,6 +21,7 @@ from rebalancer.domain.pool_view import PoolView
 from rebalancer.domain.quota_view import PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.starts import StartView
+from rebalancer.domain.sync import Sync, Unseen
 
 REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
 
@@ -336,34 +337,6 @@ class NoticeView(Struct, frozen=True):
         return self.doomed_at is None or self.doomed_at <= at
 
 
-class Sync(Struct, frozen=True):
-    """Whether the snapshot rests on whole lists; it does where `missing` and `stale` are empty.
-
-    missing: sources whose objects have never been listed.
-    stale: sources that were listed once and are silent now; `clock` where our clock and the API server's differ.
-    synced_at: when every source had been listed for the first time, None before that.
-    """
-
-    missing: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    synced_at: Instant | None = None
-
-    @property
-    def clock_is_off(self) -> bool:
-        """Whether our clock and the API server's differ: then no instant that others announced is known to be near."""
-        return CLOCK in self.stale
-
-    @property
-    def silent(self) -> tuple[str, ...]:
-        """The sources of `stale` that others speak through."""
-        return tuple(source for source in self.stale if source != CLOCK)
-
-    @property
-    def sees_replicas(self) -> bool:
-        """Whether pods and targets were ever listed: before that, having seen no replica is not having none."""
-        return not {"pods", "deployments"} & {*self.missing}
-
-
 class Snapshot(Struct, frozen=True):
     """The input of one cycle.
 
@@ -382,6 +355,7 @@ class Snapshot(Struct, frozen=True):
     quotas: what bounds the pods that targets may ask for, beside nodes.
     drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
     ranks: PriorityClasses of targets' pods by model and pool; without those whose priority is 0.
+    unseen: models and pools that could not be looked at; `models` and `pools` have what was seen of them last, if ever.
     """
 
     cycle: int
@@ -398,3 +372,4 @@ class Snapshot(Struct, frozen=True):
     quotas: tuple[QuotaView, ...] = ()
     drains_nodes: bool = False
     ranks: tuple[PodRank, ...] = ()
+    unseen: tuple[Unseen, ...] = ()

@@ -7,7 +7,8 @@ the one Clock and hands `now` in.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import structlog
@@ -45,6 +46,7 @@ class Runner:
         self._turned = turned
         self._wanted = asyncio.Event()
         self._due_monotonic = math.inf  # what cannot wait for the next period wants a turn by then
+        self._not_before_monotonic = -math.inf
         self._stopping = False
         self._stopped = asyncio.Event()
         self.began_monotonic: float | None = None
@@ -62,6 +64,16 @@ class Runner:
         """
         self._due_monotonic = min(self._due_monotonic, self._clock.monotonic() + within_seconds)
         self._wanted.set()
+
+    @contextmanager
+    def no_turns(self, most_seconds: float) -> Iterator[None]:
+        """No turn begins within the context, for so long at most: what is done there has the processor for itself."""
+        self._not_before_monotonic = self._clock.monotonic() + most_seconds
+        try:
+            yield
+        finally:
+            self._not_before_monotonic = -math.inf
+            self._wanted.set()
 
     async def stop(self, deadline_seconds: float) -> None:
         """Begins no new cycle and waits for the one under way, so that no write is cut in two."""
@@ -87,8 +99,13 @@ class Runner:
         period = self._ports.policy.plan_every_seconds
         await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, period))
         ends_monotonic = self._clock.monotonic() + period
-        while (left_seconds := min(ends_monotonic, self._due_monotonic) - self._clock.monotonic()) > 0:
+        while (left_seconds := self._begins_monotonic(ends_monotonic) - self._clock.monotonic()) > 0:
             await self._until_woken(left_seconds)
+
+    def _begins_monotonic(self, at_latest_monotonic: float) -> float:
+        """When the next turn begins, as things are."""
+        due_monotonic = min(at_latest_monotonic, self._due_monotonic)
+        return due_monotonic if self._stopping else max(due_monotonic, self._not_before_monotonic)
 
     async def _until_woken(self, most_seconds: float) -> None:
         self._wanted.clear()

@@ -28,7 +28,8 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.quota_view import Holder, PodRank, QuotaView
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot, Sync
+from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.ledger.look_lines import LookLine
 
 CHUNK = 200  # models (or nodes) per keyframe line: about 300 KB, under Kafka's default 1 MiB record

@@ -3,7 +3,8 @@
 A stage that raises is a defect of ours, or a fact that nobody foresaw. Where pools share something (`facts.families`)
 nothing can be said of one without the others; all others get the plan that they would get if those were not there.
 Each family is planned by itself to find out which it is, so such a cycle costs up to three plans, without what the
-cycle before left. Where no family fails by itself, or each one does, the cycle fails as a whole.
+cycle before left. A family of which a model or pool could not even be looked at (`Snapshot.unseen`) is not tried. Where
+no family fails by itself, or each one does, the cycle fails as a whole.
 """
 
 from collections.abc import Iterable
@@ -18,12 +19,17 @@ from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Decision, ModelDecision, Unplanned
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.sync import Unseen
 from rebalancer.planning import planner
 from rebalancer.planning.explanation.lacks import by_model
 from rebalancer.planning.facts.families import PoolFamily, families
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.memory.outcomes import recall
 from rebalancer.planning.planner import Unexplained
+
+
+class NotSeenError(Exception):
+    """A model or a pool could not be looked at, so that nothing can be said of its family."""
 
 
 class PlanInput(NamedTuple):
@@ -40,13 +46,16 @@ def plan_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | 
 
 
 def decide_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
-    """As `planner.decide`; families on which it raises are left as they are, and told in `Plan.unplanned`."""
+    """As `planner.decide`; families on which it raises, or that were not seen, are left as they are.
+
+    `Plan.unplanned` tells of them. Raises what `planner.decide` raises, or NotSeenError, where none would be left.
+    """
+    given = PlanInput(snapshot, policy, memory)
     try:
-        return planner.decide(snapshot, policy, memory, memo)
+        return _whole(given, memo)
     except Exception as error:
         if memo is not None:
             memo.forget()
-        given = PlanInput(snapshot, policy, memory)
         kin = families(snapshot, policy)
         failures = [(family, why) for family in kin if (why := _failure(family, kin, given)) is not None]
         if not failures or len(failures) == len(kin):
@@ -54,14 +63,28 @@ def decide_apart(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo 
         return _with_unplanned(failures, given, error)
 
 
+def _whole(given: PlanInput, memo: Memo | None) -> Unexplained:
+    """The decision for all families together. Raises NotSeenError where one of them was not seen."""
+    if given.snapshot.unseen:
+        raise _not_seen(given.snapshot.unseen[0])
+    return planner.decide(*given, memo)
+
+
 def _failure(family: PoolFamily, kin: tuple[PoolFamily, ...], given: PlanInput) -> Exception | None:
-    """What planning `family` by itself raises, None where it does not."""
+    """Why `family` cannot be planned: what of it was not seen, or what planning it by itself raises; None: it can."""
+    for each in given.snapshot.unseen:
+        if not family.pools.isdisjoint(each.pools):
+            return _not_seen(each)
     others = _together(each for each in kin if each is not family)
     try:
         planner.decide(*_without(others, given))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this family's, and it is told
         return error
     return None
+
+
+def _not_seen(unseen: Unseen) -> NotSeenError:
+    return NotSeenError(f"{unseen.kind} {unseen.name} could not be looked at: {unseen.why}")
 
 
 def _with_unplanned(failures: list[tuple[PoolFamily, Exception]], given: PlanInput, error: Exception) -> Unexplained:

@@ -26,7 +26,8 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import wakes
@@ -319,9 +320,8 @@ class ClusterState:
         return self._look(now, tuple(self._noted), ahead=False)
 
     def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
-        last, known = self._last, {view.node: view for view in self._last.notices}
-        standing = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
-        notices = unchanged(last.notices, standing)
+        last, was = self._last, {view.node: view for view in self._last.notices}
+        notices = unchanged(last.notices, tuple(unchanged(was.get(one.node), one) for one in self._notices.views(now)))
         models, pools = self._loads.loaded.onto(self._holdings.views(now)), self._pools.views(self._quotas.lowest())
         loads = self._loads.loads(now)
         overrides = tuple(sorted(self._objects.all(Override), key=attrgetter("name", "namespace")))
@@ -343,6 +343,7 @@ class ClusterState:
             quotas=self._quotas.views(),
             ranks=self._quotas.ranks(),
             drains_nodes=self._drains_nodes,
+            unseen=(*self._holdings.unseen(), *self._pools.unseen()),
         )
         return self._last
 

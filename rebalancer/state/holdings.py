@@ -16,6 +16,7 @@ from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.bindings import Bindings
 from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
+from rebalancer.state.kept_views import KeptViews
 from rebalancer.state.metric import metric_view
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.replicas import replicas_of
@@ -70,8 +71,8 @@ class Holdings:
             str, ModelView
         ] = {}  # starts as the last cycle of before ours had them, until one is measured
         self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
-        self._views: dict[str, ModelView] = {}
-        self._all: tuple[ModelView, ...] | None = None
+        self._views = KeptViews("model", lambda model: self._view(self._models[model]), self._pools_of)
+        self.unseen = self._views.unseen
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -85,8 +86,7 @@ class Holdings:
         }
         self._by_claims = {each.model.id for each in self._targets.values() if each.pool.device_class is not None}
         self._unconfirmed = {ref: written for ref, written in self._unconfirmed.items() if ref in self._targets}
-        self._views = {model: view for model, view in self._views.items() if model in self._models}
-        self._dirty, self._all = set(self._models), None
+        self._views.follow(self._models)
         self._answer_as_the_policy_says()
 
     def model_of(self, workload: WorkloadRef | None) -> str | None:
@@ -142,20 +142,20 @@ class Holdings:
 
     def nodes_listed(self) -> None:
         """A list of nodes came: any pod may have lost its node, or found it."""
-        self._dirty.update(self._models)
+        self._views.dirty.update(self._models)
 
     def moved(self, change: Change) -> None:
         """An object was added, changed or removed."""
         for obj in change:
             ref = _workload_of(obj)
             if ref in self._targets:
-                self._dirty.add(self._targets[ref].model.id)
+                self._views.dirty.add(self._targets[ref].model.id)
             if isinstance(obj, Workload | Hpa | ScaledObject):
                 self._settle(ref, obj if obj is change[1] else None)
             if isinstance(obj, Node) and None in change:  # it came, or it is gone
-                self._dirty.update(model.id for model, _ in self.pods_on(obj.name))
+                self._views.dirty.update(model.id for model, _ in self.pods_on(obj.name))
         if any(isinstance(obj, DeviceObject) for obj in change):
-            self._dirty.update(self._by_claims)
+            self._views.dirty.update(self._by_claims)
         old, new = change
         if isinstance(new, Pod):
             self._see(new, known=old is not None)
@@ -178,18 +178,18 @@ class Holdings:
         """
         if target in self._targets and self._targets[target].model.actuation == METRIC:
             self.foreign.answers(target, replicas)
-            self._dirty.add(self._targets[target].model.id)
+            self._views.dirty.add(self._targets[target].model.id)
         elif target in self._targets:
             self.foreign.note_write(target, (replicas,) if minimum is None else (minimum, replicas))
             self._unconfirmed[target] = _Asked(replicas, at)
             self._settle(target)
-            self._dirty.add(self._targets[target].model.id)
+            self._views.dirty.add(self._targets[target].model.id)
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: what we and others wrote is as old as before."""
         self.foreign.stepped(seconds)
         self.bindings.stepped(seconds)
-        self._dirty.update(self._models)
+        self._views.dirty.update(self._models)
         self._unconfirmed = {
             ref: replace(written, at=written.at + seconds) for ref, written in self._unconfirmed.items()
         }
@@ -214,30 +214,22 @@ class Holdings:
     def restore_starts(self, model: str, starts: Iterable[MeasuredStart]) -> None:
         """Add measured starts, as after a restart."""
         self.starts.restore(model, starts)
-        self._dirty.add(model)
+        self._views.dirty.add(model)
 
     def resume(self, seen: Iterable[ModelView]) -> None:
         """Go on with the starts that the last cycle of before ours knew: the checkpoint may be older."""
         self._before = {view.id: view for view in seen if view.load_seconds is not None or view.starts}
-        self._dirty.update(self._models)
+        self._views.dirty.update(self._models)
 
     # --- what goes out
 
     def views(self, now: float) -> tuple[ModelView, ...]:
-        """All models, by id; what did not change is the same value as last time."""
+        """All models, by id; what did not change is the same value as last time, and so is what `unseen` tells of."""
         for ref in [ref for ref, written in self._unconfirmed.items() if written.lost(now)]:
             del self._unconfirmed[ref]
-            self._dirty.add(self._targets[ref].model.id)
-        self._dirty.update(self.starts.look(now))
-        for model in self._dirty & self._models.keys():
-            view = self._view(self._models[model])
-            if view != self._views.get(model):
-                self._views[model] = view
-                self._all = None
-        self._dirty.clear()
-        if self._all is None:
-            self._all = tuple(self._views[model] for model in sorted(self._views))
-        return self._all
+            self._views.dirty.add(self._targets[ref].model.id)
+        self._views.dirty.update(self.starts.look(now))
+        return self._views.all()
 
     def _view(self, model: Model) -> ModelView:
         targets = sorted((self._target(model, spec) for spec in model.targets), key=lambda view: view.pool)
@@ -251,6 +243,9 @@ class Holdings:
             starts=self.starts.views(model.id) if before is None else before.starts,
             failed_wakes=self.starts.failed_wakes(model.id),
         )
+
+    def _pools_of(self, model: str) -> list[str]:
+        return sorted({spec.pool for spec in self._models[model].targets})
 
     def _target(self, model: Model, spec: TargetSpec) -> TargetView:
         ref = WorkloadRef(model.namespace, spec.kind, spec.name)
@@ -325,7 +320,7 @@ class Holdings:
         for ref, target in self._targets.items():
             if target.model.actuation != METRIC:
                 self.foreign.answers(ref, None)
-        self._dirty.update(self._models)
+        self._views.dirty.update(self._models)
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
         scaled_objects, hpas = self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)

@@ -13,6 +13,7 @@ from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.devices import Devices
 from rebalancer.state.holders import holders
+from rebalancer.state.kept_views import KeptViews
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.preemption import LowestPriority, is_preemptible, why_not_preemptible
 from rebalancer.state.views import claim_view, node_pool_view, node_view, with_devices
@@ -40,8 +41,9 @@ class Pools:
         self._objects = objects
         self._installation = installation
         self._model_of = model_of
-        self._views: dict[str, PoolView] = {}
-        self._all: tuple[PoolView, ...] = ()
+        self._views = KeptViews("pool", lambda pool: self._view(self._pools[pool]), lambda pool: (pool,))
+        self.unseen = self._views.unseen
+        self._unread: dict[str, Exception] = {}  # by node: what looking at it raised
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self._ready_changed: dict[str, float] = {}  # by node, by our clock
         self._refused: dict[str, float] = {}  # by NodePool, when a claim of it failed last
@@ -60,9 +62,8 @@ class Pools:
         self._nodes: dict[str, dict[str, NodeView]] = {name: {} for name in self._pools}
         homes = ((node.name, self._homes(node)) for node in self._objects.all(Node))
         self._pools_of_node = {node: names for node, names in homes if names}
-        self._views = {name: view for name, view in self._views.items() if name in self._pools}
         self._dirty_nodes = set(self._pools_of_node)
-        self._dirty_pools = set(self._pools)
+        self._views.follow(self._pools)
 
     def _homes(self, node: Node) -> tuple[str, ...]:
         """The pools a node belongs to: of each resource the first."""
@@ -113,18 +114,19 @@ class Pools:
         """Look again at the nodes and pools that an object is about."""
         match obj:
             case Job():
-                self._dirty_pools.update(name for name, view in self._views.items() if view.others or view.preemptible)
+                made = self._views.made().items()
+                self._views.dirty.update(name for name, view in made if view.others or view.preemptible)
             case Pod():
                 if obj.node in self._pools_of_node and (
                     self._claims_count or (obj.gpus and self._model_of(obj.workload) is None)
                 ):
                     self._dirty_nodes.add(obj.node)
             case Node() | NodeClaim():  # a claim may have got its node, or lost it
-                self._dirty_pools.update(self._pools_of_node_pool(obj.node_pool))
+                self._views.dirty.update(self._pools_of_node_pool(obj.node_pool))
             case NodePool():
-                self._dirty_pools.update(self._pools_of_node_pool(obj.name))
+                self._views.dirty.update(self._pools_of_node_pool(obj.name))
             case AutoscalerStatus():
-                self._dirty_pools.update(name for name, pool in self._pools.items() if pool.node_groups)
+                self._views.dirty.update(name for name, pool in self._pools.items() if pool.node_groups)
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: a node is not Ready, and shows fewer devices, for as long as before."""
@@ -170,7 +172,7 @@ class Pools:
         for before in self._pools_of_node.pop(name, ()):
             if before not in homes:
                 self._nodes[before].pop(name, None)
-                self._dirty_pools.add(before)
+                self._views.dirty.add(before)
         if homes:
             self._pools_of_node[name] = homes
             self._dirty_nodes.add(name)
@@ -182,7 +184,7 @@ class Pools:
     # --- what goes out
 
     def views(self, lowest: Mapping[str, LowestPriority]) -> tuple[PoolView, ...]:
-        """All pools, by name; what did not change is the same value as last time.
+        """All pools, by name; what did not change is the same value as last time, and so is what `unseen` tells of.
 
         `lowest`: of each pool the lowest priority of its models' pods; a pool without any is missing.
         """
@@ -190,19 +192,18 @@ class Pools:
             if pool.preemptible_priority_classes and lowest.get(pool.name) != self._lowest.get(pool.name):
                 self._dirty_nodes.update(self._nodes[pool.name])
         self._lowest = lowest
-        for node in self._dirty_nodes:
+        self._unread = {node: error for node in self._dirty_nodes if (error := self._failure(node)) is not None}
+        self._dirty_nodes = set(self._unread)
+        return self._views.all()
+
+    def _failure(self, node: str) -> Exception | None:
+        """What looking at the node raises, None where it does not: then its pools cannot be looked at."""
+        try:
             self._refresh(node)
-        self._dirty_nodes.clear()
-        changed = False
-        for name in self._dirty_pools:
-            view = self._view(self._pools[name])
-            if view != self._views.get(name):
-                self._views[name] = view
-                changed = True
-        self._dirty_pools.clear()
-        if changed or len(self._all) != len(self._views):
-            self._all = tuple(self._views[name] for name in sorted(self._views))
-        return self._all
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this node's, and it is told
+            self._views.dirty.update(self.pools_of(node))
+            return error
+        return None
 
     def _refresh(self, name: str) -> None:
         node = self._objects.one(Node, name)
@@ -225,12 +226,15 @@ class Pools:
             if node.cordoned_by:
                 view = replace(view, cordoned=node.cordoned_by == self._installation)
             if view.foreign_gpus:
-                self._dirty_pools.add(home)  # it may be others who hold as many
+                self._views.dirty.add(home)  # it may be others who hold as many
             if view != self._nodes[home].get(name):
                 self._nodes[home][name] = view
-                self._dirty_pools.add(home)
+                self._views.dirty.add(home)
 
     def _view(self, pool: Pool) -> PoolView:
+        for node, error in self._unread.items():
+            if pool.name in self.pools_of(node):
+                raise error
         nodes = self._nodes[pool.name]
         named = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
         node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in named if node_pool is not None)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from rebalancer.domain.cluster import ADVISORY, SOURCES
 from rebalancer.domain.events import SourceState
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 
 SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
 # A cluster may do without KEDA, AIBrix and Karpenter.

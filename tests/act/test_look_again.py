@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import CLOCK, READINGS
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync, Unseen
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, WRITESTOPS
 from tests.act.rig import Rig, change, deployment, hpa, node_pool, node_pool_change, says, write_stop
 from tests.builders import NAMESPACE, a_write_stop, an_autoscaler
@@ -142,6 +142,19 @@ async def test_nothing_is_written_while_a_source_is_missing_or_silent(rig: Rig, 
     assert says(outcome, "refused", "unsynced")
     assert "pods" in outcome.detail
     assert rig.writes == []
+
+
+@pytest.mark.parametrize("name", ["b", "a"])
+async def test_nothing_is_written_in_a_pool_of_which_something_cannot_be_looked_at(rig: Rig, name: str) -> None:
+    rig.store.put(node_pool())
+    rig.facts = replace(rig.facts, unseen=(Unseen("model", name, ("a100",), "TypeError: no number"),))
+
+    (raised,) = await rig.apply(change(rig.target("b"), 4))
+    (limited,) = await rig.apply(node_pool_change("limit", limit_from=None, limit_to=8))
+
+    assert says(raised, "refused", f"unsynced: model {name} cannot be looked at: TypeError: no number")
+    assert says(limited, "written"), "it is another pool's"
+    assert rig.written_objects == ["spot"]
 
 
 async def test_readings_that_may_be_missing_are_plannings_to_weigh_and_hold_up_no_write(rig: Rig) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from rebalancer.api.ports.status import Status, Unready
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.planning import plan
 from tests.builders import NOW, a_policy, a_snapshot
 

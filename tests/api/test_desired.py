@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.snapshot import AutoscalerView, MetricView, Sync, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, MetricView, TargetView
+from rebalancer.domain.sync import Sync
 from tests.api.asking import Asked, token
 from tests.builders import a_model_view, a_target
 

@@ -15,7 +15,8 @@ from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Plan, Refusal
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from tests.api.decided import some_status_port
 
 NIGHT = 1_800_069_127.0  # 2027-01-16T03:12:07Z

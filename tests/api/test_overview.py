@@ -15,7 +15,8 @@ from rebalancer.api.text.words import clock
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from tests.api.scenes import PAGE_DATA, SNAPSHOT, overview_json, the_overview
 from tests.builders import a_model, a_notice, a_pod, a_policy, a_pool, a_snapshot, a_target
 from tests.cli.scene import NOW, PLAN, at

@@ -6,7 +6,7 @@ from rebalancer.api.pages.checks import checked
 from rebalancer.api.pages.policy_page import policy_page
 from rebalancer.api.ports.page_data import PageData, PolicyChange, TrapLook
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 from tests.api.scenes import PAGE_DATA, POLICY
 from tests.builders import NOW

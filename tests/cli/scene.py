@@ -14,7 +14,8 @@ from rebalancer.domain.plan import (
     Step,
     Unmet,
 )
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from tests.builders import a_model_view, a_notice, a_pod, a_target, an_override
 
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00:00 UTC

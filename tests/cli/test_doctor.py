@@ -14,7 +14,8 @@ from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.sandbox.api.resources import NODEPOOLS
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding

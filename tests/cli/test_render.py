@@ -16,7 +16,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.quota_view import Holder
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.timetable import Schedule
 from rebalancer.domain.words import CLOCK_IS_OFF
 from rebalancer.planning import plan as make_plan

@@ -15,7 +15,8 @@ from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import Point, ShiftStep, TimelineEvent
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
-from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.survey.finding import Finding
 
 NOW = 1_800_069_127.0  # 2027-01-16T03:12:07Z

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.domain.people import WriteStop
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from tests.console.axe import axe_source
 from tests.console.conftest import NARROW, Opened
 from tests.console.scene import CAP, CYCLE, NEW, NOW, TIMELINE, at

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.placement import INSTANCE_TYPE
-from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, Sync
+from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot
+from rebalancer.domain.sync import Sync
 from rebalancer.ledger.inventory import OWNED, Hold, Inventory, Shelf, inventory
 from rebalancer.ledger.states import BORROWED, DOOMED, FOREIGN, FREE, LOADING, TERMINATING, UNKNOWN, WARM
 from tests.builders import (

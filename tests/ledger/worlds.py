@@ -3,7 +3,8 @@
 from hypothesis import strategies as st
 
 from rebalancer.domain.pool_view import PoolView
-from rebalancer.domain.snapshot import ModelView, Snapshot, Sync
+from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.sync import Sync
 from tests.builders import NOW, a_load, a_model, a_model_view, a_node, a_notice, a_pod, a_policy, a_target
 
 POLICY = a_policy(a_model("a", entitlement=3), a_model("b", entitlement=2, gpus_per_replica=2))

@@ -182,6 +182,37 @@ async def test_a_period_that_ends_while_it_gathers_is_not_put_off(ports: Countin
     assert ports.looks == [0.0, 10.1]
 
 
+async def test_while_no_turns_are_wanted_none_begins_and_what_cannot_wait_follows_at_once(
+    ports: CountingPorts, runner: Runner
+) -> None:
+    task = await run_for(runner, 9.0)
+    with runner.no_turns(2.0):
+        runner.wake()
+        await asyncio.sleep(1.5)  # the period ends meanwhile as well
+    await asyncio.sleep(0.5)
+    await end(task)
+    assert ports.looks == [0.0, 10.5]
+
+
+async def test_turns_are_put_off_for_so_long_at_most(ports: CountingPorts, runner: Runner) -> None:
+    task = await run_for(runner, 5.0)
+    with runner.no_turns(2.0):
+        runner.wake()
+        await asyncio.sleep(4.0)
+    await asyncio.sleep(0.5)
+    await end(task)
+    assert ports.looks == [0.0, 7.0]
+
+
+async def test_that_no_turns_are_wanted_keeps_nobody_from_stopping(ports: CountingPorts, runner: Runner) -> None:
+    task = await run_for(runner, 5.0)
+    with runner.no_turns(60.0):
+        began = asyncio.get_running_loop().time()
+        await runner.stop(deadline_seconds=30.0)
+        assert asyncio.get_running_loop().time() - began < 0.2
+    await end(task)
+
+
 async def test_a_cycle_that_fails_is_followed_by_the_next_one(ports: CountingPorts, runner: Runner) -> None:
     ports.fails = 2
     task = await run_for(runner, 21.0)

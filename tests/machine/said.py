@@ -12,7 +12,7 @@ from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.outcome import FAILED, WRITTEN, Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, World, WorldHpa, WorldScaledObject
 from tests.machine.oracle import Oracle

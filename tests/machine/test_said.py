@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from tests.machine.said import Said
 from tests.machine.test_oracle import Bench, a_model
 from tests.machine.worlds import START

@@ -13,7 +13,9 @@ from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Plan, Unplanned
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.sync import Unseen
 from rebalancer.planning import Memo, plan, plan_apart
+from rebalancer.planning.apart import NotSeenError
 from rebalancer.planning.facts.families import families
 from tests.builders import NOW, a_model, a_node, a_policy, a_pool, a_snapshot, an_elastic_pool
 
@@ -89,6 +91,41 @@ def test_its_models_are_told_to_be_left_as_they_are_and_why(spoil: Spoil) -> Non
     x = next(each for each in decided.models if each.model == "x")
     assert (x.demand, x.granted, x.ready, x.floor) == (None, 2, 2, 1), "so `rebalancer_model_blind` is 1"
     assert x.why == f"is left as it is: planning failed on pool h100 ({told.error})"
+
+
+def unseen(world: Snapshot, *these: Unseen) -> Snapshot:
+    return replace(world, unseen=these)
+
+
+X_UNSEEN = Unseen("model", "x", ("h100",), "TypeError: no number (views.py, line 7)")
+H100_UNSEEN = Unseen("pool", "h100", ("h100",), "KeyError: 'n1' (pools.py, line 9)")
+
+
+@pytest.mark.parametrize("one", [X_UNSEEN, H100_UNSEEN])
+def test_the_others_are_planned_as_if_what_could_not_be_looked_at_were_not_there(one: Unseen) -> None:
+    decided = plan_apart(unseen(a_world(POLICY), one), POLICY, Memory())
+    alone = plan(a_world(ALONE), ALONE, Memory())
+    assert alone.plan.changes, "or it would not tell"
+    assert to_bytes(others(decided.plan)) == to_bytes(alone.plan)
+    (told,) = decided.plan.unplanned or ()
+    assert told == Unplanned(
+        ("h100",), ("x", "y"), f"NotSeenError: {one.kind} {one.name} could not be looked at: {one.why}"
+    )
+
+
+def test_a_model_that_was_never_seen_is_told_to_be_left_as_it_is() -> None:
+    world = unseen(a_world(POLICY), X_UNSEEN)
+    world = replace(world, models=tuple(view for view in world.models if view.id != "x"))
+    decided = plan_apart(world, POLICY, Memory()).plan
+    x = next(each for each in decided.models if each.model == "x")
+    assert (x.demand, x.granted) == (None, 0)
+    assert x.why.startswith("is left as it is: planning failed on pool h100 (NotSeenError: model x could not be ")
+
+
+def test_where_nobody_would_be_left_that_was_seen_the_cycle_fails() -> None:
+    a_unseen = replace(X_UNSEEN, name="a", pools=("a100",))
+    with pytest.raises(NotSeenError, match="model x could not be looked at: TypeError"):
+        plan_apart(unseen(a_world(POLICY), X_UNSEEN, a_unseen), POLICY, Memory())
 
 
 def test_what_became_of_its_writes_is_remembered_and_so_is_what_was() -> None:

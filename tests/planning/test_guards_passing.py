@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.readings import Work
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.planning.guards.release import Purpose
 from tests.builders import NOW
 from tests.planning.doubts import an_outage

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import (
     Story,

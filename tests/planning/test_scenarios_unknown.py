@@ -6,7 +6,7 @@ The mutants of `tests/mutants` break each guard in turn; the tests marked by its
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.words import CLOCK_IS_OFF
 from tests.builders import (
     NOW,

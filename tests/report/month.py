@@ -24,7 +24,8 @@ from rebalancer.domain.plan import Change, Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, TokenRate, Work
-from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, Sync, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, TargetView
+from rebalancer.domain.sync import Sync
 from rebalancer.obs import journal
 from rebalancer.planning import Memo, plan
 

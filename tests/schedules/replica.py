@@ -17,7 +17,7 @@ from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.decisions_topic import DecisionsTopic
 from rebalancer.app.leadership import Leadership
 from rebalancer.app.past import Start, await_start, read_start, read_succession
-from rebalancer.app.service import STOP_SECONDS, LeadLost
+from rebalancer.app.service import STOP_SECONDS, SUCCESSION_SECONDS, LeadLost
 from rebalancer.app.sources import await_pods
 from rebalancer.domain.events import Event
 from rebalancer.domain.outcome import Intent, Outcome
@@ -297,8 +297,10 @@ class Replica:
             await asyncio.gather(*beside, return_exceptions=True)
 
     async def _succeed(self, gate: Gate) -> None:
-        past = await await_start(self._succession, self.clock, lambda _why: None)
-        outcomes = await settled(self.api, past.outcomes, lambda: self.state.peek(self.clock.now()), self._policy)
+        assert self.runner is not None, "it stands by, so it turns"
+        with self.runner.no_turns(SUCCESSION_SECONDS):
+            past = await await_start(self._succession, self.clock, lambda _why: None)
+            outcomes = await settled(self.api, past.outcomes, lambda: self.state.peek(self.clock.now()), self._policy)
         replace(past, outcomes=outcomes).over(self.state, self.clock.now())
         gate.inherit(outcomes)
         if self._checkpoints is not None:
@@ -306,8 +308,7 @@ class Replica:
         self.ports.succeed(past.memory, past.first_cycle)
         self._recorder.succeed(past.untold(outcomes), past.journaled)
         self.leadership.succeeded = True
-        if self.runner is not None:
-            self.runner.wake()
+        self.runner.wake()
 
     async def _kept(self) -> None:
         if self._checkpoints is not None:

@@ -23,7 +23,7 @@ from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.pool_view import PoolView
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 
 MOST_SEATED = 256  # GPUs of a pool; above, tiles stand for nodes and name nobody
 MOST_NODES = 512  # of a pool; above, its bar says more than its tiles

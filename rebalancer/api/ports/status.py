@@ -8,7 +8,8 @@ from rebalancer.domain.instant import Instant
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+from rebalancer.domain.snapshot import NoticeView, Snapshot
+from rebalancer.domain.sync import Sync
 
 
 class Unready(Struct, frozen=True):

@@ -8,7 +8,8 @@ from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span, when
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.quota_view import holding
-from rebalancer.domain.snapshot import NoticeView, Sync
+from rebalancer.domain.snapshot import NoticeView
+from rebalancer.domain.sync import Sync
 from rebalancer.domain.words import CLOCK_IS_OFF, sentences
 
 LIVE_SECONDS = 10  # or one planning period, where that is longer

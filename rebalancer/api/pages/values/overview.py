@@ -7,7 +7,7 @@ from rebalancer.api.pages.values.tiles import NodeTiles
 from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.people import Override, WriteStop
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.sync import Sync
 
 
 class WayOut(Struct, frozen=True):
