@@ -4,10 +4,9 @@ Of 8 GPUs a saves 50 requests with each, as the look-ahead says, and b none: by 
 """
 
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.domain.readings import Work
-from tests.builders import a_model, a_policy, a_pool
+from tests.builders import a_model
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story
 from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, steep
@@ -15,9 +14,7 @@ from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, 
 CALM = Work(short=1.0, last_60s=1.0)
 
 
-def a_rest(
-    a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: float
-) -> Story:
+def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: float) -> Story:
     """Two models at rest on a and b replicas, of which so many would have been enough; `of_a`: of a's outlook."""
     story = a_story(a_pair(a_model("a"), a_model("b")), {"a": a, "b": b}, {})
     story.load("a", {"concurrency": 1.0}, work=work)
@@ -54,7 +51,9 @@ def test_they_end_where_a_level_with_its_room_does_not_fit() -> None:
     [(9.0, 2.0, True), (2.0, 9.0, True), (4.5, 4.5, False), (3.9, 9.0, True)],
 )
 def test_work_ends_them_where_it_lasts_and_is_beyond_part_and_all_that_was_seen(
-    short: float, minute: float, stay: bool
+    short: float,
+    minute: float,
+    stay: bool,  # noqa: FBT001  # a column of the table
 ) -> None:
     found = shares(a_rest(work=Work(short=short, last_60s=minute), peak=9.0).plan())
     assert (found == {"a": 4, "b": 4}) is stay
@@ -80,10 +79,8 @@ def test_deferred_work_and_priced_nodes_know_no_parts() -> None:
 
 
 def test_explain_says_that_it_is_a_part_and_what_would_have_been_enough() -> None:
-    plan = a_rest().plan()
-    (a,) = (each for each in plan.models if each.model == "a")
-    (step,) = (step for step in a.steps if step.name == "share")
-    assert step.text.startswith(
-        "4 replicas, its part, while 2 would have kept the last hours in time but for a start's length; "
-    )
-    assert replace(step, text="").numbers["enough"] == 2
+    (a,) = (each for each in a_rest().plan().models if each.model == "a")
+    (step,) = (step for step in a.steps if step.stage == "share")
+    words = "4 replicas, its part, while 2 would have kept the last hours in time but for a start's length; "
+    assert step.said.startswith(words)
+    assert step.numbers["enough"] == 2

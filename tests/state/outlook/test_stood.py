@@ -84,6 +84,6 @@ def test_three_hours_are_looked_at() -> None:
 
 
 def test_it_is_learnt_before_replays_can_be() -> None:
-    young, old = learn(past_of(np.full((1, 900), 3.0)), COLD, HORIZON)[0], learn(past_of(np.full((1, 9000), 3.0)), COLD, HORIZON)[0]
+    young, old = (learn(past_of(np.full((1, seconds), 3.0)), COLD, HORIZON)[0] for seconds in (900, 9000))
     assert (young.error, young.enough, old.enough) == (None, 3, 3)
     assert old.error is not None
