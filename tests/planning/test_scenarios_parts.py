@@ -3,6 +3,8 @@
 Of 8 GPUs a saves 50 requests with each, as the look-ahead says, and b none: by worth alone a has 7 and b its floor.
 """
 
+from typing import Any
+
 import pytest
 
 from rebalancer.domain.readings import Work
@@ -14,12 +16,12 @@ from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, 
 CALM = Work(short=1.0, last_60s=1.0)
 
 
-def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: float) -> Story:
+def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: Any) -> Story:
     """Two models at rest on a and b replicas, of which so many would have been enough; `of_a`: of a's outlook."""
     story = a_story(a_pair(a_model("a"), a_model("b")), {"a": a, "b": b}, {})
     story.load("a", {"concurrency": 1.0}, work=work)
     story.load("b", {"concurrency": 0.1}, work=0.1)
-    seen = {"peak": 3.0, "minute": 2.5} | of_a
+    seen: dict[str, Any] = {"peak": 3.0, "minute": 2.5} | of_a
     story.look_ahead("a", an_outlook(steep(1, 8), a, enough=enough[0], **seen))
     story.look_ahead("b", an_outlook(flat(1, 8), b, enough=enough[1], peak=1.0, minute=1.0, level=0.1))
     return story

@@ -32,8 +32,9 @@ def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
         needed = needed_of(model, model.demand.replicas, replicas, cost, scene.memo)
         unruled = needed_of(model, model.unruled, replicas, cost, scene.memo)
         lacks = max(0, max(needed, unruled) - model.ready_staying - model.loading_staying)
-        portion = {"share": replicas, "needed": needed, "lacks": lacks, "cost": cost, "used": used, "part": part}
-        shared.append(ModelShare(**asdict(model), **portion))
+        shared.append(
+            ModelShare(**asdict(model), share=replicas, needed=needed, lacks=lacks, cost=cost, used=used, part=part)
+        )
     return scene.with_models(shared)
 
 
