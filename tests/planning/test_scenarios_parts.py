@@ -16,7 +16,7 @@ from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, 
 CALM = Work(short=1.0, last_60s=1.0)
 
 
-def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: Any) -> Story:
+def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: float) -> Story:
     """Two models at rest on a and b replicas, of which so many would have been enough; `of_a`: of a's outlook."""
     story = a_story(a_pair(a_model("a"), a_model("b")), {"a": a, "b": b}, {})
     story.load("a", {"concurrency": 1.0}, work=work)
