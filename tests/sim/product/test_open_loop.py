@@ -21,7 +21,7 @@ def test_every_decision_comes_again_byte_for_byte(lines: list[bytes]) -> None:
     found = feed(lines)
     assert found.differences == []
     assert found.cycles > 120
-    assert found.changes > 5
+    assert found.changes > 3
     assert found.skipped == 0
 
 

@@ -25,9 +25,9 @@ GAPS = GIVEN["gaps"]
 
 
 def stepping(at: int, seconds: int) -> Scenario:
-    """Two models with three of twelve GPUs' work each; the first one's doubles at that second."""
+    """Two models with three of twelve GPUs' work each; the first one's is eight at that second: beyond its part."""
     work = np.full((2, seconds), 3.0)
-    work[0, at:] *= 2
+    work[0, at:] = 8.0
     models = tuple(ScenarioModel(name, of, of / 0.4, 6, start_seconds=30) for name, of in zip("ab", work, strict=True))
     return Scenario("S7", "stepping", models, (12,), seconds)
 
