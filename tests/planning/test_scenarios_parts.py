@@ -43,9 +43,9 @@ def test_what_would_have_been_enough_must_fit() -> None:
     assert shares(a_rest(enough=(6, 3)).plan())["a"] > 5
 
 
-def test_they_end_where_a_level_with_its_room_does_not_fit() -> None:
-    assert shares(a_rest(level=3.0).plan()) == {"a": 4, "b": 4}
-    assert shares(a_rest(level=3.2).plan())["a"] > 4
+def test_they_end_where_a_level_has_a_demand_beyond_its_part() -> None:
+    assert shares(a_rest(level=1.75).plan()) == {"a": 4, "b": 4}, "1.75 + 1.5 x sqrt(1.75) are 3.73"
+    assert shares(a_rest(level=2.0).plan())["a"] > 4, "2 + 1.5 x sqrt(2) are 4.12"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ have been enough for it, and what is left evenly. A model that is seen to need m
 decides.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 from rebalancer.planning.demand.deferral import BATCH
+from rebalancer.planning.demand.demand import need_of
 from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.demand.votes import ROUNDING
 from rebalancer.planning.facts.scene import Scene
@@ -18,7 +18,6 @@ from rebalancer.planning.shares.curves import Curve
 from rebalancer.planning.shares.places import Space
 from rebalancer.planning.shares.sharers import Sharer
 
-ROOM_ROOTS = 0.5  # of its level that a part has as room for bursts
 LIKELY = 0.5  # of a shift of the level: from there on it counts
 UNHEARD = 1.25  # times the highest ten seconds of three hours: no surge of these was so high
 MOVED = 0.002  # of the even part: below it one division is as good as another, and nobody moves
@@ -50,7 +49,7 @@ def _enough(each: Sharer) -> int:
 
 
 def _suffices(each: Sharer, part: int) -> bool:
-    """Whether the part is enough by three hours, and has room for the work that is there and expected.
+    """Whether the part is enough by three hours, and for the demand of its level and the work that is there.
 
     What part was enough for the busiest minute of three hours need not move for one that is no busier. How far a likely
     shift goes that is higher than all of these nobody knows: no part is known to suffice for it.
@@ -62,8 +61,7 @@ def _suffices(each: Sharer, part: int) -> bool:
     if outlook.shift > LIKELY and now > UNHEARD * outlook.peak:
         return False
     lasts = min(now, work.last_60s or 0.0)
-    room = outlook.level + ROOM_ROOTS * math.sqrt(outlook.level)
-    return part + ROUNDING >= max(room, lasts if lasts > outlook.minute else 0.0)
+    return part + ROUNDING >= max(need_of(outlook.level), lasts if lasts > outlook.minute else 0.0)
 
 
 def _standing(each: Sharer) -> Sharer:
