@@ -16,9 +16,18 @@ from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, 
 CALM = Work(short=1.0, last_60s=1.0)
 
 
-def a_rest(a: int = 4, b: int = 4, *, enough: tuple[int, int] = (2, 2), work: Work = CALM, **of_a: float) -> Story:
-    """Two models at rest on a and b replicas, of which so many would have been enough; `of_a`: of a's outlook."""
-    story = a_story(a_pair(a_model("a"), a_model("b")), {"a": a, "b": b}, {})
+def a_rest(
+    a: int = 4,
+    b: int = 4,
+    *,
+    own: tuple[int, int] = (1, 1),
+    enough: tuple[int, int] = (2, 2),
+    work: Work = CALM,
+    **of_a: float,
+) -> Story:
+    """Two models at rest on a and b replicas: entitlements, how many would have been enough; `of_a`: of a's outlook."""
+    policy = a_pair(a_model("a", entitlement=own[0]), a_model("b", entitlement=own[1]))
+    story = a_story(policy, {"a": a, "b": b}, {})
     story.load("a", {"concurrency": 1.0}, work=work)
     story.load("b", {"concurrency": 0.1}, work=0.1)
     seen: dict[str, Any] = {"peak": 3.0, "minute": 2.5} | of_a
@@ -32,6 +41,12 @@ def test_each_has_what_would_have_been_enough_and_an_even_part_of_the_rest() -> 
     assert shares(a_rest().plan()) == {"a": 4, "b": 4}
     assert shares(a_rest(enough=(5, 2)).plan()) == {"a": 5, "b": 3}
     assert shares(a_rest(7, 1).plan()) == {"a": 4, "b": 4}
+
+
+@pytest.mark.parametrize("a", [3, 4, 6])
+def test_what_is_left_goes_by_entitlement_so_that_at_rest_all_is_at_home(a: int) -> None:
+    assert shares(a_rest(a, 8 - a, own=(3, 5)).plan()) == {"a": 3, "b": 5}
+    assert shares(a_rest(a, 8 - a, own=(3, 5), enough=(4, 2)).plan()) == {"a": 4, "b": 4}
 
 
 def test_who_was_not_seen_for_long_enough_ends_them_for_all() -> None:

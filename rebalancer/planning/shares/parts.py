@@ -2,8 +2,8 @@
 
 Where some fixed division of the GPUs would have left next to nothing late for longer than a start in three hours, no
 loan could have saved anything: it costs its lender the next burst, and two starts. So each model then has what would
-have been enough for it, and what is left evenly. A model that is seen to need more than its part ends that: then worth
-decides.
+have been enough for it, and what is left by entitlement: at rest all is at home. A model that is seen to need more than
+its part ends that: then worth decides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from rebalancer.planning.shares.sharers import Sharer
 
 LIKELY = 0.5  # of a shift of the level: from there on it counts
 UNHEARD = 1.25  # times the highest ten seconds of three hours: no surge of these was so high
-MOVED = 0.002  # of the even part: below it one division is as good as another, and nobody moves
+MOVED = 0.002  # of one GPU: below it one division is as good as another, and nobody moves
 
 
 def parts_of(
@@ -33,7 +33,9 @@ def parts_of(
     enough = sum(max(each.model.own, _enough(each)) * each.model.gpus for each in sharing)
     if enough > sum(space.gpus for space in spaces.values()) + sum(each.fixed * each.model.gpus for each in sharing):
         return None
-    parts = counts_of(scene, f"{min(pools)} parts", [_standing(each) for each in sharing], spaces)
+    mean = sum(map(_entitled, sharing)) / len(sharing)
+    standing = [_standing(each, _entitled(each) / mean) for each in sharing]
+    parts = counts_of(scene, f"{min(pools)} parts", standing, spaces)
     suffice = all(_suffices(each, each.fixed + count) for each, count in zip(sharing, parts, strict=True))
     return parts if suffice else None
 
@@ -64,14 +66,20 @@ def _suffices(each: Sharer, part: int) -> bool:
     return part + ROUNDING >= max(need_of(outlook.level), lasts if lasts > outlook.minute else 0.0)
 
 
-def _standing(each: Sharer) -> Sharer:
-    """The sharer with a claim to what is enough, and to what is left in equal parts."""
+def _entitled(each: Sharer) -> int:
+    """GPUs that the policy says are its own, one replica's at least."""
+    return max(1, each.model.entry.entitlement) * each.model.gpus
+
+
+def _standing(each: Sharer, weight: float) -> Sharer:
+    """The sharer with a claim to what is enough, and to what is left in parts as its entitlement is of the mean."""
     model, curve, fixed = each.model, each.claim.curve, each.fixed
     most = curve.least + len(curve.values) - 1
     least = max(0, min(most, max(model.own, model.floor, _enough(each)) - fixed))
-    values = tuple([_cost(model, count + fixed) for count in range(least, most + 1)])
+    values = tuple([_cost(model, count + fixed, weight) for count in range(least, most + 1)])
     return each._replace(claim=each.claim._replace(curve=Curve(least, values, model.gpus)))
 
 
-def _cost(model: ModelNeed, count: int) -> float:
-    return 1.0 / max(0.5, count * model.gpus) + MOVED * model.gpus * abs(count - model.staying_replicas)
+def _cost(model: ModelNeed, count: int, weight: float) -> float:
+    """Least in sum, but for moves, where counts are as weights: the squares of these by the counts are even there."""
+    return weight**2 / max(0.5, count * model.gpus) + MOVED * model.gpus * abs(count - model.staying_replicas)
