@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.domain.readings import Work
-from tests.builders import a_model
+from tests.builders import a_model, a_policy, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story
 from tests.planning.test_scenarios_shares import a_pair, a_story, flat, shares, steep
@@ -86,7 +86,16 @@ def test_a_likely_shift_ends_them_only_where_the_work_is_higher_than_ever() -> N
     assert shares(a_rest(work=Work(short=3.9, last_60s=1.0), shift=0.4, shifted=4.0).plan()) == {"a": 4, "b": 4}
 
 
-def test_deferred_work_and_priced_nodes_know_no_parts() -> None:
+def test_where_nodes_cost_money_there_are_no_parts() -> None:
+    models = tuple(a_model(name, pools=("spot",)) for name in "ab")
+    story = a_story(a_policy(*models, pools=(an_elastic_pool(gpus=8),)), {"a": 4, "b": 4}, {})
+    for name, curve in (("a", steep(1, 8)), ("b", flat(1, 8))):
+        story.load(name, {"concurrency": 0.1}, work=0.1)
+        story.look_ahead(name, an_outlook(curve, 4, enough=2, peak=3.0, minute=2.5, level=0.1))
+    assert all("its part" not in step.said for model in story.plan().models for step in model.steps)
+
+
+def test_deferred_work_knows_no_parts() -> None:
     story = a_story(a_pair(a_model("a"), a_model("b", workload_class="batch")), {"a": 4, "b": 4}, {})
     story.load("a", {"concurrency": 1.0}, work=CALM)
     story.load("b", {"concurrency": 0.1}, work=0.1)

@@ -78,9 +78,10 @@ def _portions(scene: Scene[ModelNeed]) -> dict[str, _Portion]:
         sharing = sharing_of(scene, pools, bound_due(scene, pools, models), quotas)
         spaces = spaces_of(scene, pools, sharing)
         costs = costs_of(scene, pools, sharing.sharers)
-        worth = affordable(scene, sharing.sharers, spaces, costs)
         parts = parts_of(scene, pools, sharing.sharers, spaces)
-        counts = parts or counts_of(scene, min(pools), sharing.sharers, worth)
+        counts = parts or counts_of(
+            scene, min(pools), sharing.sharers, affordable(scene, sharing.sharers, spaces, costs)
+        )
         portions |= {model.entry.id: _Portion(model, None, 0.0) for model in sharing.others}
         for each, cost, count in zip(sharing.sharers, costs, counts, strict=True):
             share = each.fixed + count

@@ -13,12 +13,12 @@ from rebalancer.planning.demand.demand import need_of
 from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.demand.votes import ROUNDING
 from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.shares.before_gain import LIKELY
 from rebalancer.planning.shares.counts import counts_of
 from rebalancer.planning.shares.curves import Curve
 from rebalancer.planning.shares.places import Space
 from rebalancer.planning.shares.sharers import Sharer
 
-LIKELY = 0.5  # of a shift of the level: from there on it counts
 UNHEARD = 1.25  # times the highest ten seconds of three hours: no surge of these was so high
 MOVED = 0.002  # of one GPU: below it one division is as good as another, and nobody moves
 
@@ -28,10 +28,10 @@ def parts_of(
 ) -> tuple[int, ...] | None:
     """The replicas that each is to have in its free targets while parts suffice, in order; None while they do not."""
     priced = any(scene.pools[pool].priced for pool in pools)
-    if priced or not (len(sharing) > 1 and all(map(_known, sharing))):
+    if priced or not (len(sharing) > 1 and all(map(_enough, sharing))):
         return None
-    enough = sum(max(each.model.own, _enough(each)) * each.model.gpus for each in sharing)
-    if enough > sum(space.gpus for space in spaces.values()) + sum(each.fixed * each.model.gpus for each in sharing):
+    least = sum(_least(each) * each.model.gpus for each in sharing)
+    if least > sum(space.gpus for space in spaces.values()) + sum(each.fixed * each.model.gpus for each in sharing):
         return None
     mean = sum(map(_entitled, sharing)) / len(sharing)
     standing = [_standing(each, _entitled(each) / mean) for each in sharing]
@@ -40,14 +40,15 @@ def parts_of(
     return parts if suffice else None
 
 
-def _known(each: Sharer) -> bool:
-    outlook = each.model.load.outlook
-    return outlook is not None and outlook.enough > 0 and each.model.entry.workload_class != BATCH
-
-
 def _enough(each: Sharer) -> int:
+    """Replicas that would have been enough for three hours; 0 while that is unknown, and of work that is deferred."""
     outlook = each.model.load.outlook
-    return 0 if outlook is None else outlook.enough
+    return 0 if outlook is None or each.model.entry.workload_class == BATCH else outlook.enough
+
+
+def _least(each: Sharer) -> int:
+    """Replicas that its part has at least."""
+    return max(each.model.own, each.model.floor, _enough(each))
 
 
 def _suffices(each: Sharer, part: int) -> bool:
@@ -75,7 +76,7 @@ def _standing(each: Sharer, weight: float) -> Sharer:
     """The sharer with a claim to what is enough, and to what is left in parts as its entitlement is of the mean."""
     model, curve, fixed = each.model, each.claim.curve, each.fixed
     most = curve.least + len(curve.values) - 1
-    least = max(0, min(most, max(model.own, model.floor, _enough(each)) - fixed))
+    least = max(0, min(most, _least(each) - fixed))
     values = tuple([_cost(model, count + fixed, weight) for count in range(least, most + 1)])
     return each._replace(claim=each.claim._replace(curve=Curve(least, values, model.gpus)))
 

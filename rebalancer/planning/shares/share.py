@@ -11,8 +11,8 @@ class ModelShare(ModelNeed, frozen=True):
     needed: replicas of its demand, less those that would gain nothing though they were there.
     lacks: replicas that neither serve nor load of those it needs, or would need had nobody ruled fewer.
     cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
-    part: replicas that it keeps while everybody's part suffices; 0 while they do not.
     used: replicas that it is seen to use, and that go to nobody's forecast; 0 where what all use does not fit.
+    part: replicas that it keeps while everybody's part suffices; 0 while they do not.
     kept_replicas: replicas of which none is surplus yet, however many `aim` has.
     patient_until: until when it takes no replica that another model's demand covers, since it gave one and has room for
         its present work; None where it takes what it gains most from.
